@@ -1,0 +1,33 @@
+"""Models, one a file, declared as convex problems; and their scikit-learn estimators.
+
+``from problems import LSSVMRegressor`` is cheap: cvxpy is imported when a problem is declared, not before.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import substrate
+
+if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
+    raise ImportError(
+        f"the module `substrate` at {getattr(substrate, '__file__', '?')} belongs to another project; "
+        "`problems` needs the one that `pip install lssvm-substrate` brings: uninstall the other, or use a fresh "
+        "virtual environment"
+    )
+
+_ESTIMATORS = {"LSSVMRegressor": "problems.estimators.ls_svm"}
+_PROBLEMS = ("ls_svm_regression",)
+
+__all__ = ["LSSVMRegressor", "ls_svm_regression"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ESTIMATORS:
+        return getattr(import_module(_ESTIMATORS[name]), name)
+    if name in _PROBLEMS:
+        return import_module(f"problems.{name}")
+    raise AttributeError(f"module 'problems' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

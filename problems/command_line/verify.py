@@ -1,0 +1,147 @@
+"""``substrate verify``: every problem, declared on its data set, solved several ways, and compared.
+
+The folder is walked: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one exists) a
+``closed_form`` appears here without being registered anywhere.
+"""
+
+import inspect
+import json
+import pkgutil
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import problems
+from problems.command_line.progress import Progress
+from problems.demonstration import Demonstration
+from substrate import datasets
+from substrate.arrays import Array
+from substrate.errors import DeclarationError, SubstrateError
+from substrate.solvers import canonical_name, installed_solvers
+
+__all__ = ["Line", "problem_modules", "table", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table: one form of one problem, all its solvers."""
+
+    problem: str
+    equations: str
+    size: str
+    solvers: tuple[str, ...]
+    agreement: float
+    certificate: bool
+    seconds: float
+    complaints: tuple[str, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Whether at least one solver ran and nothing was left to complain about."""
+        return self.certificate and not self.complaints and bool(self.solvers)
+
+
+def problem_modules() -> dict[str, ModuleType]:
+    """The problem files: every module of the package that carries a demonstration."""
+    names = [info.name for info in pkgutil.iter_modules(problems.__path__) if not info.ispkg]
+    modules = {name: import_module(f"problems.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "DEMONSTRATION")}
+
+
+def verify(problem: str | None = None, solver: str | None = None) -> Iterator[Line]:
+    """Run the demonstrations, one line a form, as they finish."""
+    modules = problem_modules()
+    if problem is not None and problem not in modules:
+        raise DeclarationError(f"no problem named {problem!r}; there are {', '.join(modules)}")
+    solvers = installed_solvers() if solver is None else (canonical_name(solver),)
+    chosen = {problem: modules[problem]} if problem is not None else modules
+    cases = [(name, module, form) for name, module in chosen.items() for form in module.DEMONSTRATION.forms]
+    progress = Progress(len(cases) * len(solvers))
+    try:
+        for name, module, form in cases:
+            yield _line(name, module, form, solvers, progress)
+    finally:
+        progress.close()
+
+
+def _line(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], progress: Progress) -> Line:
+    demonstration: Demonstration = module.DEMONSTRATION
+    start = time.perf_counter()
+    K, y = _data(demonstration)
+    reference = module.closed_form(K, y, **demonstration.parameters) if hasattr(module, "closed_form") else None
+    ran, complaints, distances, holds = [], [], [], True
+    points: list[dict[str, Array]] = []
+    declared = module.declare(K, y, **demonstration.parameters, **_form(module, form))
+    for solver in solvers:
+        progress.step(f"{name} {form} {solver}")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a rejected point shows in its certificate
+                declared.solve(solver)
+        except SubstrateError as error:
+            complaints.append(f"{solver}: {error}")
+            continue
+        ran.append(solver)
+        point = declared.solution()
+        against = reference if reference is not None else (points[0] if points else None)
+        certificate = declared.certificate(against=against)
+        holds = holds and certificate.holds
+        complaints += [f"{solver}: {row.name} {row.relative:.1e} > {row.tolerance:.1e}" for row in certificate.failures]
+        distances += [row.relative for row in certificate.rows if row.name.startswith("agreement")]
+        points.append(point)
+    if reference is None and len(ran) < 2:
+        complaints.append("neither a closed form nor a second solver to compare with")
+    size = f"N={K.shape[0]}"
+    agreement = max(distances, default=float("inf"))
+    seconds = time.perf_counter() - start
+    label = f"{name} ({form})"
+    return Line(label, demonstration.equations, size, tuple(ran), agreement, holds, seconds, tuple(complaints))
+
+
+def _data(demonstration: Demonstration) -> tuple[Array, Array]:
+    X, y = getattr(datasets, demonstration.dataset)()
+    X, y = X[:: demonstration.every], y[:: demonstration.every]
+    if demonstration.standardize:
+        X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    return demonstration.kernel.resolved(X)(X), np.asarray(y, dtype=np.float64)
+
+
+def _form(module: ModuleType, form: str) -> dict[str, Any]:
+    return {"form": form} if "form" in inspect.signature(module.declare).parameters else {}
+
+
+def table(lines: list[Line]) -> str:
+    """The lines as an aligned table, with what went wrong below it."""
+    head = ("problem", "equations", "size", "solvers", "agreement", "certificate", "seconds")
+    cells = [head] + [
+        (
+            line.problem,
+            line.equations,
+            line.size,
+            " ".join(line.solvers),
+            f"{line.agreement:.1e}",
+            "holds" if line.certificate else "FAILS",
+            f"{line.seconds:.2f}",
+        )
+        for line in lines
+    ]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    text.insert(1, "-" * max(map(len, text)))
+    text += [f"{line.problem}: {complaint}" for line in lines for complaint in line.complaints]
+    failed = sum(not line.passes for line in lines)
+    total = sum(line.seconds for line in lines)
+    verdict = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
+    text.append(f"{len(lines)} declared problems in {total:.1f} s: {verdict}")
+    return "\n".join(text)
+
+
+def as_json(lines: list[Line]) -> str:
+    """The lines as JSON."""
+    return json.dumps([asdict(line) | {"passes": line.passes} for line in lines], indent=2)

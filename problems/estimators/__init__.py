@@ -1,0 +1,1 @@
+"""scikit-learn estimators: thin facades over the problems, one family a file."""

@@ -1,0 +1,14 @@
+"""Ingredients of least-squares support vector machines, declared as convex problems and certified.
+
+The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.arrays`,
+:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.ingredients`
+and :mod:`substrate.closed_form`, :mod:`substrate.declaration`. Models live next door, in :mod:`problems`.
+"""
+
+__all__ = ["DISTRIBUTION", "__version__"]
+
+__version__ = "0.1.0"
+
+#: Another project on the package index also installs a module called ``substrate``; ``problems`` checks this
+#: name before it builds on what it imported.
+DISTRIBUTION = "lssvm-substrate"

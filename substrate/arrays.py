@@ -1,0 +1,176 @@
+"""Checks of what comes in: plain real arrays, weights, scalars, and the memory a matrix would take.
+
+scikit-learn's own validation serves the estimators; the functions here serve everyone who hands matrices
+to a ``declare``, and close two gaps of that validation: dates would silently become floats and a masked
+array would silently lose its mask.
+"""
+
+import contextvars
+import math
+import numbers
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.errors import DataError, DeclarationError
+
+__all__ = [
+    "Array",
+    "available_memory",
+    "check_memory",
+    "is_sparse",
+    "memory_limit",
+    "non_negative",
+    "positive",
+    "real_array",
+    "real_points",
+    "refuse_disguised",
+    "row_weights",
+]
+
+Array = NDArray[np.float64]
+
+_memory_limit: contextvars.ContextVar[float | None] = contextvars.ContextVar("memory_limit", default=None)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix or array, asked without importing scipy."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def refuse_disguised(X: Any, name: str) -> None:
+    """Refuse masked arrays and dates, which a conversion to float would silently misread."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise DataError(
+            f"{name} is a masked array and its mask would be lost; drop or impute the masked entries, "
+            f"then pass {name}.data"
+        )
+    dtypes: Sequence[Any] = [getattr(X, "dtype", None)]
+    columns = getattr(X, "dtypes", None)
+    if columns is not None:  # pandas: a Series of dtypes; polars: a list of them
+        dtypes = list(columns)
+    for dtype in dtypes:
+        if getattr(dtype, "kind", "") in ("M", "m") or str(dtype).lower().startswith(("date", "time", "dur")):
+            raise DataError(
+                f"{name} holds dates or durations ({dtype}); convert them to numbers you choose, "
+                "for instance days since a reference date"
+            )
+
+
+def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
+    """A finite, contiguous float64 array of the given number of dimensions; the input is never modified."""
+    refuse_disguised(values, name)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read as an array: {error}") from error
+    if array.dtype.kind == "c":
+        raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name} must hold real numbers, received dtype {array.dtype}")
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if array.ndim not in allowed:
+        wanted = " or ".join(f"{n}-D" for n in allowed)
+        raise DataError(f"{name} must be {wanted}, received {array.ndim}-D of shape {array.shape}")
+    if array.size == 0:
+        raise DataError(f"{name} is empty: received shape {array.shape}")
+    result = np.ascontiguousarray(array, dtype=np.float64)
+    if not np.isfinite(result).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
+        raise DataError(
+            f"{name} contains NaN or infinity, first at {where[0] if len(where) == 1 else where}; "
+            "drop or impute those entries"
+        )
+    return result
+
+
+def real_points(X: Any, name: str = "X") -> Any:
+    """Points as the rows of a finite 2-D array, or as a finite csr matrix when X is sparse."""
+    if is_sparse(X):
+        matrix = X.tocsr().astype(np.float64)
+        if not np.isfinite(matrix.data).all():
+            raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
+        return matrix
+    return real_array(X, name, ndim=2)
+
+
+def positive(value: Any, name: str) -> float:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise DeclarationError(f"{name} must be a positive number, received {value!r}")
+    number = float(value)
+    if not (math.isfinite(number) and number > 0.0):
+        raise DeclarationError(f"{name} must be positive and finite, received {value!r}")
+    return number
+
+
+def non_negative(value: Any, name: str) -> float:
+    """A finite number, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(float(value)):
+        raise DeclarationError(f"{name} must be a finite number >= 0, received {value!r}")
+    if float(value) < 0.0:
+        raise DeclarationError(f"{name} must be >= 0 to keep the kernel positive semi-definite, received {value!r}")
+    return float(value)
+
+
+def row_weights(weights: Any, n: int, name: str = "weights") -> Array:
+    """One finite, strictly positive weight for each of n rows; ``None`` is all ones."""
+    if weights is None:
+        return np.ones(n)
+    v = real_array(weights, name, ndim=1)
+    if v.shape != (n,):
+        raise DataError(f"{name} must have one entry per row: expected {n}, received {v.size}")
+    if (v < 0.0).any():
+        raise DataError(f"{name} must not be negative, received {v.min()} at row {int(v.argmin())}")
+    if (v == 0.0).any():
+        raise DataError(
+            f"{name} must be positive here: a row of weight zero has an infinite diagonal 1/(gamma v); "
+            "drop those rows first"
+        )
+    return v
+
+
+def available_memory() -> float:
+    """Bytes this process may still take: free physical memory, or less where a control group says so."""
+    limits = []
+    try:
+        with open("/proc/meminfo", encoding="ascii") as table:
+            for line in table:
+                if line.startswith("MemAvailable:"):
+                    limits.append(float(line.split()[1]) * 1024.0)
+        with (
+            open("/sys/fs/cgroup/memory.max", encoding="ascii") as most,
+            open("/sys/fs/cgroup/memory.current", encoding="ascii") as now,
+        ):
+            limits.append(float(most.read()) - float(now.read()))  # "max" is not a number: no limit
+    except (OSError, ValueError):
+        pass
+    if not limits and hasattr(os, "sysconf"):
+        limits.append(float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES")))
+    return min(limits, default=math.inf)
+
+
+@contextmanager
+def memory_limit(n_bytes: float) -> Iterator[None]:
+    """Override, inside a ``with`` block, what :func:`check_memory` takes for available (``inf`` lifts it)."""
+    token = _memory_limit.set(n_bytes)
+    try:
+        yield
+    finally:
+        _memory_limit.reset(token)
+
+
+def check_memory(n_bytes: float, what: str, advice: str) -> None:
+    """Refuse an allocation that cannot fit, before anything is allocated."""
+    limit = _memory_limit.get()
+    available = available_memory() if limit is None else limit
+    if n_bytes > available:
+        raise DataError(
+            f"{what} needs {n_bytes:.3g} bytes ({n_bytes / 2**30:.1f} GiB) and {available:.3g} bytes "
+            f"({available / 2**30:.1f} GiB) are available; {advice} To try all the same, fit inside "
+            "`with substrate.arrays.memory_limit(float('inf')):`."
+        )

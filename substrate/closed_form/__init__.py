@@ -1,0 +1,1 @@
+"""Closed forms: dense linear algebra that is both the fast path and the second opinion."""

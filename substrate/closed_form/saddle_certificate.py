@@ -1,0 +1,84 @@
+r"""Certificate rows of the LS-SVM saddle system, recomputed from data and solution.
+
+The KKT conditions ([Suykens2002]_ eq. (4)) with w eliminated: the fit equalities with :math:`e = \alpha/(\gamma v)`
+put in, stationarity in e with :math:`e = y - f` put in, :math:`1^T \alpha = 0`, the duality gap of
+
+.. math:: P = \tfrac12 \alpha^T K \alpha + \tfrac12 \sum_i \gamma v_i (y_i - f_i)^2, \qquad
+          D = y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac12 \sum_i \frac{\alpha_i^2}{\gamma v_i},
+
+and the normwise backward error of the bordered system (2).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.certificates.rows import roundoff
+from substrate.ingredients import error_row, fit_row, zero_sum_row
+
+__all__ = ["saddle_rows", "target_unit", "worst_rows"]
+
+
+def target_unit(y: Array) -> float:
+    """1, or a power of two near max|y| where squares of y would overflow or vanish."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
+
+
+def saddle_rows(
+    products: Array, diagonal: Array, y: Array, ridge: Array, support_values: Array, bias: float
+) -> tuple[Row, ...]:
+    """Rows for one output, in units of :func:`target_unit`.
+
+    Parameters
+    ----------
+    products
+        K alpha, computed from the same alpha that is certified.
+    diagonal
+        The diagonal of K.
+    y, ridge
+        Target and the diagonal 1/(gamma v).
+    support_values, bias
+        The solution.
+    """
+    unit = target_unit(y)
+    p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
+    tolerance = roundoff(y.size)
+    f = p + b
+    e = t - f
+    implied = ridge * alpha
+    norm_alpha = float(np.linalg.norm(alpha))
+    # ||K|| from below (its action on alpha, its diagonal): the scale is never larger than it deserves.
+    norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
+    scale = (norm_k + float(ridge.max())) * norm_alpha + float(np.sqrt(y.size)) * abs(b) + float(np.linalg.norm(t))
+    norm_squared = float(alpha @ p)
+    gap = gap_row(
+        primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
+        dual=(float(t @ alpha), -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
+        tolerance=tolerance,
+    )
+    residual = float(np.linalg.norm(np.append(t - f - implied, alpha.sum())))
+    return (
+        fit_row(t, f, implied, tolerance, scale),
+        error_row(alpha, 1.0 / ridge, e, tolerance, t, scale),
+        zero_sum_row(alpha, tolerance),
+        # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, to which its rounding belongs
+        replace(gap, scale=gap.scale + scale * norm_alpha),
+        Row("backward error", residual, scale, tolerance, "||rhs - M x|| / (||M|| ||x|| + ||rhs||)"),
+    )
+
+
+def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
+    """Of several outputs' rows of the same name, the one that comes closest to failing."""
+    if len(outputs) == 1:
+        return outputs[0]
+    return tuple(
+        replace(
+            max(rows, key=lambda row: row.relative / row.tolerance),
+            formula=f"{rows[0].formula}, worst of {len(rows)} outputs",
+        )
+        for rows in zip(*outputs, strict=True)
+    )

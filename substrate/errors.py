@@ -1,0 +1,59 @@
+"""The exceptions and warnings of the package: one root, four leaves.
+
+Every message says what is wrong, where, what was received and what would work. Whether trying again can
+help is part of the type, so that a program may ask ``error.retry_helps`` instead of parsing words.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "CertificateError",
+    "DataError",
+    "DeclarationError",
+    "DegenerateKernelWarning",
+    "IndefiniteKernelWarning",
+    "ScaleWarning",
+    "SolverError",
+    "SubstrateError",
+    "SubstrateWarning",
+]
+
+
+class SubstrateError(Exception):
+    """Root of everything this package raises on purpose."""
+
+    retry_helps: ClassVar[bool] = False
+
+
+class DataError(SubstrateError, ValueError):
+    """An array, weight, label or file cannot be used as given. Mend the data, then call again."""
+
+
+class DeclarationError(SubstrateError, ValueError):
+    """A model is not well formed: a parameter out of range, an unknown form, a kernel that is not convex."""
+
+
+class SolverError(SubstrateError, RuntimeError):
+    """No solver returned an acceptable point. Another solver, option or scaling may."""
+
+    retry_helps: ClassVar[bool] = True
+
+
+class CertificateError(SubstrateError, RuntimeError):
+    """A certificate was asked for where none can exist, or a demanded certificate does not hold."""
+
+
+class SubstrateWarning(UserWarning):
+    """Root of the package's warnings."""
+
+
+class ScaleWarning(SubstrateWarning):
+    """The columns of X live on very different scales although the kernel compares distances."""
+
+
+class DegenerateKernelWarning(SubstrateWarning):
+    """The kernel matrix carries no information: it is the identity or it is constant."""
+
+
+class IndefiniteKernelWarning(SubstrateWarning):
+    """The kernel matrix has a negative eigenvalue beyond rounding."""

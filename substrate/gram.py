@@ -1,0 +1,283 @@
+r"""The Gram matrix: the one owner of K, its factors, its coordinates and every alteration made to it.
+
+One :math:`N \times N` array serves the closed form from beginning to end. Both triangles hold K at first; the
+Cholesky factor of :math:`K + \operatorname{diag}(d)` then overwrites one of them, and the other, with the diagonal
+kept aside, still gives exact products with K for refinement and certificate.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, check_memory, real_array, real_points
+from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning, SolverError
+from substrate.kernels import Kernel
+from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
+from substrate.threads import blas_threads
+
+__all__ = ["Alteration", "Coordinates", "Gram"]
+
+_EPS = float(np.finfo(np.float64).eps)
+#: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
+_ROUNDED = 1e-10
+#: Up to here one matrix-vector product a column beats the packed matrix-matrix product.
+_FEW_COLUMNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """Something done to a matrix that its user did not write down: what, how much, and why."""
+
+    what: str
+    size: float
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.size:.2e}): {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    r"""Orthonormal coordinates in which K is diagonal: :math:`K \approx U \operatorname{diag}(s) U^T`.
+
+    Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` says how many are kept.
+    """
+
+    basis: Array
+    values: Array
+    cutoff: float
+
+    @property
+    def rank(self) -> int:
+        """How many directions are kept."""
+        return int(self.values.size)
+
+    @property
+    def factor(self) -> Array:
+        """R with K = R R': the finite-dimensional feature map of the training points, a row each."""
+        root: Array = self.basis * np.sqrt(self.values)
+        return root
+
+
+class Gram:
+    """A symmetric kernel matrix, its factor and its record.
+
+    Build one with :meth:`of` (a kernel on points) or :meth:`from_matrix` (a matrix from elsewhere).
+    """
+
+    def __init__(self, matrix: Array, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
+        self.kernel = kernel
+        self.alterations = alterations
+        self.diagonal: Array = matrix.diagonal().copy()
+        self.jitter = 0.0
+        self._store = matrix
+        self._ridge: Array | None = None
+        self._factor_diagonal: Array | None = None
+        self._pivots: Any = None
+        self._coordinates: dict[float, Coordinates] = {}
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any) -> "Gram":
+        """The Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
+        X = real_points(X)
+        n = X.shape[0]
+        check_memory(
+            8.0 * n * n, f"the {n} x {n} kernel matrix", "fit on fewer rows, or on a reduced set of basis vectors."
+        )
+        if kernel.pairwise:
+            matrix, alterations = _symmetric(X.toarray() if hasattr(X, "tocsr") else X, "the precomputed kernel matrix")
+            own = symmetric_matrix(kernel, matrix)
+            return cls(own, kernel, alterations)
+        gram = cls(symmetric_matrix(kernel, X), kernel)
+        if kernel.compares_distances:
+            gram._warn_if_degenerate()
+        return gram
+
+    @classmethod
+    def from_matrix(cls, K: Any, name: str = "K") -> "Gram":
+        """A copy of a given matrix, square and symmetric up to rounding."""
+        matrix, alterations = _symmetric(real_array(K, name, ndim=2), name)
+        return cls(matrix.copy(), None, alterations)
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self._store.shape[0])
+
+    @property
+    def matrix(self) -> Array:
+        """K itself: a read-only view, or a copy once a factor lives in its upper triangle."""
+        if self._ridge is None:
+            view = self._store.view()
+            view.flags.writeable = False
+            return view
+        K = self._store.copy()
+        _mirror_lower(K)
+        return K
+
+    def product(self, V: Array) -> Array:
+        """K V, from the triangle that no factor overwrites."""
+        from scipy.linalg.blas import dsymm, dsymv
+
+        upper = self._store.T  # Fortran's upper triangle is the untouched one
+        if V.ndim == 1:
+            return np.asarray(dsymv(1.0, upper, V, lower=0))
+        if V.shape[1] <= _FEW_COLUMNS:
+            return np.column_stack([dsymv(1.0, upper, column, lower=0) for column in V.T])
+        return np.ascontiguousarray(dsymm(1.0, upper, V, lower=0))
+
+    def factorize(self, ridge: Array) -> None:
+        """Factor K + diag(ridge) in place; :meth:`solve` then uses it.
+
+        Cholesky, or, where the matrix turns out not to be positive definite, the symmetric indefinite
+        factorisation, recorded as such.
+        """
+        from scipy.linalg.lapack import dpotrf
+
+        with blas_threads(self.n):
+            self._restore()
+            self._ridge = ridge
+            np.fill_diagonal(self._store, self.diagonal + ridge)
+            factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
+            if info > 0:
+                self._factorize_indefinite(ridge, info)
+            elif not np.shares_memory(factor, self._store):
+                self._store = factor.T
+            self._factor_diagonal = self._store.diagonal().copy()
+            np.fill_diagonal(self._store, self.diagonal)
+
+    def solve(self, B: Array) -> Array:
+        """(K + diag(ridge))^{-1} B with the factor at hand."""
+        from scipy.linalg.lapack import dpotrs, dsytrs
+
+        if self._factor_diagonal is None:
+            raise DeclarationError("factorize(ridge) must come before solve")
+        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+            if self._pivots is None:
+                X, info = dpotrs(self._store.T, B, lower=1)
+            else:
+                X, info = dsytrs(self._store.T, self._pivots, B, lower=1)
+        if info != 0:
+            raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
+        return np.asarray(X)
+
+    def coordinates(self, cutoff: float | None = None) -> Coordinates:
+        """Well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
+
+        The default cut-off, N eps, is the noise of the matrix itself. A negative eigenvalue beyond that noise is
+        refused with its value: no convex problem can be declared on such a matrix.
+        """
+        relative = self.n * _EPS if cutoff is None else cutoff
+        if relative not in self._coordinates:
+            with blas_threads(self.n):
+                values, vectors = np.linalg.eigh(self.matrix)
+            largest = float(max(values[-1], 0.0))
+            noise = 10.0 * self.n * _EPS * max(largest, -float(values[0]))
+            if values[0] < -noise:
+                raise DeclarationError(
+                    f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
+                    f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
+                    "kernel, or clip the eigenvalues yourself and pass the result"
+                )
+            keep = values > relative * largest
+            self._coordinates[relative] = Coordinates(
+                np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), relative
+            )
+        return self._coordinates[relative]
+
+    def record(self) -> tuple[tuple[str, str], ...]:
+        """Facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
+        facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
+        ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
+        facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}, jitter {self.jitter:g}"))
+        facts += [("alteration", str(alteration)) for alteration in self.alterations]
+        return tuple(facts)
+
+    def _factorize_indefinite(self, ridge: Array, failed_at: int) -> None:
+        from scipy.linalg.lapack import dsytrf, dsytrf_lwork
+
+        np.fill_diagonal(self._store, self.diagonal)
+        self._restore()
+        smallest = float(np.linalg.eigvalsh(self._store)[0])
+        largest = float(self.diagonal.max(initial=0.0))
+        if smallest < -10.0 * self.n * _EPS * max(largest, -smallest):
+            warnings.warn(
+                f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the linear "
+                "system is solved by a symmetric indefinite factorisation, and its solution is a saddle point, not "
+                "a minimum; use a positive semi-definite kernel",
+                IndefiniteKernelWarning,
+                stacklevel=6,
+            )
+        self.alterations += (
+            Alteration("symmetric indefinite factorisation", smallest, f"Cholesky stopped at row {failed_at}"),
+        )
+        self._ridge = ridge
+        np.fill_diagonal(self._store, self.diagonal + ridge)
+        lwork, _ = dsytrf_lwork(self.n, lower=1)
+        factor, self._pivots, info = dsytrf(self._store.T, lower=1, lwork=int(lwork), overwrite_a=1)
+        if info > 0:
+            raise SolverError(
+                "K + I/gamma is exactly singular; change gamma slightly or use a positive definite kernel"
+            )
+        if not np.shares_memory(factor, self._store):
+            self._store = factor.T
+
+    @contextmanager
+    def _factor_in_place(self, diagonal: Array) -> Iterator[None]:
+        np.fill_diagonal(self._store, diagonal)
+        try:
+            yield
+        finally:
+            np.fill_diagonal(self._store, self.diagonal)
+
+    def _restore(self) -> None:
+        """Give the upper triangle back to K."""
+        if self._ridge is not None:
+            _mirror_lower(self._store)
+        self._ridge = self._factor_diagonal = self._pivots = None
+
+    def _warn_if_degenerate(self) -> None:
+        # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
+        first = self._store[0, 1:]
+        if not first.size:
+            return
+        if first.max() < _EPS and self._off_diagonal().max() < _EPS:
+            problem = "the identity: sigma is far smaller than every distance"
+        elif first.min() > 1.0 - 1e-12 and 1.0 - 1e-12 < self._off_diagonal().min() < 1.0:
+            problem = "constant: sigma is far larger than every distance"
+        else:
+            return
+        warnings.warn(
+            f"the kernel matrix is {problem}, so no two points are told apart by degree; try sigma='median'",
+            DegenerateKernelWarning,
+            stacklevel=4,
+        )
+
+    def _off_diagonal(self) -> Array:
+        return self._store[~np.eye(self.n, dtype=bool)]
+
+
+def _mirror_lower(K: Array) -> None:
+    """Copy the lower triangle of K onto its upper one, block by block."""
+    n = K.shape[0]
+    for rows in row_blocks(n, n):
+        K[rows, rows.stop :] = K[rows.stop :, rows].T
+        mirror_square(K[rows, rows], upper=False)
+
+
+def _symmetric(matrix: Array, name: str) -> tuple[Array, tuple[Alteration, ...]]:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"{name} must be square, received shape {matrix.shape}")
+    asymmetry = max((float(np.abs(matrix[r] - matrix[:, r].T).max()) for r in row_blocks(*matrix.shape)), default=0.0)
+    if asymmetry == 0.0:
+        return matrix, ()
+    if asymmetry > _ROUNDED * float(np.abs(matrix).max()):
+        raise DataError(
+            f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
+            "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"
+        )
+    return (matrix + matrix.T) / 2.0, (Alteration("symmetrised", asymmetry, "rounding of the given matrix"),)

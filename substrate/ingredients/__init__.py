@@ -1,0 +1,25 @@
+"""Ingredients: one constraint or term a file, with its multiplier, its residual and its certificate rows.
+
+Builders take cvxpy expressions; residuals and rows take plain numbers, so a closed form is certified by the very
+same code and never imports cvxpy.
+"""
+
+from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
+from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
+from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm
+from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
+
+__all__ = [
+    "RegressionFit",
+    "SquaredErrors",
+    "SquaredNorm",
+    "ZeroSum",
+    "error_row",
+    "fit_row",
+    "norm_row",
+    "regression_fit",
+    "squared_errors",
+    "squared_norm",
+    "zero_sum",
+    "zero_sum_row",
+]

@@ -1,0 +1,43 @@
+r"""The norm :math:`\frac12 w^T w` in factor coordinates, and its stationarity :math:`w = \sum_i \alpha_i \varphi(x_i)`.
+
+With :math:`K = R R^T` the rows of R are finite-dimensional features of the training points, so
+:math:`f = R w + b 1` and :math:`w = R^T \alpha`: [Suykens2002]_ eq. (4). A quadratic form in K itself is never handed
+to a solver: its rounding-level negative eigenvalues break them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+
+__all__ = ["SquaredNorm", "norm_row", "squared_norm"]
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredNorm:
+    """The convex term for a vector expression: w itself, or R' alpha."""
+
+    term: Any
+    w: Any
+    factor: Array
+
+    def row(self, support_values: Array, tolerance: float) -> Row:
+        """Stationarity in w at the solver's point."""
+        return norm_row(np.asarray(self.w.value), self.factor, support_values, tolerance)
+
+
+def squared_norm(w: Any, factor: Array) -> SquaredNorm:
+    """Build 1/2 w'w."""
+    import cvxpy as cp
+
+    return SquaredNorm(0.5 * cp.sum_squares(w), w, factor)
+
+
+def norm_row(w: Array, factor: Array, support_values: Array, tolerance: float) -> Row:
+    """||w - R' alpha|| against the norms that were multiplied."""
+    size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ support_values))
+    value = float(np.linalg.norm(w - factor.T @ support_values))
+    return Row("stationarity in w", value, size, tolerance, "||w - sum alpha phi(x)||")

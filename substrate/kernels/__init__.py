@@ -1,0 +1,32 @@
+"""Kernels as values: frozen, comparable, hashable, printed as the formula that made them.
+
+Calling a kernel on two point sets returns a matrix and nothing else; storing, factoring and repairing that
+matrix is the business of :class:`substrate.gram.Gram`.
+"""
+
+from substrate.kernels.algebra import Kernel, Product, Restricted, Scaled, Sum
+from substrate.kernels.componentwise import Componentwise
+from substrate.kernels.foreign import Foreign, as_kernel
+from substrate.kernels.laplacian import Laplacian
+from substrate.kernels.linear import Linear
+from substrate.kernels.matern import Matern
+from substrate.kernels.polynomial import Polynomial
+from substrate.kernels.precomputed import Precomputed
+from substrate.kernels.rbf import RBF
+
+__all__ = [
+    "RBF",
+    "Componentwise",
+    "Foreign",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Restricted",
+    "Scaled",
+    "Sum",
+    "as_kernel",
+]

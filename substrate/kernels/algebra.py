@@ -1,0 +1,198 @@
+"""The operations that keep a kernel positive semi-definite, each a node of its own.
+
+Sums, products, non-negative multiples and the restriction to columns: ``k1 * k2 + k3`` means what it says, and
+prints as it was written.
+"""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import Array, non_negative
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.base import BaseKernel
+
+__all__ = ["Kernel", "Product", "Restricted", "Scaled", "Sum", "column_tuple"]
+
+
+@dataclass(frozen=True, repr=False)
+class Kernel(BaseKernel):
+    """A kernel with its operators.
+
+    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` looks at columns 0 and 2 only.
+    """
+
+    def on(self, *columns: int) -> "Kernel":
+        """This kernel looking only at the given columns of its input."""
+        return Restricted(self, columns)
+
+    def __add__(self, other: Any) -> "Kernel":
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> "Kernel":
+        return Product(self, other) if isinstance(other, Kernel) else Scaled(other, self)
+
+    def __rmul__(self, other: Any) -> "Kernel":
+        return Scaled(other, self)
+
+
+@dataclass(frozen=True, repr=False)
+class _Pair(Kernel):
+    """Two kernels under one operation."""
+
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.left, Kernel) or not isinstance(self.right, Kernel):
+            raise DeclarationError(f"{type(self).__name__} joins two kernels, received {self.left!r}, {self.right!r}")
+
+    @property
+    def pairwise(self) -> bool:  # type: ignore[override]
+        """Whether either side reads a matrix somebody else computed."""
+        return self.left.pairwise or self.right.pairwise
+
+    @property
+    def compares_distances(self) -> bool:
+        """Whether either side compares distances."""
+        return self.left.compares_distances or self.right.compares_distances
+
+    def resolved(self, X: Any) -> Self:
+        """Both sides resolved on X."""
+        return type(self)(self.left.resolved(X), self.right.resolved(X))
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(_Pair):
+    """k(x, z) = left(x, z) + right(x, z)."""
+
+    binding: ClassVar[int] = 1
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the sum into ``out``."""
+        self.left.fill(X, Z, out)
+        term = np.empty_like(out)
+        self.right.fill(X, Z, term)
+        out += term
+
+    def diag(self, X: Any) -> Array:
+        """Sum of the diagonals."""
+        return self.left.diag(X) + self.right.diag(X)
+
+    def __repr__(self) -> str:
+        return f"{self.left._bracketed(1)} + {self.right._bracketed(2)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Product(_Pair):
+    """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
+
+    binding: ClassVar[int] = 2
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the product into ``out``."""
+        self.left.fill(X, Z, out)
+        factor = np.empty_like(out)
+        self.right.fill(X, Z, factor)
+        out *= factor
+
+    def diag(self, X: Any) -> Array:
+        """Product of the diagonals."""
+        return self.left.diag(X) * self.right.diag(X)
+
+    def __repr__(self) -> str:
+        return f"{self.left._bracketed(2)} * {self.right._bracketed(3)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Kernel):
+    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+
+    factor: float
+    kernel: Kernel
+    binding: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        factor = non_negative(self.factor, "the factor of a kernel")
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def pairwise(self) -> bool:  # type: ignore[override]
+        """As the kernel inside."""
+        return self.kernel.pairwise
+
+    @property
+    def compares_distances(self) -> bool:
+        """As the kernel inside."""
+        return self.kernel.compares_distances
+
+    def resolved(self, X: Any) -> Self:
+        """The kernel inside resolved on X."""
+        return replace(self, kernel=self.kernel.resolved(X))
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the multiple into ``out``."""
+        self.kernel.fill(X, Z, out)
+        out *= self.factor
+
+    def diag(self, X: Any) -> Array:
+        """Multiple of the diagonal."""
+        return self.factor * self.kernel.diag(X)
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {self.kernel._bracketed(3)}"
+
+
+def column_tuple(columns: Any) -> tuple[int, ...]:
+    """Column numbers as a tuple of distinct non-negative integers."""
+    given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    try:
+        numbers = tuple(operator.index(column) for column in given)
+    except TypeError as error:
+        raise DeclarationError(f"columns are integers, received {columns!r}") from error
+    if not numbers or min(numbers) < 0 or len(set(numbers)) != len(numbers):
+        raise DeclarationError(f"columns must be distinct and non-negative, at least one; received {columns!r}")
+    return numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Restricted(Kernel):
+    """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise DeclarationError(f"only a kernel can be restricted to columns, received {self.kernel!r}")
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+        if self.kernel.pairwise:
+            raise DeclarationError("a precomputed matrix has no input columns to be restricted to")
+
+    def _take(self, X: Any) -> Any:
+        if max(self.columns) >= X.shape[1]:
+            raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
+        return X[:, list(self.columns)]
+
+    @property
+    def compares_distances(self) -> bool:
+        """Whether the scales of the columns looked at must agree."""
+        return self.kernel.compares_distances and len(self.columns) > 1
+
+    def resolved(self, X: Any) -> Self:
+        """The inner kernel resolved on its own columns."""
+        return replace(self, kernel=self.kernel.resolved(self._take(X)))
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the inner kernel's values into ``out``."""
+        self.kernel.fill(self._take(X), self._take(Z), out)
+
+    def diag(self, X: Any) -> Array:
+        """The inner kernel's diagonal."""
+        return self.kernel.diag(self._take(X))
+
+    def __repr__(self) -> str:
+        return f"{self.kernel._bracketed(3)}.on({', '.join(map(str, self.columns))})"

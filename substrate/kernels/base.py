@@ -1,0 +1,151 @@
+"""What every kernel is: a frozen value that maps two point sets to a matrix.
+
+The operations between kernels are the next file's, :mod:`substrate.kernels.algebra`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import Array, positive, real_points
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["BaseKernel", "mirror_square", "row_blocks", "symmetric_matrix", "width"]
+
+#: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
+_BLOCK_ENTRIES = 1 << 18
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows whose blocks fit the cache."""
+    step = int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, 256))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def width(value: Any, name: str = "sigma") -> None:
+    """Refuse a kernel width that is neither a positive number nor ``"median"``."""
+    if value != "median" if isinstance(value, str) else positive(value, name) <= 0.0:
+        raise DeclarationError(f"{name} must be a positive number or 'median', received {value!r}")
+
+
+@dataclass(frozen=True)
+class BaseKernel(ABC):
+    """A positive semi-definite kernel k(x, z).
+
+    ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its
+    diagonal without the rest.
+    """
+
+    #: Whether "points" are rows of a kernel matrix somebody else computed.
+    pairwise: ClassVar[bool] = False
+    #: How tightly the printed formula binds: 1 a sum, 2 a product, 3 a name.
+    binding: ClassVar[int] = 3
+
+    # numpy must hand ``np.float64(2) * kernel`` over instead of making an array of kernels
+    __array_ufunc__ = None
+
+    @abstractmethod
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write k(x_i, z_j) into ``out`` for rows of two checked point sets."""
+
+    @abstractmethod
+    def diag(self, X: Any) -> Array:
+        """The values k(x_i, x_i)."""
+
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """The matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j)."""
+        X = real_points(X, "X")
+        if Z is None:
+            return symmetric_matrix(self, X)
+        Z = real_points(Z, "Z")
+        if X.shape[1] != Z.shape[1] and not self.pairwise:
+            raise DataError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; they must agree")
+        out = np.empty((X.shape[0], Z.shape[0]))
+        for rows in row_blocks(*out.shape):
+            self.fill(X[rows], Z, out[rows])
+        return out
+
+    @property
+    def compares_distances(self) -> bool:
+        """Whether the scale of the columns of X matters to this kernel."""
+        return False
+
+    def resolved(self, X: Any) -> Self:
+        """The same kernel with every data-dependent width replaced by its number for X."""
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn asks for them; nested ones as ``outer__inner``."""
+        params: dict[str, Any] = {}
+        for parameter in fields(self):
+            value = getattr(self, parameter.name)
+            params[parameter.name] = value
+            if deep and isinstance(value, BaseKernel):
+                params |= {f"{parameter.name}__{key}": inner for key, inner in value.get_params().items()}
+        return params
+
+    def with_params(self, **params: Any) -> Self:
+        """A new kernel with some parameters replaced; ``left__sigma=2.0`` reaches into a sum.
+
+        There is no ``set_params``: a frozen kernel could only return a new one, and scikit-learn would drop it
+        in silence. The estimators replace their kernel instead.
+        """
+        direct: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        known = {parameter.name for parameter in fields(self)}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in known:
+                raise DeclarationError(f"{self!r} has no parameter {name!r}; it has {sorted(known)}")
+            if rest:
+                nested.setdefault(name, {})[rest] = value
+            else:
+                direct[name] = value
+        for name, inner in nested.items():
+            kernel = direct.get(name, getattr(self, name))
+            if not isinstance(kernel, BaseKernel):
+                raise DeclarationError(f"{name!r} of {self!r} is not a kernel and has no parameters")
+            direct[name] = kernel.with_params(**inner)
+        return replace(self, **direct)
+
+    def __sklearn_clone__(self) -> Self:
+        return self  # a frozen value is its own copy
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
+        return f"{type(self).__name__}({inside})"
+
+    def _bracketed(self, binding: int) -> str:
+        return repr(self) if self.binding >= binding else f"({self!r})"
+
+
+@cache
+def _strict_lower(order: int) -> Any:
+    return np.tri(order, k=-1, dtype=bool)
+
+
+def mirror_square(square: Array, upper: bool) -> None:
+    """Make a small square block symmetric from its upper or its lower triangle, in place."""
+    lower = _strict_lower(square.shape[0])
+    np.copyto(square, square.T.copy(), where=lower if upper else lower.T)
+
+
+def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
+    """All k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
+    n = X.shape[0]
+    K = np.empty((n, n))
+    if kernel.pairwise:
+        kernel.fill(X, X, K)
+        return K
+    for rows in row_blocks(n, n):
+        block = K[rows, rows.start :]
+        kernel.fill(X[rows], X[rows.start :], block)
+        K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
+        mirror_square(K[rows, rows], upper=True)  # both its triangles were computed, each with its own rounding
+    np.fill_diagonal(K, kernel.diag(X))
+    return K

@@ -1,0 +1,97 @@
+r"""Componentwise kernels: one component per input, or per group of inputs.
+
+.. math:: k(x, z) = \sum_{l} k^l(x^l, z^l), \qquad \Omega = \sum_l \Omega^l
+
+[Pelckmans2005]_ eq. (6)-(8). With groups of columns, interactions of an ANOVA decomposition can be written too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import Kernel, Restricted, column_tuple
+
+__all__ = ["Componentwise"]
+
+
+@dataclass(frozen=True, repr=False)
+class Componentwise(Kernel):
+    """A sum of kernels on columns.
+
+    ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
+    for each column in turn; ``Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})`` names columns and groups.
+    """
+
+    kernel: Any
+
+    def __post_init__(self) -> None:
+        given = self.kernel
+        if isinstance(given, Kernel):
+            if given.pairwise:
+                raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
+            return
+        if isinstance(given, Mapping):
+            parts = tuple(Restricted(kernel, column_tuple(columns)) for columns, kernel in given.items())
+        elif isinstance(given, Sequence) and all(isinstance(part, Restricted) for part in given):
+            parts = tuple(given)
+        elif isinstance(given, Sequence) and not isinstance(given, str):
+            parts = tuple(Restricted(kernel, (column,)) for column, kernel in enumerate(given))
+        else:
+            raise DeclarationError(
+                f"Componentwise takes a kernel, a list of kernels or a mapping of columns to kernels, not {given!r}"
+            )
+        if not parts:
+            raise DeclarationError("Componentwise needs at least one component")
+        object.__setattr__(self, "kernel", parts)
+
+    def components(self, n_features: int) -> tuple[Kernel, ...]:
+        """The kernels k^l, each looking at its own columns."""
+        if isinstance(self.kernel, Kernel):
+            return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
+        if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:
+            raise DataError(f"{self!r} names {len(self.kernel)} columns, the points have {n_features}")
+        parts: tuple[Kernel, ...] = self.kernel
+        return parts
+
+    @property
+    def compares_distances(self) -> bool:
+        """Only where one component sees several columns, or one width serves all of them."""
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.compares_distances
+        return any(part.compares_distances for part in self.kernel)
+
+    def resolved(self, X: Any) -> Self:
+        """Every component resolved on its own columns."""
+        parts = self.components(X.shape[1])
+        fixed = tuple(part.resolved(X) for part in parts)
+        return self if fixed == parts else replace(self, kernel=fixed)
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the sum over the components into ``out``."""
+        term = np.empty_like(out)
+        out[...] = 0.0
+        for part in self.components(X.shape[1]):
+            part.fill(X, Z, term)
+            out += term
+
+    def diag(self, X: Any) -> Array:
+        """Sum of the components' diagonals."""
+        total: Array = np.sum([part.diag(X) for part in self.components(X.shape[1])], axis=0)
+        return total
+
+    def __repr__(self) -> str:
+        if isinstance(self.kernel, Kernel):
+            return f"Componentwise({self.kernel!r})"
+        columns = [part.columns for part in self.kernel]
+        if columns == [(column,) for column in range(len(columns))]:
+            return f"Componentwise([{', '.join(repr(part.kernel) for part in self.kernel)}])"
+        named = (f"{_key(part.columns)}: {part.kernel!r}" for part in self.kernel)
+        return f"Componentwise({{{', '.join(named)}}})"
+
+
+def _key(columns: tuple[int, ...]) -> str:
+    return str(columns[0]) if len(columns) == 1 else repr(columns)

@@ -1,0 +1,78 @@
+r"""The Matérn kernel of smoothness nu.
+
+.. math:: k(x, z) = \frac{2^{1-\nu}}{\Gamma(\nu)} \, s^{\nu} K_\nu(s), \qquad
+          s = \frac{\sqrt{2\nu}\,\|x - z\|_2}{\sigma}
+
+with :math:`K_\nu` the modified Bessel function [Rasmussen2006]_ eq. (4.14); nu = 1/2, 3/2 and 5/2 have elementary
+forms. The limit of large nu is exp(-||x-z||^2/(2 sigma^2)), which is ``RBF(sigma * sqrt(2))``.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array, positive
+from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import width
+from substrate.kernels.distances import metric_distances
+from substrate.kernels.median import median_distance, needs_number
+
+__all__ = ["Matern"]
+
+
+@dataclass(frozen=True, repr=False)
+class Matern(Kernel):
+    """Matérn kernel of width ``sigma`` and smoothness ``nu`` (a positive number; for infinity write RBF)."""
+
+    sigma: float | str = "median"
+    nu: float = 1.5
+
+    def __post_init__(self) -> None:
+        width(self.sigma)
+        positive(self.nu, "nu")
+
+    @property
+    def compares_distances(self) -> bool:
+        """Yes: columns on different scales would not count alike."""
+        return True
+
+    def resolved(self, X: Any) -> Self:
+        """The median width as a number."""
+        return replace(self, sigma=median_distance(X)) if isinstance(self.sigma, str) else self
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the kernel values into ``out``."""
+        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
+        metric_distances(X, Z, "euclidean", unit, out)
+        np.minimum(out, 1e6, out=out)  # exp(-1e6) is nought; infinity times nought would be NaN
+        if self.nu == 0.5:
+            factor: Any = 1.0
+        elif self.nu == 1.5:
+            factor = 1.0 + out
+        elif self.nu == 2.5:
+            factor = 1.0 + out + out * out / 3.0
+        else:
+            out[...] = _bessel_form(out, self.nu)
+            return
+        np.negative(out, out=out)
+        np.exp(out, out=out)
+        out *= factor
+
+    def diag(self, X: Any) -> Array:
+        """Ones."""
+        return np.ones(X.shape[0])
+
+
+def _bessel_form(s: Array, nu: float) -> Array:
+    from scipy.special import gammaln, kve
+
+    # In logarithms: s^nu underflows and K_nu(s) overflows near zero where their product tends to one.
+    tiny = np.finfo(np.float64).tiny
+    with np.errstate(divide="ignore", over="ignore"):
+        log_value = math.log(2.0) * (1.0 - nu) - gammaln(nu) + nu * np.log(np.maximum(s, tiny)) - s
+        bessel = kve(nu, s)
+        value = np.exp(log_value + np.log(np.where(np.isfinite(bessel), bessel, 1.0)))
+    result: Array = np.where(np.isfinite(bessel) & (s > 0.0), np.minimum(value, 1.0), 1.0)
+    return result

@@ -1,0 +1,236 @@
+"""Solvers by name, in a stated order, accepted by our own residuals and never by their word.
+
+A solver that says "optimal" with a bad residual is rejected and the next one tried; one that says
+"optimal_inaccurate" with a good residual is accepted and the word noted. Every attempt is on the record.
+"""
+
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from substrate.errors import DeclarationError, SolverError
+
+__all__ = ["ORDER", "Attempt", "SolverRecord", "installed_solvers", "solve_problem", "tolerance_of", "valid_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Solver:
+    module: str
+    package: str
+    options: Mapping[str, Any]
+    #: Relative residual at which its point is accepted.
+    tolerance: float = 1e-6
+
+
+_SOLVERS: dict[str, _Solver] = {
+    "CLARABEL": _Solver(
+        "clarabel", "clarabel", {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 200}
+    ),
+    "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
+    "OSQP": _Solver("osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}),
+    # ECOS sees a quadratic objective as a second-order cone and reaches the square root of its gap, no more.
+    "ECOS": _Solver("ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, 1e-5),
+    "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}),
+    "HIGHS": _Solver("highspy", "highspy", {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}),
+}
+
+#: The order in which solvers are tried when none is named: fastest at equal accuracy first.
+ORDER: tuple[str, ...] = tuple(_SOLVERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One solver's try: its own word, the largest ``relative/tolerance`` of our rows, and our verdict."""
+
+    solver: str
+    status: str
+    unit: float
+    worst: float
+    accepted: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        verdict = "accepted" if self.accepted else "rejected"
+        units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
+        return f"{self.solver}{units} says {self.status}, {verdict} at {self.worst:.1e} of its tolerance"
+
+
+@dataclass(frozen=True, slots=True)
+class SolverRecord:
+    """All attempts at one problem, in order."""
+
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether some attempt was good enough."""
+        return any(attempt.accepted for attempt in self.attempts)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The attempts as lines of a certificate."""
+        return tuple(("solver", str(attempt)) for attempt in self.attempts)
+
+
+def installed_solvers() -> tuple[str, ...]:
+    """The solvers of :data:`ORDER` that can be imported here."""
+    return tuple(name for name, solver in _SOLVERS.items() if importlib.util.find_spec(solver.module) is not None)
+
+
+def canonical_name(name: str) -> str:
+    """The solver meant, or an error that names the choices or the command that installs it."""
+    upper = name.upper() if isinstance(name, str) else name
+    if upper not in _SOLVERS:
+        raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case")
+    if importlib.util.find_spec(_SOLVERS[upper].module) is None:
+        raise SolverError(f"the solver {upper} is not installed; run `pip install {_SOLVERS[upper].package}`")
+    return upper
+
+
+def valid_options(name: str) -> tuple[str, ...]:
+    """The options a solver understands, asked of the solver itself where it can tell."""
+    upper = canonical_name(name)
+    if upper == "CLARABEL":
+        import clarabel
+
+        names = [option for option in dir(clarabel.DefaultSettings()) if not option.startswith("_")]
+        return tuple(option for option in names if option not in ("default", "validate"))
+    if upper == "PIQP":
+        import piqp
+
+        settings = [option for option in dir(piqp.DenseSolver().settings) if not option.startswith("_")]
+        return ("backend", *settings)
+    if upper == "OSQP":
+        import osqp
+
+        return tuple(option for option in dir(osqp.OSQP().ext.OSQPSettings()) if not option.startswith("_"))
+    if upper == "HIGHS":
+        import highspy
+
+        return tuple(option for option in dir(highspy.HighsOptions()) if not option.startswith("_"))
+    if upper == "ECOS":
+        return ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters")
+    return (
+        "eps_abs", "eps_rel", "eps_infeas", "max_iters", "alpha", "rho_x", "scale", "adaptive_scale", "normalize",
+        "time_limit_secs", "acceleration_lookback", "acceleration_interval", "use_indirect",
+    )  # fmt: skip
+
+
+def tolerance_of(name: str) -> float:
+    """The relative residual at which a solver's point is accepted."""
+    return _SOLVERS[name].tolerance
+
+
+def solve_problem(
+    problem: Any,
+    worst: Callable[[float], float],
+    solver: str | None = None,
+    *,
+    rescaled: Callable[[], tuple[Any, float]] | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> SolverRecord:
+    """Solve a cvxpy problem in place and say how it went.
+
+    Parameters
+    ----------
+    problem
+        The cvxpy problem; its variables hold the accepted point afterwards, or the best one found.
+    worst
+        Called after each solve with the solver's tolerance: the largest ``relative / tolerance`` of the certificate
+        rows; at most 1 accepts.
+    solver
+        A name, tried alone; ``None`` goes through :data:`ORDER`.
+    rescaled
+        Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
+        Tried with a solver that failed on the problem as it stands.
+    options
+        Passed to a named solver instead of our accurate defaults; unknown ones are refused.
+    """
+    names = installed_solvers() if solver is None else (canonical_name(solver),)
+    _check_options(solver, options)
+    attempts: list[Attempt] = []
+    best: tuple[float, list[Any]] | None = None
+    for name in names:
+        for twin in (None, rescaled) if rescaled is not None else (None,):
+            start = time.perf_counter()
+            status, unit = _run_scaled(problem, twin, name, verbose, options)
+            seconds = time.perf_counter() - start
+            distance = worst(tolerance_of(name)) if _has_point(problem) else float("inf")
+            attempts.append(Attempt(name, status, unit, distance, distance <= 1.0, seconds))
+            if distance <= 1.0:
+                return SolverRecord(tuple(attempts))
+            if distance < float("inf") and (best is None or distance < best[0]):
+                best = (distance, _values(problem))
+    if best is None:
+        tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
+        raise SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver")
+    _restore(problem, best[1])
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        "no solver met the certificate's tolerances; the best point is kept and its certificate does not hold: "
+        + "; ".join(map(str, attempts)),
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+    return SolverRecord(tuple(attempts))
+
+
+def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
+    if options and solver is None:
+        raise DeclarationError(f"options {sorted(options)} belong to one solver; name it, for instance solver='OSQP'")
+    if options and solver is not None:
+        unknown = sorted(set(options) - set(valid_options(solver)))
+        if unknown:
+            raise DeclarationError(
+                f"{canonical_name(solver)} has no option {unknown}; it understands {', '.join(valid_options(solver))}"
+            )
+
+
+def _run_scaled(
+    problem: Any, twin: Callable[[], tuple[Any, float]] | None, name: str, verbose: bool, options: Mapping[str, Any]
+) -> tuple[str, float]:
+    if twin is None:
+        return _run(problem, name, verbose, options), 1.0
+    other, unit = twin()
+    status = _run(other, name, verbose, options)
+    scaled = [None if value is None else unit * value for value in _values(other)]
+    _restore(problem, scaled)
+    return status, unit
+
+
+def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any]) -> str:
+    import cvxpy as cp
+
+    chosen = dict(options) if options else dict(_SOLVERS[name].options)
+    with warnings.catch_warnings():
+        # cvxpy warns of inaccurate solutions; our own rows judge them
+        warnings.simplefilter("ignore")
+        try:
+            problem.solve(solver=name, verbose=verbose, **chosen)
+        except cp.error.SolverError as error:
+            _restore(problem, [None for _ in _leaves(problem)])  # nothing stale may pass for an answer
+            return f"failed ({str(error).splitlines()[0]})"
+    return str(problem.status)
+
+
+def _has_point(problem: Any) -> bool:
+    return all(variable.value is not None for variable in problem.variables()) and all(
+        constraint.dual_value is not None for constraint in problem.constraints
+    )
+
+
+def _leaves(problem: Any) -> list[Any]:
+    return [*problem.variables(), *(dual for constraint in problem.constraints for dual in constraint.dual_variables)]
+
+
+def _values(problem: Any) -> list[Any]:
+    return [leaf.value for leaf in _leaves(problem)]
+
+
+def _restore(problem: Any, values: list[Any]) -> None:
+    for leaf, value in zip(_leaves(problem), values, strict=True):
+        leaf.save_value(value)

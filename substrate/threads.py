@@ -1,0 +1,36 @@
+"""How many BLAS threads a matrix deserves.
+
+On small matrices a second thread costs more in waiting than it brings, 10 to 90 times more under load, so
+below a measured size linear algebra runs on one thread and above it on as many as the user allows.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["SERIAL_BELOW", "blas_threads"]
+
+#: Order of a matrix below which one thread is used.
+SERIAL_BELOW = 1000
+
+
+@cache
+def _controller() -> Any:
+    # Finding the loaded libraries costs milliseconds, limiting them microseconds: find them once, after scipy
+    # has brought its own BLAS into the process.
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(order: int) -> Iterator[None]:
+    """One BLAS thread inside the block when matrices of this order do not repay a second."""
+    if order >= SERIAL_BELOW:
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
