@@ -15,15 +15,21 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
         "virtual environment"
     )
 
-_ESTIMATORS = {"LSSVMRegressor": "problems.estimators.ls_svm"}
-_PROBLEMS = ("ls_svm_regression",)
+#: Where each estimator lives; also what a model file may name.
+ESTIMATORS = {
+    "LSSVMClassifier": "problems.estimators.ls_svm",
+    "LSSVMRegressor": "problems.estimators.ls_svm",
+}
+_PROBLEMS = ("ls_svm_classification", "ls_svm_regression")
 
-__all__ = ["LSSVMRegressor", "ls_svm_regression"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor", "load", "ls_svm_classification", "ls_svm_regression"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ESTIMATORS:
-        return getattr(import_module(_ESTIMATORS[name]), name)
+    if name in ESTIMATORS:
+        return getattr(import_module(ESTIMATORS[name]), name)
+    if name == "load":
+        return import_module("problems.estimators.files").load
     if name in _PROBLEMS:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")

@@ -13,7 +13,8 @@ __all__ = ["Demonstration"]
 class Demonstration:
     """One worked case: the data set's name in :mod:`substrate.datasets`, the kernel, and the arguments of ``declare``.
 
-    ``rows`` takes every k-th row where the whole set would make a slow demonstration.
+    ``every`` takes each k-th row where the whole set would make a slow demonstration; with ``task="classification"``
+    the two classes become the labels -1 and +1.
     """
 
     equations: str
@@ -21,5 +22,6 @@ class Demonstration:
     kernel: Kernel
     parameters: Mapping[str, Any]
     forms: tuple[str, ...]
+    task: str = "regression"
     every: int = 1
     standardize: bool = False

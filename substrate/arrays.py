@@ -9,7 +9,7 @@ import contextvars
 import math
 import numbers
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,7 +51,7 @@ def refuse_disguised(X: Any, name: str) -> None:
         )
     dtypes: Sequence[Any] = [getattr(X, "dtype", None)]
     columns = getattr(X, "dtypes", None)
-    if columns is not None:  # pandas: a Series of dtypes; polars: a list of them
+    if isinstance(columns, Iterable):  # a frame: pandas has a Series of dtypes here, polars a list
         dtypes = list(columns)
     for dtype in dtypes:
         if getattr(dtype, "kind", "") in ("M", "m") or str(dtype).lower().startswith(("date", "time", "dur")):

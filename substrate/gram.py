@@ -86,7 +86,9 @@ class Gram:
         X = real_points(X)
         n = X.shape[0]
         check_memory(
-            8.0 * n * n, f"the {n} x {n} kernel matrix", "fit on fewer rows, or on a reduced set of basis vectors."
+            8.0 * n * n,
+            f"the {n} x {n} kernel matrix",
+            "use solver='cg', which computes the kernel in blocks and stores none of it, or a reduced set of rows.",
         )
         if kernel.pairwise:
             matrix, alterations = _symmetric(X.toarray() if hasattr(X, "tocsr") else X, "the precomputed kernel matrix")
@@ -189,6 +191,12 @@ class Gram:
             )
         return self._coordinates[relative]
 
+    def block(self, rows: Any) -> "Gram":
+        """The Gram matrix of some of the points."""
+        if self._ridge is not None:
+            raise DeclarationError("blocks are taken before the matrix is factored")
+        return Gram(self._store[np.ix_(rows, rows)], self.kernel, self.alterations)
+
     def record(self) -> tuple[tuple[str, str], ...]:
         """Facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
         facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
@@ -254,7 +262,7 @@ class Gram:
         warnings.warn(
             f"the kernel matrix is {problem}, so no two points are told apart by degree; try sigma='median'",
             DegenerateKernelWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _off_diagonal(self) -> Array:

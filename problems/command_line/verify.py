@@ -109,6 +109,8 @@ def _data(demonstration: Demonstration) -> tuple[Array, Array]:
     X, y = X[:: demonstration.every], y[:: demonstration.every]
     if demonstration.standardize:
         X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    if demonstration.task == "classification":
+        y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
     return demonstration.kernel.resolved(X)(X), np.asarray(y, dtype=np.float64)
 
 

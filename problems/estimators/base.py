@@ -1,5 +1,6 @@
 """What every kernel estimator shares: validated input, a frozen kernel that can be tuned, prediction in blocks."""
 
+import os
 import warnings
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from problems.estimators.files import save
 from substrate.arrays import Array, is_sparse, refuse_disguised
 from substrate.errors import DataError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
@@ -17,7 +19,7 @@ from substrate.threads import blas_threads
 
 __all__ = ["KernelEstimator"]
 
-#: Ratio of column standard deviations beyond which a distance is the distance of one column.
+#: Ratio of the columns' spreads beyond which a distance is the distance of one column.
 _SCALES_APART = 100.0
 
 
@@ -50,18 +52,41 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_values_")
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse attributes read from a file whose shapes do not belong together."""
+        if not self.__sklearn_is_fitted__():
+            return
+        alpha = self._coefficients()
+        n = alpha.shape[0]
+        if not isinstance(self.kernel_, Kernel) or self.support_.shape != (n,) or alpha.ndim not in (1, 2):
+            raise DataError("the kernel, the support indices and the support values do not belong together")
+        if not self.kernel_.pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
+            raise DataError(
+                f"{n} support values over {self.n_features_in_} features do not belong to support vectors of shape "
+                f"{self.support_vectors_.shape}"
+            )
+        if np.shape(self.bias_) != alpha.shape[1:]:
+            raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {alpha.shape[1:]} outputs")
+        for name in ("support_values_", "support_", "bias_"):
+            if not np.isfinite(np.asarray(getattr(self, name), dtype=np.float64)).all():
+                raise DataError(f"{name} contains NaN or infinity")
+
     def _forget(self) -> None:
         """Drop what an earlier fit left: a fit that fails must not leave half of each behind."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, *, multi_output: bool) -> tuple[Any, Array, Array, Any]:
-        """Rows that count, their targets and weights, and which rows they are."""
+    def _checked(self, X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> tuple[Any, Any, Array]:
+        """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
         for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
             refuse_disguised(values, name)
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True,
-            multi_output=multi_output, ensure_min_samples=2,
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=numeric,
+            multi_output=numeric, ensure_min_samples=2,
         )  # fmt: skip
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
@@ -73,13 +98,16 @@ class KernelEstimator(BaseEstimator):
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64), dtype=np.float64)
         if (weights < 0.0).any():
             raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+        return X, y.astype(np.float64) if numeric else y, weights
+
+    def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+        """The rows of positive weight, their targets and weights, and which rows they are."""
         (rows,) = np.nonzero(weights)
         if rows.size < 2:
             raise DataError(
                 f"at least two rows of positive weight are needed, received {rows.size} of {weights.size}; "
                 "give more rows a positive sample_weight"
             )
-        y = np.asarray(y, dtype=np.float64)
         if rows.size == weights.size:
             return X, y, weights, rows
         kept = X[rows][:, rows] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
@@ -94,30 +122,38 @@ class KernelEstimator(BaseEstimator):
         return kernel.resolved(X)
 
     def _warn_if_unscaled(self, X: Array, kernel: Kernel) -> None:
-        # In units of each column's largest entry: the squares of a column at 1e200 would overflow.
-        sizes = np.abs(X).max(axis=0)
-        units = np.where(sizes > 0.0, sizes, 1.0)
-        spread = (X / units).std(axis=0) * units
-        (moving,) = np.nonzero(spread > 0.0)
+        # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
+        # others, a single outlier a large range but an ordinary deviation.
+        low, high = X.min(axis=0), X.max(axis=0)
+        with np.errstate(over="ignore"):
+            ranges = high - low
+        units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+        deviations = ((X - low) / units).std(axis=0) * units
+        (moving,) = np.nonzero(ranges > 0.0)
         if moving.size < 2:
             return
-        low, high = moving[spread[moving].argmin()], moving[spread[moving].argmax()]
-        if spread[high] > _SCALES_APART * spread[low]:
+        small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
+        if min(deviations[large] / deviations[small], ranges[large] / ranges[small]) > _SCALES_APART:
             names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
             warnings.warn(
-                f"{kernel!r} compares distances, and column {names[high]!s} (standard deviation {spread[high]:.3g}) "
-                f"drowns column {names[low]!s} ({spread[low]:.3g}); scale the columns first, for instance "
-                "make_pipeline(StandardScaler(), ...)",
+                f"{kernel!r} compares distances, and column {names[large]!s} (standard deviation "
+                f"{deviations[large]:.3g}) drowns column {names[small]!s} ({deviations[small]:.3g}); scale the columns "
+                "first, for instance make_pipeline(StandardScaler(), ...)",
                 ScaleWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
+
+    def _coefficients(self) -> Array:
+        """What the kernel values are multiplied by: alpha, with whatever sign the model gives it."""
+        coefficients: Array = self.support_values_
+        return coefficients
 
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        kernel, alpha = self.kernel_, self.support_values_
+        kernel, alpha = self.kernel_, self._coefficients()
         points = None if kernel.pairwise else self.support_vectors_
         result = np.empty((X.shape[0], *alpha.shape[1:]))
         buffer = np.empty((256, alpha.shape[0]))

@@ -1,31 +1,80 @@
-r"""The LS-SVM regressor.
+r"""The LS-SVM family: regression and classification through one saddle system.
 
 .. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
-          \quad\text{s.t.}\quad y_i = w^T\varphi(x_i) + b + e_i
 
-See :mod:`problems.ls_svm_regression` for the problem and :mod:`substrate.closed_form.saddle_system` for the fast path.
+subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
 """
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
+from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
-from substrate.closed_form.saddle_certificate import saddle_rows, target_unit, worst_rows
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.certificates import Certificate
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.solvers import canonical_name
 
-__all__ = ["LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 
-class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class _LSSVM(KernelEstimator):
+    """What regression and classification share: the method, the expansion, the certificate."""
+
+    gamma: Any
+    solver: str
+    tol: float
+    max_iter: int
+
+    def _method(self) -> Method:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int) or self.max_iter < 1:
+            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
+        return Method(self.solver, positive(self.tol, "tol"), self.max_iter)
+
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, title: str, one_output: bool) -> None:
+        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
+        self.kernel_ = kernel
+        self.support_ = rows
+        if not kernel.pairwise:
+            self.support_vectors_ = X.copy()
+        self.bias_ = float(fit.bias[0]) if one_output else fit.bias
+        self.certificate_ = Certificate(title, fit.rows, fit.facts)
+        self.n_iter_ = fit.iterations
+        self.support_values_ = np.ascontiguousarray(fit.support_values[:, 0] if one_output else fit.support_values)
+
+    def _certify(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...], title: str) -> Certificate:
+        """Rows for the coefficients held now; a zero in a column of labels leaves that row out of the machine."""
+        gram = Gram.of(self.kernel_, X)
+        alpha = self._coefficients().reshape(X.shape[0], -1)
+        if alpha.shape != Y.shape:
+            raise DataError(f"the model has coefficients of shape {alpha.shape}, these data need {Y.shape}")
+        rows = []
+        for column, gamma in enumerate(gammas):
+            (members,) = np.nonzero(self._members(Y[:, column]))
+            a = np.ascontiguousarray(alpha[members, column])
+            part = gram if members.size == gram.n else gram.block(members)
+            b = float(np.atleast_1d(self.bias_)[column])
+            ridge = ridge_of(gamma, weights[members])
+            rows.append(saddle_rows(part.product(a), part.diagonal, Y[members, column], ridge, a, b))
+        return Certificate(f"{title}, checked again", worst_rows(rows), gram.record())
+
+    def _members(self, column: Array) -> Any:
+        return np.ones(column.size, dtype=bool)
+
+
+class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -36,8 +85,13 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     solver : str, default="auto"
-        ``"auto"`` is the closed form. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are
-        accepted; a solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
+        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for N whose matrix
+        does not fit. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
+        solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
+    tol : float, default=1e-8
+        Relative residual at which ``"cg"`` stops.
+    max_iter : int, default=1000
+        Most iterations of ``"cg"``.
 
     Attributes
     ----------
@@ -53,6 +107,8 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
         The kernel with its width as a number.
     certificate_ : Certificate
         The report on the fit.
+    n_iter_ : int
+        Iterations of ``"cg"``; for a direct method, one and its refinements.
 
     Examples
     --------
@@ -65,32 +121,26 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
     True
     """
 
-    def __init__(self, kernel: Any = "rbf", gamma: Any = 1.0, solver: str = "auto") -> None:
+    def __init__(
+        self, kernel: Any = "rbf", gamma: Any = 1.0, solver: str = "auto", tol: float = 1e-8, max_iter: int = 1000
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._forget()
-        solver = self.solver if self.solver in ("auto", "cvxpy") else canonical_name(self.solver)
-        X, y, weights, rows = self._checked(X, y, sample_weight, multi_output=True)
-        gammas = self._gammas(1 if y.ndim == 1 else y.shape[1])
-        kernel = self._resolved_kernel(X)
-        gram = Gram.of(kernel, X)
-        solve = _closed_form if solver == "auto" else _declared
+        method = self._method()
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
+        X, y, weights, rows = self._kept(X, y, weights)
         Y = y[:, None] if y.ndim == 1 else y
-        alpha, bias, checks, how = solve(gram, Y, gammas, weights, solver)
-        facts = [*gram.record(), ("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *how]
-        if any(target_unit(column) != 1.0 for column in Y.T):
-            facts.append(("units", "residuals in units of max|y|"))
-        self.kernel_ = kernel
-        self.support_ = rows
-        if not kernel.pairwise:
-            self.support_vectors_ = X.copy()
-        self.bias_ = float(bias[0]) if y.ndim == 1 else bias
-        self.certificate_ = Certificate("LS-SVM regression", checks, tuple(facts))
-        self.support_values_ = np.ascontiguousarray(alpha[:, 0] if y.ndim == 1 else alpha)
+        gammas = self._gammas(Y.shape[1])
+        kernel = self._resolved_kernel(X)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method)
+        self._keep(X, rows, kernel, fit, "LS-SVM regression", y.ndim == 1)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -103,19 +153,10 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Everything is computed anew from ``X``, ``y``, ``support_values_`` and ``bias_``; a coefficient changed since
         the fit makes the certificate fail.
         """
-        X, y, weights, _ = type(self)(self.kernel)._checked(X, y, sample_weight, multi_output=True)
-        gram = Gram.of(self.kernel_, X)
+        check_is_fitted(self)
+        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         Y = y[:, None] if y.ndim == 1 else y
-        alpha = self.support_values_.reshape(Y.shape[0], -1)
-        if alpha.shape != Y.shape:
-            raise DataError(f"the model has support values of shape {self.support_values_.shape}, y has {y.shape}")
-        rows = []
-        for column, gamma in enumerate(self._gammas(Y.shape[1])):
-            a = np.ascontiguousarray(alpha[:, column])
-            ridge = ridge_of(gamma, weights)
-            b = float(np.atleast_1d(self.bias_)[column])
-            rows.append(saddle_rows(gram.product(a), gram.diagonal, Y[:, column], ridge, a, b))
-        return Certificate("LS-SVM regression, checked again", worst_rows(rows), gram.record())
+        return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         if isinstance(self.gamma, Real):
@@ -135,37 +176,161 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
         return tags
 
 
-_Fit = tuple[Array, Array, tuple[Row, ...], list[tuple[str, str]]]
+class LSSVMClassifier(ClassifierMixin, _LSSVM):
+    """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
+        one factorisation; ``one_vs_one`` factors each pair's block.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
+    solver, tol, max_iter
+        As for :class:`LSSVMRegressor`.
 
-def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, solver: str) -> _Fit:
-    """One factorisation for every distinct gamma, all its outputs at once."""
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
-    rows, refinements = [], 0
-    for gamma in dict.fromkeys(gammas):
-        columns = [column for column, other in enumerate(gammas) if other == gamma]
-        ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge)
-        alpha[:, columns], bias[columns] = solved.support_values, solved.bias
-        refinements = max(refinements, solved.refinements)
-        for k, column in enumerate(columns):
-            a, p = solved.support_values[:, k], solved.products[:, k]
-            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(solved.bias[k])))
-    how = [("solver", f"closed form, refined {refinements} times")]
-    return alpha, bias, worst_rows(rows), how
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    code_book_ : array of shape (n_classes, n_machines)
+        Which side of each machine a class is on.
+    support_values_ : array of shape (n_support,) or (n_support, n_machines)
+        alpha, the multipliers of y f = 1 - e.
+    support_codes_ : array of the same shape
+        The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
+    bias_ : float or array of shape (n_machines,)
+        b.
+    support_, support_vectors_, kernel_, certificate_, n_iter_
+        As for :class:`LSSVMRegressor`.
 
+    Notes
+    -----
+    Least squares estimates no probabilities. For probabilities, calibrate the decision values with scikit-learn:
+    ``CalibratedClassifierCV(LSSVMClassifier(...), method="sigmoid", cv=5)`` fits Platt's sigmoid on held-out folds;
+    ``method="isotonic"`` is better beyond about a thousand rows.
+    """
 
-def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, solver: str) -> _Fit:
-    """The declared problem, an output at a time."""
-    from problems import ls_svm_regression  # brings cvxpy, which the closed form must not pay for
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        coding: str = "one_vs_rest",
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coding = coding
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
 
-    name = None if solver == "cvxpy" else solver
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
-    rows, how = [], []
-    for column, gamma in enumerate(gammas):
-        declared = ls_svm_regression.declare(gram, Y[:, column], gamma, weights).solve(name)
-        alpha[:, column], bias[column] = declared.support_values, declared.bias
-        rows.append(declared.certificate().rows)
-        record = declared.solver_record
-        how += list(record.facts()) if record is not None else []
-    return alpha, bias, worst_rows(rows), list(dict.fromkeys(how))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        self._forget()
+        method = self._method()
+        gamma = positive(self.gamma, "gamma")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights, rows, classes = self._weighted(X, labels, weights)
+        book = code_book(self.coding, classes.size)
+        Y = book[np.searchsorted(classes, labels)]
+        kernel = self._resolved_kernel(X)
+        fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
+        self.classes_ = classes
+        self.code_book_ = book
+        one = Y.shape[1] == 1
+        self.support_codes_ = np.ascontiguousarray(Y[:, 0] if one else Y)
+        signed = replace(fit, support_values=Y * fit.support_values)
+        self._keep(X, rows, kernel, signed, "LS-SVM classification (as regression on the labels)", one)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x) for two classes, one score a class for more; the largest score wins."""
+        outputs = self._expansion(X)
+        if self.classes_.size == 2:
+            return outputs
+        if self.coding == "one_vs_rest":
+            return outputs
+        if self.coding == "one_vs_one":
+            return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, self.classes_.size))
+        return correlation_scores(outputs, self.code_book_)
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        winners = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[winners]
+
+    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the KKT system on the given training data."""
+        check_is_fitted(self)
+        fresh = type(self)(self.kernel)
+        X, labels, weights = fresh._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights, _, classes = self._weighted(X, labels, weights)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        Y = self.code_book_[np.searchsorted(classes, labels)]
+        return self._certify(X, Y, weights, (positive(self.gamma, "gamma"),) * Y.shape[1], "LS-SVM classification")
+
+    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
+        """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
+        check_classification_targets(labels)
+        present = np.unique(labels[weights > 0.0])
+        if self.class_weight is not None and present.size:
+            kept = weights > 0.0
+            factors = compute_class_weight(
+                self.class_weight, classes=present, y=labels[kept], sample_weight=weights[kept]
+            )
+            weights = weights.copy()
+            weights[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
+        X, labels, weights, rows = self._kept(X, labels, weights)
+        classes = np.unique(labels)
+        if classes.size < 2:
+            raise DataError(
+                f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
+            )
+        return X, labels, weights, rows, classes
+
+    def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
+        if (Y != 0.0).all():
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True)
+        gram = None if method.solver == "cg" else Gram.of(kernel, X)
+        alpha, bias = np.zeros_like(Y), np.empty(Y.shape[1])
+        fits = []
+        for column in range(Y.shape[1]):
+            (rows,) = np.nonzero(Y[:, column])
+            part = None if gram is None else gram.block(rows)
+            target = Y[rows, column][:, None]
+            fit = fit_saddle(kernel, X[rows], target, (gamma,), weights[rows], method, labels=True, gram=part)
+            alpha[rows, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
+            fits.append(fit)
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        most = max(fit.iterations for fit in fits)
+        return SaddleFit(alpha, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), most)
+
+    def _coefficients(self) -> Array:
+        coefficients: Array = self.support_codes_ * self.support_values_
+        return coefficients
+
+    def _members(self, column: Array) -> Any:
+        return column != 0.0
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
+            if self.support_codes_.shape != self.support_values_.shape or self.classes_.ndim != 1:
+                raise DataError("the codes, the classes and the support values do not belong together")
+            if self.code_book_.shape != (self.classes_.size, machines):
+                raise DataError(
+                    f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
+                )

@@ -60,4 +60,4 @@ class Row:
     @property
     def passes(self) -> bool:
         """Whether the residual is small enough; never true for an unknown one."""
-        return self.relative <= self.tolerance
+        return math.isfinite(self.relative) and self.relative <= self.tolerance

@@ -29,7 +29,14 @@ def target_unit(y: Array) -> float:
 
 
 def saddle_rows(
-    products: Array, diagonal: Array, y: Array, ridge: Array, support_values: Array, bias: float
+    products: Array,
+    diagonal: Array,
+    y: Array,
+    ridge: Array,
+    support_values: Array,
+    bias: float,
+    *,
+    tolerance: float | None = None,
 ) -> tuple[Row, ...]:
     """Rows for one output, in units of :func:`target_unit`.
 
@@ -43,10 +50,12 @@ def saddle_rows(
         Target and the diagonal 1/(gamma v).
     support_values, bias
         The solution.
+    tolerance
+        LAPACK's threshold for a direct method unless given; an iterative method states its own.
     """
     unit = target_unit(y)
     p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
-    tolerance = roundoff(y.size)
+    tolerance = roundoff(y.size) if tolerance is None else tolerance
     f = p + b
     e = t - f
     implied = ridge * alpha

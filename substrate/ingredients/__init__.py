@@ -4,20 +4,32 @@ Builders take cvxpy expressions; residuals and rows take plain numbers, so a clo
 same code and never imports cvxpy.
 """
 
+from substrate.ingredients.classification_fit import (
+    ClassificationFit,
+    classification_fit,
+    label_signed,
+    margin_row,
+    signed_labels,
+)
 from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
 from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
 from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm
 from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 
 __all__ = [
+    "ClassificationFit",
     "RegressionFit",
     "SquaredErrors",
     "SquaredNorm",
     "ZeroSum",
+    "classification_fit",
     "error_row",
     "fit_row",
+    "label_signed",
+    "margin_row",
     "norm_row",
     "regression_fit",
+    "signed_labels",
     "squared_errors",
     "squared_norm",
     "zero_sum",

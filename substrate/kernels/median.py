@@ -2,8 +2,9 @@ r"""The median heuristic: a width for a kernel that compares distances.
 
 .. math:: \sigma = \operatorname{median}_{i<j} \|x_i - x_j\|
 
-over pairs of distinct points [Gretton2012]_. Beyond a thousand rows a thousand evenly spaced ones stand for
-all, so the answer is deterministic.
+over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
+repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, stand for all: the
+answer is deterministic and does not depend on the order of the rows.
 """
 
 from typing import Any
@@ -16,15 +17,23 @@ from substrate.errors import DeclarationError
 __all__ = ["median_distance", "needs_number"]
 
 _MOST_ROWS = 1000
+#: Entries up to which a sparse matrix is made dense to find its distinct rows.
+_MOST_DENSE = 10_000_000
+
+
+def _spaced(X: Any) -> Any:
+    n = X.shape[0]
+    return X[np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)]
 
 
 def median_distance(X: Any, metric: str = "euclidean") -> float:
     """Median distance between distinct rows of X; 1 where all rows are the same point."""
     from scipy.spatial.distance import pdist
 
-    n = X.shape[0]
-    rows = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)
-    sample = X[rows].toarray() if is_sparse(X) else X[rows]
+    sparse = is_sparse(X)
+    if sparse and X.shape[0] * X.shape[1] > _MOST_DENSE:
+        X = _spaced(X)
+    sample = _spaced(np.unique(X.toarray() if sparse else X, axis=0))
     # Distances may overflow although the points do not: measure in units of the spread.
     spread = float(np.max(np.abs(sample - sample[:1]), initial=0.0))
     if not np.isfinite(spread):

@@ -1,0 +1,28 @@
+"""How do I add, multiply, restrict and tune kernels?"""
+
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from problems import LSSVMRegressor
+from substrate.datasets import boston
+from substrate.kernels import RBF, Componentwise, Linear
+
+X, y = boston()
+
+# A linear trend, one smooth function per input, and one interaction of rooms (5) with lower status (12)
+kernel = 0.1 * Linear() + Componentwise(RBF(sigma=2.0)) + RBF(sigma=2.0).on(5, 12)
+print("kernel:", kernel)
+
+model = make_pipeline(StandardScaler(), LSSVMRegressor(kernel=kernel, gamma=10.0)).fit(X[::2], y[::2])
+print(f"R^2 on the other half: {model.score(X[1::2], y[1::2]):.3f}")
+
+# Kernels are frozen, yet a grid search reaches their parameters: the estimator replaces the kernel
+search = GridSearchCV(
+    make_pipeline(StandardScaler(), LSSVMRegressor(kernel=RBF(sigma=4.0), gamma=60.0)),
+    {"lssvmregressor__kernel__sigma": [0.5, 2.0, 4.0, 8.0]},
+    cv=5,
+).fit(X[::2], y[::2])
+print("best width:", search.best_params_, f"R^2 on the other half: {search.score(X[1::2], y[1::2]):.3f}\n")
+
+print(search.best_estimator_[-1].certificate_)

@@ -1,0 +1,149 @@
+"""Three ways to the LS-SVM saddle system, one record: closed form, declared problem, conjugate gradients."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
+from substrate.closed_form.saddle_certificate import saddle_rows, target_unit, worst_rows
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.solvers import canonical_name
+
+__all__ = ["Method", "SaddleFit", "fit_saddle"]
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name."""
+
+    solver: str
+    tolerance: float
+    max_iter: int
+
+    def __post_init__(self) -> None:
+        if self.solver not in ("auto", "cg", "cvxpy"):
+            object.__setattr__(self, "solver", canonical_name(self.solver))
+
+
+@dataclass(frozen=True, slots=True)
+class SaddleFit:
+    """Support values in regression's sign (a column an output), biases, certificate rows and facts."""
+
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: Facts
+    iterations: int
+
+
+def fit_saddle(
+    kernel: Kernel,
+    X: Any,
+    Y: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    method: Method,
+    *,
+    labels: bool = False,
+    gram: Gram | None = None,
+) -> SaddleFit:
+    """Fit every column of Y; ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand."""
+    if method.solver == "cg":
+        alpha, bias, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
+    else:
+        gram = Gram.of(kernel, X) if gram is None else gram
+        if method.solver == "auto":
+            alpha, bias, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
+        else:
+            alpha, bias, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+        record = gram.record()
+    facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
+    if any(target_unit(column) != 1.0 for column in Y.T):
+        facts += (("units", "residuals in units of max|y|"),)
+    return SaddleFit(alpha, bias, rows, (*record, *facts), steps)
+
+
+_Parts = tuple[Array, Array, tuple[Row, ...], Facts, int]
+
+
+def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
+    """The outputs that share a gamma, and so a factorisation."""
+    return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
+
+
+def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    rows, refinements = [], 0
+    for gamma, columns in _columns(gammas):
+        ridge = ridge_of(gamma, weights)
+        solved = solve_saddle_system(gram, Y[:, columns], ridge)
+        alpha[:, columns], bias[columns] = solved.support_values, solved.bias
+        refinements = max(refinements, solved.refinements)
+        for k, column in enumerate(columns):
+            a, p = solved.support_values[:, k], solved.products[:, k]
+            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(solved.bias[k])))
+    return alpha, bias, worst_rows(rows), (("solver", f"closed form, refined {refinements} times"),), 1 + refinements
+
+
+def _conjugate_gradients(
+    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
+) -> _Parts:
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    diagonal = kernel.diag(X)
+    most = 0
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for gamma, columns in _columns(gammas):
+        ridge = ridge_of(gamma, weights)
+        solved = solve_by_conjugate_gradients(
+            kernel, X, Y[:, columns], ridge, tolerance=method.tolerance, max_iter=method.max_iter
+        )
+        alpha[:, columns], bias[columns] = solved.support_values, solved.bias
+        steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
+        facts.append(("solver", steps))
+        most = max(most, solved.iterations)
+        if not solved.converged:
+            warnings.warn(
+                f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
+                f"{method.tolerance:g}, and the certificate does not hold; raise max_iter or lower gamma",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        for k, column in enumerate(columns):
+            y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
+            # the two systems stop at the tolerance each, and the bias joins their errors
+            limit = 10.0 * method.tolerance
+            spread = float(np.linalg.norm(y - y.mean()))
+            residual = float(np.linalg.norm(y - p - ridge * a - b))
+            relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
+            rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
+    return alpha, bias, worst_rows(rows), tuple(facts), max(most, 1)
+
+
+def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, labels: bool) -> _Parts:
+    # These bring cvxpy, which a closed form must not pay for.
+    from problems import ls_svm_classification, ls_svm_regression
+
+    name = None if method.solver == "cvxpy" else method.solver
+    page = ls_svm_classification if labels else ls_svm_regression
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for column, gamma in enumerate(gammas):
+        y = np.ascontiguousarray(Y[:, column])
+        declared = page.declare(gram, y, gamma, weights).solve(name)
+        alpha[:, column] = y * declared.support_values if labels else declared.support_values
+        bias[column] = declared.bias
+        rows.append(declared.certificate().rows)
+        facts += list(declared.solver_record.facts()) if declared.solver_record is not None else []
+    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), 1

@@ -1,0 +1,137 @@
+r"""The least-squares support vector classifier.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N v_i e_i^2
+    \quad \text{s.t.} \quad y_i (w^T \varphi(x_i) + b) = 1 - e_i, \quad i = 1, \dots, N
+
+Symbols: :math:`y_i \in \{-1, +1\}` labels; w weights in feature space; b bias, not penalised; e shortfall of the
+margin; :math:`\gamma` weight of the errors; v weights of the rows, one unless given; K plain and
+:math:`\Omega = y y^T \circ K` label-signed kernel matrix.
+
+The multipliers of the equalities are the support values :math:`\alpha`, with :math:`\alpha_i = \gamma v_i e_i`,
+:math:`w = \sum_i \alpha_i y_i \varphi(x_i)` and :math:`y^T \alpha = 0`. The classifier is the sign of
+:math:`f(x) = \sum_i \alpha_i y_i k(x_i, x) + b`. The dual, whose equality has b as multiplier, is
+
+.. math:: \max_\alpha \; 1^T \alpha - \tfrac12 \alpha^T \Omega \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
+          \quad \text{s.t.} \quad y^T \alpha = 0 .
+
+Closed form: regression on the labels, :func:`substrate.closed_form.saddle_system.solve_saddle_system`, and
+:math:`\alpha = y \circ \alpha^{\text{reg}}`.
+
+[Pelckmans2005]_ eq. (4)-(5); [Carvalho2006]_ eq. (1)-(5). Errata: eq. (3) of [Carvalho2006]_ adds :math:`1/\gamma` to
+every entry where it belongs on the diagonal; the :math:`-Y^T` of its (4) is harmless but makes the matrix
+non-symmetric.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Demonstration
+from substrate.arrays import Array, positive, row_weights
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.declaration import Declared
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import (
+    classification_fit,
+    error_row,
+    margin_row,
+    signed_labels,
+    squared_errors,
+    squared_norm,
+    zero_sum,
+    zero_sum_row,
+)
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
+    dataset="ripley",
+    kernel=RBF(sigma=0.5),
+    parameters={"gamma": 1.0},
+    forms=("primal", "dual"),
+    task="classification",
+)
+
+
+def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:
+    """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and labels -1, +1.
+
+    ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
+    """
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    labels = signed_labels(y, gram.n)
+    v = row_weights(weights, gram.n)
+    value = positive(gamma, "gamma")
+    if form not in ("primal", "dual"):
+        raise DeclarationError(f"form must be 'primal' or 'dual', received {form!r}")
+    R = gram.coordinates().factor
+    return (_primal if form == "primal" else _dual)(gram, R, labels, value, v)
+
+
+def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    fit = classification_fit(y, R @ w + b, e)
+    norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
+        w_of_alpha = R.T @ (y * alpha)
+        dual = (float(alpha.sum()), -0.5 * float(w_of_alpha @ w_of_alpha), -0.5 * float(alpha @ (ridge * alpha)))
+        return (
+            fit.row(tolerance),
+            errors.row(alpha, y, tolerance),
+            norm.row(y * alpha, tolerance),
+            zero_sum_row(y * alpha, tolerance, y / ridge, letter="y"),
+            gap_row((float(norm.term.value), float(errors.term.value)), dual, tolerance),
+        )
+
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
+    return Declared("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, gram.record)
+
+
+def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
+    alpha = cp.Variable(gram.n, name="alpha")
+    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / value)
+    balance = zero_sum(cp.multiply(y, alpha), letter="y")
+    signed = y[:, None] * R  # a factor of Omega
+    norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
+    problem = cp.Problem(cp.Maximize(cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
+
+    def errors() -> Array:
+        return np.asarray(inverse_gamma.value * alpha.value / v)
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        a, b, e = alpha.value, float(balance.multiplier), errors()
+        f = R @ (signed.T @ a) + b
+        shortfall = 1.0 - y * f
+        primal = (float(norm.term.value), 0.5 * float(np.sum(v * shortfall**2)) / float(inverse_gamma.value))
+        return (
+            margin_row(y, f, e, tolerance),
+            error_row(a, v / inverse_gamma.value, shortfall, tolerance, y),
+            zero_sum_row(y * a, tolerance, y * v / inverse_gamma.value, letter="y"),
+            gap_row(primal, (float(a.sum()), -float(norm.term.value), -float(ridge.term.value)), tolerance),
+        )
+
+    values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
+    title = "LS-SVM classification (dual)"
+    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record)
+
+
+def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
+    """The same quantities through the regression factor: alpha = y∘alpha_reg, e = y∘e_reg."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    labels = signed_labels(y, gram.n)
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
+    solved = solve_saddle_system(gram, labels, ridge)
+    alpha = labels * solved.support_values
+    return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": ridge * alpha}

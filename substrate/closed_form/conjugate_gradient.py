@@ -1,0 +1,122 @@
+r"""The LS-SVM saddle system by conjugate gradients, for N whose factor does not fit memory.
+
+The bordered matrix is indefinite; eliminating the bias leaves two systems with the positive definite matrix
+:math:`A = K + D` ([Suykens2002]_, end of section 2):
+
+.. math:: A \eta = 1, \qquad A \nu = y, \qquad b = \frac{1^T\nu}{1^T\eta}, \qquad \alpha = \nu - \eta\, b .
+
+Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
+columns, so half of K is evaluated and nothing of it stored. The preconditioner is :math:`L L^T + D` with a partial
+pivoted Cholesky factor L, applied by the Woodbury identity.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.closed_form.pivoted_cholesky import pivoted_cholesky
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.kernels.base import row_blocks
+
+__all__ = ["IterativeSolution", "kernel_product", "preconditioner_rank", "solve_by_conjugate_gradients"]
+
+
+@dataclass(frozen=True, slots=True)
+class IterativeSolution:
+    """Support values and bias of every output, K alpha, and how far the iteration came."""
+
+    support_values: Array
+    bias: Array
+    products: Array
+    iterations: int
+    converged: bool
+    rank: int
+
+
+def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
+    """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
+    n = X.shape[0]
+    out = np.zeros(V.shape)
+    for rows in row_blocks(n, n):
+        block = np.empty((rows.stop - rows.start, n - rows.start))
+        kernel.fill(X[rows], X[rows.start :], block)
+        out[rows] += block @ V[rows.start :]
+        beyond = block[:, rows.stop - rows.start :]
+        out[rows.stop :] += beyond.T @ V[rows]
+    return out
+
+
+def preconditioner_rank(n: int) -> int:
+    """Columns of the preconditioner: six square roots of N, at least 50: cheap beside one product with K."""
+    return min(n, max(50, 6 * int(np.sqrt(n))))
+
+
+class _Preconditioner:
+    """(L L' + D)^{-1} = D^{-1} - D^{-1} L (I + L' D^{-1} L)^{-1} L' D^{-1}."""
+
+    def __init__(self, L: Array, ridge: Array) -> None:
+        from scipy.linalg import cho_factor
+
+        self._ridge = ridge[:, None]
+        self._scaled = L / self._ridge
+        core = L.T @ self._scaled
+        core[np.diag_indices(core.shape[0])] += 1.0
+        self._core = cho_factor(core, lower=True, overwrite_a=True)
+
+    def __call__(self, R: Array) -> Array:
+        from scipy.linalg import cho_solve
+
+        result: Array = R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R)
+        return result
+
+
+def solve_by_conjugate_gradients(
+    kernel: Kernel, X: Any, Y: Array, ridge: Array, *, tolerance: float = 1e-8, max_iter: int = 1000
+) -> IterativeSolution:
+    """Solve for all columns of Y together; they and the column of ones share every product with K.
+
+    Each system is stopped when its residual is below ``tolerance`` times its right-hand side.
+    """
+    if kernel.pairwise:
+        raise DeclarationError(
+            "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
+            "use solver='auto'"
+        )
+    shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
+    right = np.column_stack([Y - shift, np.ones(Y.shape[0])])
+    L = pivoted_cholesky(kernel, X, preconditioner_rank(Y.shape[0]))
+    solved, iterations, converged = _iterate(kernel, X, right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
+    nu, eta = solved[:, :-1], solved[:, -1]
+    bias = nu.sum(axis=0) / eta.sum()
+    alpha = nu - np.outer(eta, bias)
+    products = kernel_product(kernel, X, alpha)
+    return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
+
+
+def _iterate(
+    kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
+) -> tuple[Array, int, bool]:
+    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths."""
+    Z = np.zeros_like(B)
+    R = B.copy()
+    goal = tolerance * np.linalg.norm(B, axis=0)
+    P = precondition(R)
+    energy = np.einsum("ij,ij->j", R, P)
+    for iteration in range(max_iter + 1):
+        active = np.linalg.norm(R, axis=0) > goal
+        if not active.any():
+            return Z, iteration, True
+        if iteration == max_iter:
+            break
+        AP = kernel_product(kernel, X, P[:, active]) + ridge[:, None] * P[:, active]
+        step = energy[active] / np.einsum("ij,ij->j", P[:, active], AP)
+        Z[:, active] += step * P[:, active]
+        R[:, active] -= step * AP
+        M = precondition(R[:, active])
+        renewed = np.einsum("ij,ij->j", R[:, active], M)
+        P[:, active] = M + (renewed / energy[active]) * P[:, active]
+        energy[active] = renewed
+    return Z, max_iter, False

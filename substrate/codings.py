@@ -1,0 +1,72 @@
+r"""Code books: how several classes become the columns of two-class machines.
+
+A code book is a matrix with a row a class and a column a machine: +1 and -1 are the two sides, 0 leaves the class out.
+
+- *one_vs_rest*: column k is class k against all others.
+- *minimum_output*: the classes numbered in binary, :math:`\lceil\log_2 K\rceil` columns, the fewest that can do.
+- *ecoc*: error-correcting output codes [Dietterich1995]_: all :math:`2^{K-1}-1` splits up to seven classes, beyond that
+  the columns of a Hadamard matrix, any two rows of which differ in half of their entries.
+- *one_vs_one*: a column for each pair of classes.
+
+The first three are dense, so all their machines share one kernel matrix and one factorisation.
+"""
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DeclarationError
+
+__all__ = ["CODINGS", "code_book", "correlation_scores"]
+
+CODINGS: tuple[str, ...] = ("one_vs_rest", "one_vs_one", "minimum_output", "ecoc")
+
+#: Up to here all splits are used; 2^6 - 1 = 63 columns for seven classes.
+_MOST_EXHAUSTIVE = 7
+
+
+def code_book(coding: str, n_classes: int) -> Array:
+    """The code book of a coding; two classes always need one machine only, with the second class positive."""
+    if coding not in CODINGS:
+        raise DeclarationError(f"coding must be one of {', '.join(CODINGS)}, received {coding!r}")
+    if n_classes == 2:
+        return np.array([[-1.0], [1.0]])
+    if coding == "one_vs_rest":
+        return np.asarray(2.0 * np.eye(n_classes) - 1.0, dtype=np.float64)
+    if coding == "minimum_output":
+        bits = int(np.ceil(np.log2(n_classes)))
+        return np.asarray(2.0 * (np.arange(n_classes)[:, None] >> np.arange(bits) & 1) - 1.0, dtype=np.float64)
+    if coding == "ecoc":
+        return _exhaustive(n_classes) if n_classes <= _MOST_EXHAUSTIVE else _hadamard(n_classes)
+    return _pairs(n_classes)
+
+
+def correlation_scores(outputs: Array, book: Array) -> Array:
+    """Mean agreement of the machines' outputs with each class's code: its largest entry decodes by least distance.
+
+    All codes have the same length, so :math:`\\|f - c_k\\|^2` is smallest where :math:`c_k^T f` is largest.
+    """
+    scores: Array = outputs @ book.T / book.shape[1]
+    return scores
+
+
+def _exhaustive(n_classes: int) -> Array:
+    """Every split of the classes into two non-empty sides, once; the first class is always on the positive side."""
+    splits = np.arange(2 ** (n_classes - 1) - 1)
+    bits = splits[None, :] >> np.arange(n_classes - 1)[:, None] & 1
+    return np.vstack([np.ones(splits.size), 2.0 * bits - 1.0])
+
+
+def _hadamard(n_classes: int) -> Array:
+    from scipy.linalg import hadamard
+
+    order = 2 ** int(np.ceil(np.log2(n_classes)))
+    book: Array = hadamard(order)[:n_classes, 1:].astype(np.float64)
+    return book[:, np.abs(book.sum(axis=0)) < n_classes]  # with all classes on one side a column would say nothing
+
+
+def _pairs(n_classes: int) -> Array:
+    pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+    book = np.zeros((n_classes, len(pairs)))
+    for column, (i, j) in enumerate(pairs):
+        book[i, column], book[j, column] = -1.0, 1.0
+    return book

@@ -1,0 +1,167 @@
+r"""One meaning of gamma and sigma here, and converters from and to each paper and each peer.
+
+Ours:
+
+.. math:: \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i e_i^2, \qquad k(x, z) = \exp(-\|x - z\|^2 / \sigma^2) .
+
+>>> from substrate import conventions
+>>> conventions.gamma_from("kernlab", 0.01, n=50)
+2.0
+>>> conventions.sigma_to("scikit-learn", 0.5)
+4.0
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from substrate.arrays import positive
+from substrate.errors import DeclarationError
+
+__all__ = ["CONVENTIONS", "Convention", "gamma_from", "gamma_to", "sigma_from", "sigma_to", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """How somebody else writes the weight of the errors and the width of the Gaussian kernel.
+
+    ``weight`` and ``width`` are the relations as printed; each pair of functions takes the other's number (and N) to
+    ours and ours to the other's.
+    """
+
+    name: str
+    weight: str
+    to_gamma: Callable[[float, int], float]
+    from_gamma: Callable[[float, int], float]
+    width: str
+    to_sigma: Callable[[float], float]
+    from_sigma: Callable[[float], float]
+    depends_on_n: bool = False
+
+
+def _same(value: float, n: int = 1) -> float:
+    return value
+
+
+def _inverse(value: float, n: int = 1) -> float:
+    return 1.0 / value
+
+
+def _double(value: float, n: int = 1) -> float:
+    return 2.0 * value
+
+
+def _half(value: float, n: int = 1) -> float:
+    return 0.5 * value
+
+
+def _inverse_root(value: float) -> float:
+    return 1.0 / math.sqrt(value)
+
+
+def _inverse_square(value: float) -> float:
+    return 1.0 / value**2
+
+
+_Width = tuple[str, Callable[[float], float], Callable[[float], float]]
+_OWN_WIDTH: _Width = ("sigma", _same, _same)
+_RATE: _Width = ("rate = 1/sigma^2", _inverse_root, _inverse_square)
+
+#: Every known convention by name.
+CONVENTIONS: dict[str, Convention] = {
+    convention.name: convention
+    for convention in (
+        Convention("Pelckmans2005", "gamma", _same, _same, *_OWN_WIDTH),
+        Convention("Suykens2002", "gamma", _same, _same, *_OWN_WIDTH),
+        Convention("Carvalho2006", "gamma", _same, _same, *_OWN_WIDTH),
+        Convention("Cawley2004", "gamma_003 = gamma/2", _double, _half, *_OWN_WIDTH),
+        Convention(
+            "Cawley2002",
+            "gamma_000 = N gamma/2",
+            lambda value, n: 2.0 * value / n,
+            lambda gamma, n: 0.5 * n * gamma,
+            *_OWN_WIDTH,
+            depends_on_n=True,
+        ),
+        Convention("scikit-learn", "alpha = 1/gamma", _inverse, _inverse, *_RATE),
+        Convention("scikit-learn SVM", "C = gamma", _same, _same, *_RATE),
+        Convention("scikit-learn SVM, squared loss", "C = gamma/2", _double, _half, *_RATE),
+        Convention(
+            "scikit-learn Gaussian process",
+            "alpha = 1/gamma",
+            _inverse,
+            _inverse,
+            "length_scale = sigma/sqrt(2)",
+            lambda scale: math.sqrt(2.0) * scale,
+            lambda sigma: sigma / math.sqrt(2.0),
+        ),
+        Convention(
+            "LS-SVMlab",
+            "gam = gamma",
+            _same,
+            _same,
+            "sig2 = sigma^2/2 (its code)",
+            lambda sig2: math.sqrt(2.0 * sig2),
+            lambda sigma: sigma**2 / 2.0,
+        ),
+        Convention(
+            "LS-SVMlab, help text",
+            "gam = gamma",
+            _same,
+            _same,
+            "sig2 = sigma^2",
+            math.sqrt,
+            lambda sigma: sigma**2,
+        ),
+        Convention(
+            "kernlab",
+            "tau = 1/(N gamma)",
+            lambda tau, n: 1.0 / (n * tau),
+            lambda gamma, n: 1.0 / (n * gamma),
+            *_RATE,
+            depends_on_n=True,
+        ),
+    )
+}
+
+
+def _find(name: str) -> Convention:
+    if name not in CONVENTIONS:
+        raise DeclarationError(f"no convention named {name!r}; there are {', '.join(CONVENTIONS)}")
+    return CONVENTIONS[name]
+
+
+def _size(convention: Convention, n: int | None) -> int:
+    if n is None and convention.depends_on_n:
+        raise DeclarationError(f"{convention.name}: {convention.weight} depends on the number of rows; pass n=N")
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise DeclarationError(f"n must be a number of rows >= 1, received {n!r}")
+    return 1 if n is None else n
+
+
+def gamma_from(name: str, value: float, n: int | None = None) -> float:
+    """Our gamma for somebody's weight of the errors (or ridge, or C)."""
+    convention = _find(name)
+    return convention.to_gamma(positive(value, "value"), _size(convention, n))
+
+
+def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
+    """Somebody's weight (or ridge, or C) for our gamma."""
+    convention = _find(name)
+    return convention.from_gamma(positive(gamma, "gamma"), _size(convention, n))
+
+
+def sigma_from(name: str, value: float) -> float:
+    """Our sigma for somebody's parameter of the Gaussian kernel."""
+    return _find(name).to_sigma(positive(value, "value"))
+
+
+def sigma_to(name: str, sigma: float) -> float:
+    """Somebody's parameter of the Gaussian kernel for our sigma."""
+    return _find(name).from_sigma(positive(sigma, "sigma"))
+
+
+def table() -> str:
+    """All conventions as a markdown table."""
+    rows = [f"| {c.name} | {c.weight} | {c.width} |" for c in CONVENTIONS.values()]
+    return "\n".join(["| who | weight of the errors | width of the Gaussian |", "|---|---|---|", *rows])

@@ -1,0 +1,77 @@
+r"""The fit equalities of classification, :math:`y_i f(x_i) = 1 - e_i` with labels :math:`y_i \in \{-1, +1\}`.
+
+Their multipliers are the support values :math:`\alpha`: [Pelckmans2005]_ eq. (4), [Carvalho2006]_ eq. (2). Because
+:math:`y_i^2 = 1`, they are the regression equalities of the target y multiplied by :math:`y_i`, so
+
+.. math:: \alpha^{\text{class}} = y \circ \alpha^{\text{reg}}, \qquad e^{\text{class}} = y \circ e^{\text{reg}},
+          \qquad \Omega = y y^T \circ K .
+
+A hinge is ``cp.pos(e)``: e = 1 - y f is the margin's shortfall.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, real_array
+from substrate.certificates import Row
+from substrate.errors import DataError
+
+__all__ = ["ClassificationFit", "classification_fit", "label_signed", "margin_row", "signed_labels"]
+
+LABEL = "fit equalities"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationFit:
+    """The labelled constraint 1 - y∘f - e = 0 and the reading of its dual."""
+
+    constraint: Any
+    y: Array
+    f: Any
+    e: Any
+
+    @property
+    def multiplier(self) -> Array:
+        """The support values alpha, in the paper's sign."""
+        return np.asarray(self.constraint.dual_value, dtype=np.float64)
+
+    def row(self, tolerance: float) -> Row:
+        """How well the solver's point satisfies the equalities."""
+        return margin_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
+
+
+def classification_fit(y: Array, f: Any, e: Any) -> ClassificationFit:
+    """Build 1 - y∘f - e = 0; stationarity in e of J + alpha'(1 - y∘f - e) is alpha = gamma v e."""
+    import cvxpy as cp
+
+    constraint = 1.0 - cp.multiply(y, f) - e == 0
+    constraint.set_label(LABEL)
+    return ClassificationFit(constraint, y, f, e)
+
+
+def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
+    """||1 - y∘f - e|| against the size of its terms."""
+    size = float(np.sqrt(y.size) + np.linalg.norm(f) + np.linalg.norm(e))
+    return Row(LABEL, float(np.linalg.norm(1.0 - y * f - e)), size, tolerance, "||1 - y f - e||")
+
+
+def label_signed(K: Array, y: Array) -> Array:
+    """Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
+    omega: Array = y[:, None] * K * y[None, :]
+    return omega
+
+
+def signed_labels(y: Any, n: int) -> Array:
+    """Labels checked to be -1 or +1, both present, one for each row."""
+    labels = real_array(y, "y", ndim=1)
+    if labels.size != n:
+        raise DataError(f"y must have one label per row of K: expected {n}, received {labels.size}")
+    if not np.isin(labels, (-1.0, 1.0)).all():
+        raise DataError(
+            f"y must hold labels -1 and +1, received {np.unique(labels)[:5]}; map your classes to them first"
+        )
+    if np.unique(labels).size < 2:
+        raise DataError(f"y holds one class only ({labels[0]:+.0f}); a classifier needs both")
+    return labels
