@@ -31,7 +31,9 @@ else:
     margin = [np.log10(row.relative / row.tolerance) for row in rows]
     right.barh([row.name for row in rows][::-1], margin[::-1], color="#b03060", height=0.55)
     right.axvline(0.0, color="black", linewidth=1)
-    right.set(xlabel="log10 (residual / tolerance)", title="Its certificate: left of 0 passes", xlim=(min(margin) - 1, 1))
+    right.set(
+        xlabel="log10 (residual / tolerance)", title="Its certificate: left of 0 passes", xlim=(min(margin) - 1, 1)
+    )
     if len(sys.argv) > 1:
         target = Path(sys.argv[1])
         figure.savefig(target, dpi=130)

@@ -34,6 +34,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: Bytes that are not worth asking the system about.
+_SMALL = 64.0 * 2**20
+
 _memory_limit: contextvars.ContextVar[float | None] = contextvars.ContextVar("memory_limit", default=None)
 
 
@@ -167,10 +170,12 @@ def memory_limit(n_bytes: float) -> Iterator[None]:
 def check_memory(n_bytes: float, what: str, advice: str) -> None:
     """Refuse an allocation that cannot fit, before anything is allocated."""
     limit = _memory_limit.get()
+    if limit is None and n_bytes < _SMALL:
+        return
     available = available_memory() if limit is None else limit
     if n_bytes > available:
         raise DataError(
-            f"{what} needs {n_bytes:.3g} bytes ({n_bytes / 2**30:.1f} GiB) and {available:.3g} bytes "
-            f"({available / 2**30:.1f} GiB) are available; {advice} To try all the same, fit inside "
+            f"{what} needs {n_bytes:.0f} bytes ({n_bytes / 2**20:.0f} MiB) and {available:.0f} bytes "
+            f"({available / 2**20:.0f} MiB) are available; {advice} To try all the same, fit inside "
             "`with substrate.arrays.memory_limit(float('inf')):`."
         )

@@ -20,9 +20,9 @@ __all__ = ["BaseKernel", "mirror_square", "row_blocks", "symmetric_matrix", "wid
 _BLOCK_ENTRIES = 1 << 18
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows whose blocks fit the cache."""
-    step = int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, 256))
+def row_blocks(n_rows: int, n_columns: int, most: int = 256) -> Iterator[slice]:
+    """Slices of at most ``most`` rows whose blocks fit the cache."""
+    step = int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, most))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
@@ -142,7 +142,7 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
     if kernel.pairwise:
         kernel.fill(X, X, K)
         return K
-    for rows in row_blocks(n, n):
+    for rows in row_blocks(n, n, most=128):  # smaller squares on the diagonal: less is computed twice
         block = K[rows, rows.start :]
         kernel.fill(X[rows], X[rows.start :], block)
         K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T

@@ -1,0 +1,12 @@
+"""Measurements of speed, memory and import time against the peers; ``python -m benchmarks`` writes RESULTS.md.
+
+One BLAS thread, set here because a BLAS reads it when numpy is first imported: two contenders that share the cores
+of one machine otherwise measure each other.
+"""
+
+import os
+
+THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+for _name in THREAD_SETTINGS:
+    os.environ[_name] = "1"

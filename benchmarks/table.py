@@ -1,0 +1,34 @@
+"""What a topic hands back: a table, and a sentence for every target it missed."""
+
+from dataclasses import dataclass
+
+__all__ = ["Table", "yes_no"]
+
+
+def yes_no(met: bool) -> str:
+    return "yes" if met else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings. Cells under a heading that starts with "met" say whether a target was reached."""
+
+    title: str
+    note: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    shortfalls: tuple[str, ...] = ()
+
+    def verdicts(self) -> list[bool]:
+        columns = [i for i, heading in enumerate(self.headings) if heading.startswith("met")]
+        cells = [row[i] for row in self.rows for i in columns]
+        return [cell == "yes" for cell in cells if cell in ("yes", "no")]
+
+    def markdown(self) -> str:
+        lines = [f"## {self.title}", "", self.note, ""]
+        lines.append("| " + " | ".join(self.headings) + " |")
+        lines.append("|" + "---|" * len(self.headings))
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        if self.shortfalls:
+            lines += ["", "Where a target was missed:", "", *(f"- {sentence}" for sentence in self.shortfalls)]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,25 @@
+"""What if the kernel matrix does not fit into memory?"""
+
+import numpy as np
+
+from problems import LSSVMRegressor
+from substrate.arrays import memory_limit
+from substrate.datasets import sinc
+from substrate.errors import DataError
+from substrate.kernels import RBF
+
+X, y = sinc(n_samples=3000, noise=0.1, random_state=0)
+
+# Pretend that 20 MB are left: the closed form needs 72 MB and says so before it allocates anything
+with memory_limit(20e6):
+    try:
+        LSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0).fit(X, y)
+    except DataError as error:
+        print("refused:", error, "\n")
+    model = LSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, solver="cg").fit(X, y)
+
+grid = np.linspace(-5.0, 5.0, 201)[:, None]
+truth = np.sinc(grid[:, 0])
+print(f"largest error against the noise-free function: {np.abs(model.predict(grid) - truth).max():.3f}")
+print(f"iterations: {model.n_iter_}\n")
+print(model.certificate_)

@@ -1,0 +1,27 @@
+"""Which coding for many classes: how many machines, how many factorisations, how accurate?"""
+
+import time
+
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from problems import LSSVMClassifier
+from substrate.codings import CODINGS
+from substrate.kernels import RBF
+
+X, y = load_digits(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, test_size=0.5, random_state=0, stratify=y)
+
+for coding in CODINGS:
+    start = time.process_time()
+    model = LSSVMClassifier(kernel=RBF(sigma=2.0), gamma=10.0, coding=coding).fit(X_train, y_train)
+    seconds = time.process_time() - start
+    machines = model.support_values_.shape[1]
+    factors = machines if coding == "one_vs_one" else 1
+    accuracy = model.score(X_test, y_test)
+    print(
+        f"{coding:15s} {machines:3d} machines  {factors:3d} factorisations  {seconds:5.2f} s  accuracy {accuracy:.3f}"
+    )
+
+print()
+print(model.certificate_)

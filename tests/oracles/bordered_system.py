@@ -1,0 +1,25 @@
+"""The LS-SVM by the dense bordered matrix of the papers, and its hat matrix by refitting unit vectors."""
+
+import numpy as np
+
+
+def solve(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and b from [0 1'; 1 K + D] [b; alpha] = [0; y], by a general solver."""
+    n = len(ridge)
+    M = np.zeros((n + 1, n + 1))
+    M[0, 1:] = M[1:, 0] = 1.0
+    for i in range(n):
+        for j in range(n):
+            M[i + 1, j + 1] = K[i, j] + (ridge[i] if i == j else 0.0)
+    solution = np.linalg.solve(M, np.concatenate([np.zeros((1, *y.shape[1:])), y]))
+    return solution[1:], solution[0]
+
+
+def fitted(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    alpha, b = solve(K, y, ridge)
+    return K @ alpha + b
+
+
+def hat_matrix(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Column j is the fit to the j-th unit vector: one refit a column."""
+    return np.column_stack([fitted(K, unit, ridge) for unit in np.eye(len(ridge))])

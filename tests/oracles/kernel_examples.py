@@ -1,0 +1,131 @@
+"""One or more instances of every kernel class, each beside its naive formula."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import naive_kernels as naive
+import numpy as np
+
+from substrate.kernels import (
+    RBF,
+    Componentwise,
+    Foreign,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    Product,
+    Restricted,
+    Scaled,
+    Sum,
+)
+
+N_FEATURES = 3
+
+
+def cauchy(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """1 / (1 + ||x - z||^2): a positive semi-definite kernel the package does not have."""
+    return 1.0 / (1.0 + np.square(X[:, None, :] - Z[None, :, :]).sum(axis=2))
+
+
+def _cauchy_pair(x, z):
+    return 1.0 / (1.0 + math.dist(x, z) ** 2)
+
+
+@dataclass(frozen=True)
+class Example:
+    kernel: Kernel
+    pair: Callable[..., float] | None
+
+    def points(self, n: int, seed: int = 0) -> np.ndarray:
+        """n points of three columns; for a precomputed kernel, the n x n matrix of an RBF on them."""
+        X = np.random.default_rng(seed).normal(size=(n, N_FEATURES))
+        return X if self.pair is not None else np.exp(-np.square(X[:, None, :] - X[None, :, :]).sum(axis=2))
+
+    def naive(self, X: Any, Z: Any) -> np.ndarray:
+        if self.pair is not None:
+            return naive.matrix(self.pair, X, Z)
+        given = np.asarray(X)
+        return _precomputed(self.kernel, given)
+
+    def __str__(self) -> str:
+        return repr(self.kernel)
+
+
+def _precomputed(kernel: Kernel, given: np.ndarray) -> np.ndarray:
+    factor = kernel.factor if isinstance(kernel, Scaled) else 1.0
+    return np.array([[factor * float(entry) for entry in row] for row in given])
+
+
+_R, _L, _P = naive.rbf(1.3), naive.linear(), naive.polynomial(2, 0.5)
+
+EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
+    RBF: (Example(RBF(1.3), _R), Example(RBF(sigma=0.2), naive.rbf(0.2))),
+    Linear: (Example(Linear(), _L),),
+    Polynomial: (
+        Example(Polynomial(2, 0.5), _P),
+        Example(Polynomial(), naive.polynomial(3, 1.0)),
+        Example(Polynomial(degree=1, offset=0.0), _L),
+    ),
+    Laplacian: (Example(Laplacian(0.7), naive.laplacian(0.7)),),
+    Matern: (
+        Example(Matern(1.1, 0.5), naive.matern(1.1, 0.5)),
+        Example(Matern(1.1), naive.matern(1.1, 1.5)),
+        Example(Matern(0.6, 2.5), naive.matern(0.6, 2.5)),
+        Example(Matern(1.1, nu=3.2), naive.matern(1.1, 3.2)),
+        Example(Matern(0.9, nu=0.8), naive.matern(0.9, 0.8)),
+    ),
+    Precomputed: (Example(Precomputed(), None),),
+    Foreign: (Example(Foreign(cauchy), _cauchy_pair),),
+    Sum: (
+        Example(RBF(1.3) + Linear(), naive.total(_R, _L)),
+        Example(RBF(1.3) + (Linear() + Polynomial(2, 0.5)), naive.total(_R, _L, _P)),
+        Example(RBF(1.3) * Polynomial(2, 0.5) + Linear(), naive.total(naive.product(_R, _P), _L)),
+    ),
+    Product: (
+        Example(RBF(1.3) * Linear(), naive.product(_R, _L)),
+        Example((RBF(1.3) + Linear()) * Polynomial(2, 0.5), naive.product(naive.total(_R, _L), _P)),
+        Example(RBF(1.3) * (2.0 * Linear()), naive.scaled(2.0, naive.product(_R, _L))),
+        Example(RBF(1.3) * (Linear() * Polynomial(2, 0.5)), naive.product(_R, naive.product(_L, _P))),
+    ),
+    Scaled: (
+        Example(2.5 * RBF(1.3), naive.scaled(2.5, _R)),
+        Example(0.0 * Linear(), naive.scaled(0.0, _L)),
+        Example(2.0 * (3.0 * (RBF(1.3) * Linear())), naive.scaled(6.0, naive.product(_R, _L))),
+        Example(0.25 * Precomputed(), None),
+    ),
+    Restricted: (
+        Example(RBF(1.3).on(1), naive.on(_R, 1)),
+        Example((RBF(1.3) + Linear()).on(2, 0), naive.on(naive.total(_R, _L), 2, 0)),
+        Example(Polynomial(2, 0.5).on(1).on(2, 0), naive.on(_P, 0)),  # column 1 of the columns (2, 0)
+    ),
+    Componentwise: (
+        Example(Componentwise(RBF(1.3)), naive.total(*(naive.on(_R, c) for c in range(N_FEATURES)))),
+        Example(
+            Componentwise([RBF(1.3), Linear(), Polynomial(2, 0.5)]),
+            naive.total(naive.on(_R, 0), naive.on(_L, 1), naive.on(_P, 2)),
+        ),
+        Example(
+            Componentwise({0: Linear(), (2, 1): RBF(1.3)}),
+            naive.total(naive.on(_L, 0), naive.on(_R, 2, 1)),
+        ),
+    ),
+}
+
+ALL = tuple(example for examples in EXAMPLES.values() for example in examples)
+
+
+def concrete_kernels() -> set[type[Kernel]]:
+    """Every public Kernel class that can be made, found by walking down from Kernel inside the package."""
+    found, waiting = set(), [Kernel]
+    while waiting:
+        for child in waiting.pop().__subclasses__():
+            waiting.append(child)
+            if child.__module__.startswith("substrate.") and not child.__name__.startswith("_"):
+                found.add(child)
+    return {cls for cls in found if not inspect.isabstract(cls)}

@@ -1,0 +1,81 @@
+"""Kernels by their formulas, one pair of points at a time, in plain Python floats."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Points = Sequence[Sequence[float]]
+PairKernel = Callable[[Sequence[float], Sequence[float]], float]
+
+
+def rbf(sigma: float) -> PairKernel:
+    def k(x, z):
+        return math.exp(-sum(((a - b) / sigma) ** 2 for a, b in zip(x, z, strict=True)))
+
+    return k
+
+
+def linear() -> PairKernel:
+    return lambda x, z: math.fsum(a * b for a, b in zip(x, z, strict=True))
+
+
+def polynomial(degree: int, offset: float) -> PairKernel:
+    return lambda x, z: (linear()(x, z) + offset) ** degree
+
+
+def laplacian(sigma: float) -> PairKernel:
+    return lambda x, z: math.exp(-sum(abs(a - b) for a, b in zip(x, z, strict=True)) / sigma)
+
+
+def matern(sigma: float, nu: float) -> PairKernel:
+    """2^(1-nu)/Gamma(nu) s^nu K_nu(s), with K_nu(s) the integral of exp(-s cosh t) cosh(nu t) over t > 0."""
+
+    def k(x, z):
+        s = math.sqrt(2.0 * nu) * math.dist(x, z) / sigma
+        if s == 0.0:
+            return 1.0
+        top = math.acosh(1.0 + 750.0 / s)
+        step = top / 400
+        terms = [math.exp(-s * math.cosh(i * step)) * math.cosh(nu * i * step) for i in range(401)]
+        bessel = step * (math.fsum(terms) - 0.5 * terms[0])
+        return 2.0 ** (1.0 - nu) / math.gamma(nu) * s**nu * bessel
+
+    return k
+
+
+def total(*kernels: PairKernel) -> PairKernel:
+    return lambda x, z: math.fsum(k(x, z) for k in kernels)
+
+
+def product(first: PairKernel, second: PairKernel) -> PairKernel:
+    return lambda x, z: first(x, z) * second(x, z)
+
+
+def scaled(factor: float, kernel: PairKernel) -> PairKernel:
+    return lambda x, z: factor * kernel(x, z)
+
+
+def on(kernel: PairKernel, *columns: int) -> PairKernel:
+    return lambda x, z: kernel([x[c] for c in columns], [z[c] for c in columns])
+
+
+def matrix(kernel: PairKernel, X: Points, Z: Points) -> np.ndarray:
+    """The double loop."""
+    rows, others = np.asarray(X).tolist(), np.asarray(Z).tolist()
+    return np.array([[kernel(x, z) for z in others] for x in rows])
+
+
+def median_distance(X: Points, order: int = 2) -> float:
+    """Median over pairs i < j of distinct points, sorted by hand."""
+    points = np.asarray(X).tolist()
+    distances = []
+    for i, x in enumerate(points):
+        for z in points[i + 1 :]:
+            gaps = [abs(a - b) for a, b in zip(x, z, strict=True)]
+            distance = sum(gaps) if order == 1 else math.sqrt(sum(gap * gap for gap in gaps))
+            if distance > 0.0:
+                distances.append(distance)
+    distances.sort()
+    middle = len(distances) // 2
+    return distances[middle] if len(distances) % 2 else 0.5 * (distances[middle - 1] + distances[middle])

@@ -1,0 +1,59 @@
+"""scikit-learn's own checks over every exported estimator, with nothing expected to fail."""
+
+import inspect
+import re
+import warnings
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import problems
+from substrate.errors import IndefiniteKernelWarning
+from substrate.kernels import Linear, Precomputed
+
+#: The checks whose random X, read as a precomputed kernel matrix, is not positive semi-definite.
+NOT_A_KERNEL_MATRIX = {"check_positive_only_tag_during_fit"}
+
+
+def exported_estimators() -> list[type[BaseEstimator]]:
+    exported = [getattr(problems, name) for name in problems.__all__]
+    return [thing for thing in exported if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
+
+
+def instances() -> list[BaseEstimator]:
+    """Every estimator as it comes, with a precomputed kernel, with another kernel, and by its declared problem."""
+    made: list[BaseEstimator] = []
+    for estimator in exported_estimators():
+        made.append(estimator())
+        parameters = estimator().get_params(deep=False)
+        if "kernel" in parameters:
+            made += [estimator(kernel=Precomputed()), estimator(kernel="precomputed"), estimator(kernel=Linear())]
+        if "solver" in parameters:
+            made += [estimator(solver="cvxpy"), estimator(solver="cg")]
+    return made
+
+
+def test_the_walk_finds_the_estimators():
+    names = {estimator.__name__ for estimator in exported_estimators()}
+    assert "LSSVMRegressor" in names
+    assert names == {name for name in problems.__all__ if name[0].isupper()}
+
+
+@parametrize_with_checks(instances(), expected_failed_checks=None, xfail_strict=True)
+def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
+    with warnings.catch_warnings():
+        pairwise = estimator.__sklearn_tags__().input_tags.pairwise
+        if pairwise and check.func.__name__ in NOT_A_KERNEL_MATRIX:
+            warnings.simplefilter("ignore", IndefiniteKernelWarning)
+        assert check(estimator) is None
+
+
+@pytest.mark.parametrize("estimator", exported_estimators())
+def test_docstring_lists_every_parameter(estimator):
+    documented = inspect.getdoc(estimator)
+    assert documented is not None
+    entries = re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", documented, re.MULTILINE)
+    listed = {name for entry in entries for name in entry.split(", ")}
+    missing = sorted(set(estimator().get_params(deep=False)) - listed)
+    assert missing == []

@@ -1,0 +1,225 @@
+"""The regressor: the same numbers by every way, a certificate that notices, and peers that agree."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import pdist
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from problems import LSSVMRegressor
+from substrate.datasets import boston, motorcycle
+from substrate.errors import ScaleWarning
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
+from substrate.solvers import ORDER, installed_solvers, tolerance_of
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 3))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=30)
+
+
+def test_the_script_of_a_practitioner_works_as_written():
+    X, y = motorcycle()
+    X_new = np.linspace(2.0, 60.0, 50)[:, None]
+    model = LSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0).fit(X, y)
+    f = model.predict(X_new)
+    assert f.shape == (50,)
+    expected = RBF(6.6)(X_new, X) @ model.support_values_ + model.bias_
+    assert_allclose(f, expected, atol=1e-9)
+    report = str(model.certificate_)
+    for words in ("residual", "scale", "tolerance", "pass", "RBF(sigma=6.6)", "gamma: 2", "closed form"):
+        assert words in report
+    assert model.certificate_.holds
+
+
+@pytest.mark.parametrize("solver", ["cvxpy", "cg", *ORDER, "clarabel", "Osqp"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_way_gives_the_same_model(data, solver, weighted):
+    name = solver.upper()
+    if name in ORDER and name not in installed_solvers():
+        pytest.skip(f"{name} is not installed")
+    X, y = data
+    weights = np.arange(y.size) % 4 if weighted else None
+    closed = LSSVMRegressor(RBF(2.0), gamma=5.0).fit(X, y, sample_weight=weights)
+    model = LSSVMRegressor(RBF(2.0), gamma=5.0, solver=solver).fit(X, y, sample_weight=weights)
+    tolerance = 10.0 * (tolerance_of(name) if name in ORDER else 1e-6)
+    assert_allclose(model.predict(X), closed.predict(X), atol=tolerance * np.abs(y).max())
+    scale = np.abs(closed.support_values_).max()
+    assert_allclose(model.support_values_, closed.support_values_, atol=tolerance * scale)
+    assert_allclose(model.bias_, closed.bias_, atol=tolerance * np.abs(y).max())
+    assert_array_equal(model.support_, closed.support_)
+    assert model.certificate_.holds
+    if solver != "cg":
+        assert (name if name in ORDER else installed_solvers()[0]) in str(model.certificate_)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_certificate_notices_a_change_in_any_coefficient(data, outputs, weighted):
+    X, y = data
+    y = y if outputs == 1 else np.column_stack([y, np.cos(y)])
+    weights = np.where(np.arange(len(y)) == 3, 0.0, 1.5) if weighted else None
+    model = LSSVMRegressor(RBF(2.0), gamma=5.0).fit(X, y, sample_weight=weights)
+    assert model.certify(X, y, sample_weight=weights).holds
+    original = model.support_values_.copy()
+    for index in np.ndindex(original.shape):
+        for change in (1e-6, -1e-6):
+            model.support_values_ = original.copy()
+            model.support_values_[index] += change * np.abs(original).max()
+            assert not model.certify(X, y, sample_weight=weights).holds, index
+    model.support_values_ = original
+    bias = model.bias_
+    for output in range(outputs):
+        changed = np.atleast_1d(bias).astype(float)
+        changed[output] += 1e-6
+        model.bias_ = float(changed[0]) if outputs == 1 else changed
+        assert not model.certify(X, y, sample_weight=weights).holds
+    model.bias_ = bias
+    assert model.certify(X, y, sample_weight=weights).holds
+
+
+def test_the_certificate_notices_other_data(data):
+    X, y = data
+    model = LSSVMRegressor(RBF(2.0), gamma=5.0).fit(X, y)
+    other = X.copy()
+    other[7, 1] += 1e-3
+    assert not model.certify(other, y).holds
+    target = y.copy()
+    target[7] += 1e-6
+    assert not model.certify(X, target).holds
+    assert not model.certify(X, y, sample_weight=np.where(np.arange(30) == 7, 1.001, 1.0)).holds
+
+
+def test_unscaled_columns_are_pointed_out():
+    X, y = boston()
+    with pytest.warns(ScaleWarning, match=r"compares distances, and column 9 .* drowns column 4 .*StandardScaler"):
+        LSSVMRegressor().fit(X, y)
+    scaled = make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y)  # warnings are errors
+    assert scaled.score(X, y) > 0.7
+    assert np.isfinite(LSSVMRegressor(Linear()).fit(X, y).predict(X)).all()  # compares no distances
+
+
+def test_unscaled_columns_are_named():
+    pandas = pytest.importorskip("pandas")
+    X, y = boston(return_X_y=False).data, boston()[1]
+    frame = pandas.DataFrame(X, columns=boston(return_X_y=False).feature_names)
+    with pytest.warns(ScaleWarning, match="column TAX .* drowns column NOX"):
+        LSSVMRegressor(Laplacian(10.0)).fit(frame, y)
+
+
+def test_columns_a_kernel_does_not_look_at_are_no_reason_to_warn(data):
+    X, y = data
+    wild = np.column_stack([X, 1e6 * X[:, 0]])
+    model = LSSVMRegressor(RBF(2.0).on(0, 1, 2)).fit(wild, y)
+    assert_allclose(model.predict(wild), LSSVMRegressor(RBF(2.0)).fit(X, y).predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("kernel", "metric"), [(RBF(), "euclidean"), (Laplacian(), "cityblock"), (Matern(), "euclidean")])
+def test_the_median_width_is_on_record(data, kernel, metric):
+    X, y = data
+    model = LSSVMRegressor(kernel).fit(X, y)
+    assert_allclose(model.kernel_.sigma, np.median(pdist(X, metric)), rtol=1e-12)
+    assert model.kernel.sigma == "median"
+    assert repr(model.kernel_) in str(model.certificate_)
+    assert "median" not in str(model.certificate_)
+
+
+def test_the_default_kernel_is_the_median_rbf(data):
+    X, y = data
+    assert_array_equal(LSSVMRegressor().fit(X, y).predict(X), LSSVMRegressor(RBF("median")).fit(X, y).predict(X))
+
+
+KERNELS = [RBF(2.0), Linear(), Polynomial(2, 1.0), Laplacian(3.0), Matern(sigma=2.0), 0.5 * RBF(1.0) + Linear(), Componentwise(RBF(1.0))]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_prediction_in_blocks_is_the_direct_formula(data, kernel):
+    X, y = data
+    model = LSSVMRegressor(kernel, gamma=3.0).fit(X, y)
+    X_new = np.random.default_rng(2).normal(size=(613, 3))  # several blocks, the last one ragged
+    direct = kernel(X_new, X) @ model.support_values_ + model.bias_
+    assert_allclose(model.predict(X_new), direct, rtol=1e-9, atol=1e-9)
+    one_by_one = np.array([model.predict(row[None])[0] for row in X_new[250:262]])
+    assert_allclose(model.predict(X_new)[250:262], one_by_one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csr_array, sp.csc_array])
+def test_sparse_rows(data, kernel, form):
+    X, y = data
+    X = X * (np.abs(X) > 0.7)
+    model = LSSVMRegressor(kernel, gamma=3.0).fit(form(X), y)
+    dense = LSSVMRegressor(kernel, gamma=3.0).fit(X, y)
+    assert_allclose(model.predict(form(X)), dense.predict(X), rtol=1e-8, atol=1e-9)
+    assert_allclose(model.predict(X), dense.predict(X), rtol=1e-8, atol=1e-9)
+    assert_allclose(dense.predict(form(X)), dense.predict(X), rtol=1e-8, atol=1e-9)
+    assert model.certify(form(X), y).holds
+
+
+def test_shapes(data):
+    X, y = data
+    single = LSSVMRegressor().fit(X, y)
+    assert single.support_values_.shape == (30,)
+    assert isinstance(single.bias_, float)
+    assert single.predict(X[:4]).shape == (4,)
+    several = LSSVMRegressor(gamma=[1.0, 2.0, 1.0]).fit(X, np.column_stack([y, 2.0 * y, -y]))
+    assert several.support_values_.shape == (30, 3)
+    assert several.bias_.shape == (3,)
+    assert several.predict(X[:4]).shape == (4, 3)
+    assert several.predict(X[:1]).shape == (1, 3)
+    assert_allclose(several.predict(X)[:, 0], -several.predict(X)[:, 2], atol=1e-12)
+    assert several.certificate_.holds
+    assert several.certify(X, np.column_stack([y, 2.0 * y, -y])).holds
+    assert "worst of 3 outputs" in str(several.certificate_)
+
+
+def test_rows_of_no_weight_are_not_in_the_expansion(data):
+    X, y = data
+    weights = np.arange(30) % 3
+    model = LSSVMRegressor(RBF(2.0)).fit(X, y, sample_weight=weights)
+    assert_array_equal(model.support_, np.flatnonzero(weights))
+    assert_array_equal(model.support_vectors_, X[weights > 0])
+    repeated = LSSVMRegressor(RBF(2.0)).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert_allclose(model.predict(X), repeated.predict(X), rtol=1e-10)
+    assert_allclose(model.support_values_.sum(), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 50.0])
+def test_kernel_ridge_on_centred_data_is_the_same_machine(data, gamma):
+    X, y = data
+    K = RBF(2.0)(X)
+    centring = np.eye(30) - 1.0 / 30.0
+    ridge = KernelRidge(alpha=1.0 / gamma, kernel="precomputed").fit(centring @ K @ centring, y - y.mean())
+    model = LSSVMRegressor(RBF(2.0), gamma=gamma).fit(X, y)
+    assert_allclose(model.support_values_, ridge.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert_allclose(model.predict(X), y.mean() + centring @ K @ centring @ ridge.dual_coef_, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 50.0])
+def test_the_linear_kernel_is_ridge_regression(data, gamma):
+    X, y = data
+    weights = np.linspace(0.5, 2.0, 30)
+    ridge = Ridge(alpha=1.0 / gamma).fit(X, y, sample_weight=weights)
+    model = LSSVMRegressor(Linear(), gamma=gamma).fit(X, y, sample_weight=weights)
+    assert_allclose(X.T @ model.support_values_, ridge.coef_, rtol=1e-8)
+    assert_allclose(model.bias_, ridge.intercept_, rtol=1e-8)
+    assert_allclose(model.predict(X + 1.0), ridge.predict(X + 1.0), rtol=1e-8)
+
+
+def test_the_order_of_rows_does_not_matter(data):
+    X, y = data
+    order = np.random.default_rng(0).permutation(30)
+    one, other = LSSVMRegressor(gamma=9.0).fit(X, y), LSSVMRegressor(gamma=9.0).fit(X[order], y[order])
+    assert_allclose(other.predict(X), one.predict(X), rtol=1e-9, atol=1e-10)
+
+
+def test_limits_of_gamma(data):
+    X, y = data
+    assert_allclose(LSSVMRegressor(RBF(2.0), gamma=1e-9).fit(X, y).predict(X), y.mean(), atol=1e-6)
+    assert_allclose(LSSVMRegressor(RBF(1.0), gamma=1e9).fit(X, y).predict(X), y, atol=1e-5)

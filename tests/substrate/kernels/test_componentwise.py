@@ -1,0 +1,103 @@
+"""Componentwise kernels: three spellings of one sum over columns."""
+
+import naive_kernels as naive
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise, Linear, Precomputed, Sum
+
+X = np.random.default_rng(4).normal(size=(8, 3))
+
+
+def test_three_spellings_are_one_kernel():
+    one = Componentwise(RBF(1.5))
+    listed = Componentwise([RBF(1.5), RBF(1.5), RBF(1.5)])
+    named = Componentwise({0: RBF(1.5), 1: RBF(1.5), 2: RBF(1.5)})
+    assert listed == named
+    assert hash(listed) == hash(named)
+    assert one.components(3) == listed.components(3) == named.components(3)
+    oracle = naive.matrix(naive.total(*(naive.on(naive.rbf(1.5), c) for c in range(3))), X, X)
+    for kernel in (one, listed, named):
+        assert_allclose(kernel(X), oracle, rtol=1e-13)
+
+
+def test_the_matrix_is_the_sum_of_the_components():
+    kernel = Componentwise({(0, 2): RBF(1.0), 1: Linear()})
+    parts = kernel.components(3)
+    assert parts == (RBF(1.0).on(0, 2), Linear().on(1))
+    assert_allclose(kernel(X), sum(part(X) for part in parts), rtol=1e-14)
+    assert_allclose(kernel.diag(X), sum(part.diag(X) for part in parts), rtol=1e-14)
+
+
+def test_an_additive_kernel_ignores_a_column_nobody_names():
+    changed = X.copy()
+    changed[:, 2] += 10.0
+    kernel = Componentwise([RBF(1.0), Linear()])
+    assert_array_equal(kernel(X), kernel(changed))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Componentwise([RBF(1.0).on(0), RBF(2.0).on(0)]),
+        Componentwise([RBF(1.0).on(0, 1), Linear().on(0, 1)]),
+        Componentwise({0: RBF(1.0).on(0), 1: Linear().on(0)}),
+        Componentwise({2: RBF(1.0)}),
+        Componentwise({1: RBF(1.0), 0: Linear()}),
+        Componentwise(2.0 * RBF(1.0) + Linear()),
+        Componentwise([2.0 * RBF(1.0), RBF(1.0) + Linear()]),
+    ],
+    ids=repr,
+)
+def test_repr_makes_the_same_kernel_also_where_columns_repeat(kernel):
+    again = eval(repr(kernel))
+    assert again == kernel
+    assert_array_equal(again(X), kernel(X))
+
+
+def test_each_component_takes_its_own_median():
+    spread = X * np.array([1.0, 100.0, 0.01])
+    resolved = Componentwise(RBF()).resolved(spread)
+    widths = [part.kernel.sigma for part in resolved.components(3)]
+    assert_allclose(widths, [naive.median_distance(spread[:, [c]]) for c in range(3)], rtol=1e-13)
+    assert resolved.resolved(spread) == resolved
+
+
+def test_more_kernels_than_columns_are_refused():
+    with pytest.raises(DataError, match="names 4 columns, the points have 3"):
+        Componentwise([Linear()] * 4)(X)
+    with pytest.raises(DataError, match="asks for column 5, the points have 3 columns"):
+        Componentwise({5: Linear()})(X)
+
+
+@pytest.mark.parametrize("given", [3, "rbf", None, RBF], ids=repr)
+def test_anything_else_is_refused(given):
+    with pytest.raises(DeclarationError, match="Componentwise takes a kernel, a list of kernels or a mapping"):
+        Componentwise(given)
+
+
+@pytest.mark.parametrize("given", [[], {}, ()], ids=repr)
+def test_no_component_is_refused(given):
+    with pytest.raises(DeclarationError, match="at least one component"):
+        Componentwise(given)
+
+
+def test_a_precomputed_matrix_has_no_components():
+    for given in (Precomputed(), Sum(Linear(), Precomputed())):
+        with pytest.raises(DeclarationError, match="a precomputed matrix has no inputs"):
+            Componentwise(given)
+    with pytest.raises(DeclarationError, match="a precomputed matrix has no input columns"):
+        Componentwise([Precomputed()])
+
+
+def test_a_list_of_things_that_are_not_kernels_is_refused():
+    with pytest.raises(DeclarationError, match="only a kernel can be restricted to columns, received 1.0"):
+        Componentwise([1.0, 2.0])
+
+
+def test_scales_matter_where_one_width_serves_several_columns():
+    assert Componentwise(RBF(1.0)).compares_distances
+    assert Componentwise({(0, 1): RBF(1.0)}).compares_distances
+    assert not Componentwise([RBF(1.0), RBF(2.0)]).compares_distances

@@ -1,0 +1,191 @@
+"""Distances: never negative, not lost far from the origin, not lost between tight points, never NaN."""
+
+import math
+
+import naive_kernels as naive
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.kernels import RBF, Laplacian, Matern
+from substrate.kernels.distances import metric_distances, scaled_squared_distances
+
+DECAYING = [
+    (RBF, naive.rbf),
+    (Laplacian, naive.laplacian),
+    (lambda sigma: Matern(sigma, 0.5), lambda sigma: naive.matern(sigma, 0.5)),
+    (lambda sigma: Matern(sigma, 1.5), lambda sigma: _matern_three_halves(sigma)),
+]
+decaying = pytest.mark.parametrize(("kernel", "pair"), DECAYING, ids=["RBF", "Laplacian", "Matern1/2", "Matern3/2"])
+kernels = pytest.mark.parametrize("kernel", [RBF, Laplacian, Matern], ids=lambda kernel: kernel.__name__)
+forms = pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+
+
+def _matern_three_halves(sigma):
+    def k(x, z):
+        s = math.sqrt(3.0) * math.dist(x, z) / sigma
+        return (1.0 + s) * math.exp(-s)
+
+    return k
+
+
+def _squared(X, Z, scale):
+    return scaled_squared_distances(X, Z, scale, np.empty((X.shape[0], Z.shape[0])))
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(
+    seed=st.integers(0, 2**20),
+    n=st.integers(1, 20),
+    d=st.integers(1, 30),
+    offset=st.sampled_from([0.0, 1.0, 1e8, -1e8, 1e150]),
+    spread=st.sampled_from([0.0, 1e-8, 1.0, 1e6, 1e100, 1e150]),
+    scale=st.sampled_from([-1.0, 1.0, -1e-8, -1e8, 1e12]),
+    sparse=st.booleans(),
+)
+def test_the_sign_of_every_squared_distance_is_the_sign_of_the_scale(seed, n, d, offset, spread, scale, sparse):
+    X = offset + spread * np.random.default_rng(seed).normal(size=(n, d))
+    X[-1] = X[0]
+    D = _squared(*([scipy.sparse.csr_array(X)] * 2 if sparse else [X, X]), scale)
+    assert not np.isnan(D).any()
+    assert (D * np.sign(scale) >= 0.0).all()
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.5, -3.0])
+@forms
+def test_squared_distances_equal_the_loop(scale, form):
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(9, 4)), rng.normal(size=(6, 4))
+    loop = naive.matrix(lambda x, z: scale * sum((a - b) ** 2 for a, b in zip(x, z, strict=True)), X, Z)
+    assert_allclose(_squared(form(X), form(Z), scale), loop, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("metric", "order"), [("euclidean", 2), ("cityblock", 1)])
+@forms
+def test_metric_distances_equal_the_loop_and_vanish_between_equal_points(metric, order, form):
+    X = np.random.default_rng(0).normal(size=(9, 4)) + 5.0
+    X[4] = X[0]
+    out = np.empty((9, 9))
+    metric_distances(form(X), form(X), metric, 2.0, out)
+    loop = naive.matrix(lambda x, z: np.linalg.norm(np.subtract(x, z), ord=order) / 2.0, X, X)
+    assert_allclose(out, loop, rtol=1e-13, atol=0.0)
+    assert out[0, 4] == out[4, 0] == 0.0
+    assert_array_equal(out.diagonal(), 0.0)
+
+
+@kernels
+@forms
+def test_the_diagonal_is_exactly_one(kernel, form):
+    X = 1e8 + 1e3 * np.random.default_rng(1).normal(size=(300, 4))
+    assert_array_equal(kernel(0.5)(form(X)).diagonal(), 1.0)
+
+
+@kernels
+@forms
+def test_equal_points_are_equal_wherever_they_are(kernel, form):
+    X = np.random.default_rng(1).normal(size=(20, 4)) * 10.0 ** np.arange(0, 20)[:, None]
+    K = kernel(0.01)(form(np.vstack([X, X])))
+    assert_allclose(K[:20, 20:].diagonal(), 1.0, rtol=1e-12)
+
+
+@kernels
+def test_no_value_exceeds_one(kernel):
+    X = 1e6 + np.random.default_rng(1).normal(size=(80, 4)).round(1)
+    K = kernel(3.0)(X)
+    assert K.max() == 1.0
+    assert K.min() >= 0.0
+
+
+@decaying
+@pytest.mark.parametrize("offset", [1e8, -1e8, 1e12])
+@forms
+def test_an_offset_costs_no_more_than_it_costs_the_points(kernel, pair, offset, form):
+    rng = np.random.default_rng(3)
+    grid = np.round(rng.normal(size=(40, 3)) * 1024.0) / 1024.0  # grid + offset is exact
+    assert_allclose(kernel(1.0)(form(grid + offset)), kernel(1.0)(grid), rtol=1e-11, atol=1e-13)
+    assert_allclose(kernel(1.0)(form(grid + offset), form(grid[:7] + offset)), kernel(1.0)(grid, grid[:7]), rtol=1e-11)
+    rough = rng.normal(size=(40, 3))
+    assert_allclose(kernel(1.0)(rough + 1e8), kernel(1.0)(rough), rtol=1e-6)
+
+
+@decaying
+@forms
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_tight_widths_are_accurate(kernel, pair, form, offset):
+    rng = np.random.default_rng(4)
+    X = 1e4 * rng.uniform(size=(12, 3)) + offset
+    X = np.vstack([X, X + 0.3 * rng.normal(size=X.shape)])  # neighbours within a width, the rest 1e4 widths away
+    loop = naive.matrix(pair(1.0), X, X)
+    assert (loop[:12, 12:].diagonal() > 0.01).all()
+    assert_allclose(kernel(1.0)(form(X)), loop, rtol=0.0, atol=1e-12)
+    assert_allclose(kernel(1.0)(form(X), form(X[:5])), loop[:, :5], rtol=0.0, atol=1e-12)
+
+
+@decaying
+@forms
+@pytest.mark.parametrize("gap", [1e3, 1e6, 1e9])
+def test_the_structure_inside_two_far_clusters_is_kept(kernel, pair, form, gap):
+    rng = np.random.default_rng(5)
+    near = rng.normal(size=(10, 2))
+    X = np.vstack([near, near[:6] + np.array([gap, 0.0])])
+    loop = naive.matrix(pair(0.5), X, X)
+    K = kernel(0.5)(form(X))
+    assert_allclose(K, loop, rtol=0.0, atol=1e-12)
+    assert K[:10, 10:].max() == 0.0 or K[:10, 10:].max() < 1e-200
+
+
+@pytest.mark.parametrize("d", [1, 40, 1000])
+@forms
+def test_neighbours_far_out_in_many_columns_are_not_lost(d, form):
+    rng = np.random.default_rng(6)
+    centres = 1e9 * rng.normal(size=(6, d))
+    step = np.zeros(d)
+    step[0] = 0.5
+    X = np.vstack([centres, centres + step])
+    loop = naive.matrix(naive.rbf(1.0), X, X)
+    assert_allclose(RBF(1.0)(form(X)), loop, rtol=0.0, atol=1e-12)
+
+
+@kernels
+@pytest.mark.parametrize("factor", [1e-200, 1e-150, 1e-100, 1e100, 1e150, 1e160, 1e200])
+@forms
+def test_points_and_width_scaled_together_give_the_same_matrix(kernel, factor, form):
+    X = np.random.default_rng(7).normal(size=(20, 3))
+    assert_allclose(kernel(factor)(form(factor * X)), kernel(1.0)(X), rtol=1e-10)
+
+
+@kernels
+@pytest.mark.parametrize("factor", [1e150, 1e160, 1e300])
+@pytest.mark.parametrize("sigma", [1e-10, 1.0, 1e10])
+@forms
+def test_enormous_points_give_no_nan(kernel, factor, sigma, form):
+    X = factor * np.random.default_rng(7).normal(size=(20, 3))
+    X[5] = X[0]
+    K = kernel(sigma)(form(X))
+    assert np.isfinite(K).all()
+    assert K[0, 5] == 1.0
+    assert K[0, 1] == 0.0
+
+
+@kernels
+@pytest.mark.parametrize("sigma", [1e-300, 1e-170, 1e-155, 1e155, 1e200])
+@forms
+def test_extreme_widths_give_no_nan_and_tell_equal_points_from_others(kernel, sigma, form):
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 2.0], [5.0, -3.0]])
+    K = kernel(sigma)(form(X))
+    assert np.isfinite(K).all()
+    assert K[0, 1] == 1.0
+    assert K[0, 2] == (0.0 if sigma < 1.0 else 1.0)
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(seed=st.integers(0, 2**20), spread=st.floats(-3.0, 5.0), d=st.integers(1, 6))
+@example(seed=0, spread=2.0, d=1)
+def test_rbf_equals_the_loop_at_every_spread(seed, spread, d):
+    rng = np.random.default_rng(seed)
+    X = 10.0**spread * rng.normal(size=(8, d))
+    X = np.vstack([X, X + rng.normal(size=X.shape)])
+    assert_allclose(RBF(1.0)(X), naive.matrix(naive.rbf(1.0), X, X), rtol=0.0, atol=1e-12)

@@ -1,0 +1,363 @@
+"""The Gram matrix: one array, a factor inside it, and nothing forgotten or hidden."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.arrays import memory_limit
+from substrate.errors import (
+    DataError,
+    DeclarationError,
+    DegenerateKernelWarning,
+    IndefiniteKernelWarning,
+    SolverError,
+)
+from substrate.gram import Gram
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+
+SIZES = [1, 2, 63, 64, 65, 257, 600]
+sizes = pytest.mark.parametrize("n", SIZES)
+KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(1.0), Matern(1.0), 0.5 * RBF(2.0) + Linear()]
+
+
+def _points(n, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def _indefinite(n=30, smallest=-0.5):
+    Q, _ = np.linalg.qr(_points(n, n))
+    values = np.linspace(0.1, 2.0, n)
+    values[0] = smallest
+    K = (Q * values) @ Q.T
+    return (K + K.T) / 2.0
+
+
+# ---- products and factors ------------------------------------------------------------------------
+
+
+@sizes
+@pytest.mark.parametrize("columns", [None, 1, 8, 9, 40])
+def test_product_is_k_times_v_before_and_after_every_factorisation(n, columns):
+    X = _points(n)
+    K = RBF(1.0)(X)
+    gram = Gram.of(RBF(1.0), X)
+    V = np.random.default_rng(1).normal(size=n if columns is None else (n, columns))
+    for ridge in (None, np.full(n, 0.3), np.linspace(1.0, 1e-3, n)):
+        if ridge is not None:
+            gram.factorize(ridge)
+        product = gram.product(V)
+        assert product.shape == V.shape
+        assert_allclose(product, K @ V, rtol=1e-12, atol=1e-12 * np.abs(V).sum())
+
+
+@sizes
+def test_matrix_is_k_exactly_whatever_was_factored(n):
+    X = _points(n)
+    K = RBF(1.0)(X)
+    gram = Gram.of(RBF(1.0), X)
+    assert_array_equal(gram.matrix, K)
+    for ridge in (0.1, 3.0, 1e-6):
+        gram.factorize(np.full(n, ridge))
+        assert_array_equal(gram.matrix, K)
+        gram.solve(np.ones(n))
+        assert_array_equal(gram.matrix, K)
+    assert_array_equal(gram.diagonal, K.diagonal())
+    assert gram.alterations == ()
+
+
+@sizes
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_solve_solves_with_each_ridge_in_turn(n, kernel):
+    X = _points(n)
+    K = kernel(X)
+    gram = Gram.of(kernel, X)
+    B = np.asfortranarray(np.random.default_rng(2).normal(size=(n, 3)))
+    for ridge in (np.full(n, 2.0), np.linspace(0.01, 5.0, n), np.full(n, 1e-3)):
+        gram.factorize(ridge)
+        A = K + np.diag(ridge)
+        solution = gram.solve(B)
+        size = np.linalg.norm(A) * np.linalg.norm(solution, axis=0) + np.linalg.norm(B, axis=0)
+        assert (np.linalg.norm(A @ solution - B, axis=0) <= 30 * n * np.finfo(float).eps * size).all()
+        assert_allclose(gram.solve(B[:, 0].copy()), solution[:, 0], rtol=1e-9, atol=1e-12)
+
+
+def test_solving_leaves_the_right_hand_side_alone():
+    gram = Gram.of(RBF(1.0), _points(20))
+    gram.factorize(np.ones(20))
+    B = np.asfortranarray(np.ones((20, 2)))
+    gram.solve(B)
+    assert_array_equal(B, 1.0)
+
+
+def test_solving_before_factoring_is_refused():
+    with pytest.raises(DeclarationError, match=r"factorize\(ridge\) must come before solve"):
+        Gram.of(RBF(1.0), _points(5)).solve(np.ones(5))
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, lambda K: K.astype(np.float32)])
+def test_a_given_matrix_is_copied_and_never_modified(make):
+    K = make(np.round(RBF(1.0)(_points(20)) * 64) / 64)
+    kept = K.copy()
+    K.flags.writeable = False
+    gram = Gram.from_matrix(K)
+    gram.factorize(np.ones(20))
+    gram.coordinates()
+    assert_array_equal(K, kept)
+    assert not np.shares_memory(gram._store, K)
+
+
+@pytest.mark.parametrize("kernel", [Precomputed(), 2.0 * Precomputed()], ids=repr)
+def test_a_precomputed_matrix_is_never_modified(kernel):
+    K = RBF(1.0)(_points(20))
+    kept = K.copy()
+    gram = Gram.of(kernel, K)
+    gram.factorize(np.ones(20))
+    assert_array_equal(K, kept)
+    assert_allclose(gram.matrix, kernel(K), rtol=1e-15)
+
+
+def test_points_are_never_modified():
+    X = _points(20)
+    kept = X.copy()
+    Gram.of(RBF(1.0), X).factorize(np.ones(20))
+    assert_array_equal(X, kept)
+
+
+def test_the_matrix_handed_out_cannot_harm_the_gram():
+    gram = Gram.of(RBF(1.0), _points(5))
+    with pytest.raises(ValueError, match="read-only"):
+        gram.matrix[0, 0] = 7.0
+    gram.factorize(np.ones(5))
+    gram.matrix[0, 0] = 7.0
+    assert gram.matrix[0, 0] == 1.0
+
+
+def test_sparse_points_give_the_same_gram():
+    X = np.where(np.abs(_points(30)) < 0.7, 0.0, _points(30))
+    assert_allclose(Gram.of(RBF(1.0), scipy.sparse.csr_array(X)).matrix, Gram.of(RBF(1.0), X).matrix, rtol=1e-12)
+
+
+# ---- what is refused, what is recorded -----------------------------------------------------------
+
+
+def test_a_matrix_that_is_not_square_is_refused():
+    with pytest.raises(DataError, match=r"K must be square, received shape \(3, 4\)"):
+        Gram.from_matrix(np.ones((3, 4)))
+    with pytest.raises(DataError, match=r"the precomputed kernel matrix must be square, received shape \(3, 4\)"):
+        Gram.of(Precomputed(), np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("make", [Gram.from_matrix, lambda K: Gram.of(Precomputed(), K)], ids=["matrix", "precomputed"])
+@pytest.mark.parametrize("n", [4, 300])
+def test_an_asymmetric_matrix_is_refused_with_its_asymmetry(make, n):
+    K = np.eye(n)
+    K[n - 1, 1] = 1e-3
+    with pytest.raises(DataError, match=r"is not symmetric: entries differ from their mirror by up to 0\.001; .*K\.T"):
+        make(K)
+
+
+@pytest.mark.parametrize("make", [Gram.from_matrix, lambda K: Gram.of(Precomputed(), K)], ids=["matrix", "precomputed"])
+def test_asymmetry_of_rounding_is_averaged_and_recorded(make):
+    K = RBF(1.0)(_points(10))
+    K[7, 2] += 1e-13
+    gram = make(K)
+    assert_array_equal(gram.matrix, (K + K.T) / 2.0)
+    (alteration,) = gram.alterations
+    assert alteration.what == "symmetrised"
+    assert_allclose(alteration.size, 1e-13, rtol=1e-2)
+    assert ("alteration", str(alteration)) in gram.record()
+    assert str(alteration).startswith("symmetrised (1.00e-13)")
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        ([[1.0, np.nan], [np.nan, 1.0]], r"K contains NaN or infinity, first at \(0, 1\)"),
+        ([1.0, 2.0], "K must be 2-D, received 1-D"),
+        (np.zeros((0, 0)), "K is empty"),
+        ([["a"]], "K must hold real numbers"),
+        (np.eye(2) * 1j, "K is complex"),
+    ],
+    ids=["nan", "1-D", "empty", "words", "complex"],
+)
+def test_a_matrix_that_is_no_matrix_is_refused(K, message):
+    with pytest.raises(DataError, match=message):
+        Gram.from_matrix(K)
+
+
+def test_an_indefinite_matrix_warns_is_recorded_and_solved_all_the_same():
+    K = _indefinite()
+    gram = Gram.from_matrix(K)
+    ridge = np.full(30, 0.1)
+    with pytest.warns(IndefiniteKernelWarning, match=r"not positive semi-definite \(smallest eigenvalue -0\.5\)"):
+        gram.factorize(ridge)
+    B = _points(30, 2)
+    assert_allclose((K + np.diag(ridge)) @ gram.solve(np.asfortranarray(B)), B, rtol=1e-9, atol=1e-11)
+    assert_array_equal(gram.matrix, K)
+    assert_allclose(gram.product(B), K @ B, rtol=1e-12, atol=1e-13)
+    (alteration,) = gram.alterations
+    assert alteration.what == "symmetric indefinite factorisation"
+    assert_allclose(alteration.size, -0.5, rtol=1e-9)
+    assert "Cholesky stopped at row" in dict(gram.record())["alteration"]
+
+
+def test_an_indefinite_matrix_under_a_large_ridge_needs_no_repair():
+    K = _indefinite()
+    gram = Gram.from_matrix(K)
+    with pytest.warns(IndefiniteKernelWarning):
+        gram.factorize(np.full(30, 0.1))
+    gram.factorize(np.full(30, 2.0))
+    assert_allclose((K + 2.0 * np.eye(30)) @ gram.solve(np.ones(30)), 1.0, rtol=1e-11)
+    assert gram._pivots is None
+
+
+def test_a_singular_system_is_refused_and_leaves_the_matrix_as_it_was():
+    K = np.diag([-1.0, 1.0])
+    gram = Gram.from_matrix(K)
+    with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="exactly singular; change gamma"):
+        gram.factorize(np.ones(2))
+    assert_array_equal(gram.matrix, K)
+    assert_array_equal(gram.product(np.eye(2)), K)
+    gram.factorize(np.full(2, 3.0))
+    assert_allclose(gram.solve(np.ones(2)), [0.5, 0.25], rtol=1e-15)
+
+
+# ---- coordinates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("factored", [False, True])
+def test_coordinates_are_orthonormal_and_rebuild_k(kernel, factored):
+    gram = Gram.of(kernel, _points(50))
+    if factored:
+        gram.factorize(np.ones(50))
+    K = gram.matrix
+    chart = gram.coordinates()
+    assert_allclose(chart.basis.T @ chart.basis, np.eye(chart.rank), atol=1e-12)
+    assert_allclose(chart.factor @ chart.factor.T, K, atol=1e-12 * np.abs(K).max() * 50)
+    assert (np.diff(chart.values) <= 0.0).all()
+    assert (chart.values > 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X", "rank"),
+    [
+        (RBF(1.0), np.repeat(np.arange(6.0)[:, None], 5, axis=0), 6),
+        (Linear(), _points(40), 3),
+        (Polynomial(2, 0.0), _points(40, 2), 3),
+        (Polynomial(2, 1.0), _points(40, 2), 6),
+        (RBF(1.0), np.zeros((7, 2)), 1),
+        (Linear(), np.zeros((7, 2)), 0),
+    ],
+    ids=["repeated", "linear", "quadratic", "with offset", "one point", "nought"],
+)
+def test_the_rank_is_the_number_of_features(kernel, X, rank):
+    gram = Gram.of(kernel, X)
+    assert gram.coordinates().rank == rank
+    assert f"rank {rank} kept at cut-off" in dict(gram.record())["Gram matrix"]
+
+
+def test_a_cut_off_leaves_out_what_it_says():
+    gram = Gram.from_matrix(np.diag([1.0, 1e-3, 1e-6, 1e-9]))
+    assert [gram.coordinates(cutoff).rank for cutoff in (None, 1e-7, 1e-4, 0.5)] == [4, 3, 2, 1]
+
+
+def test_an_indefinite_matrix_has_no_coordinates_and_the_smallest_eigenvalue_says_why():
+    with pytest.raises(DeclarationError, match=r"its smallest eigenvalue is -0\.5 \(the largest is 2\), so .* not convex"):
+        Gram.from_matrix(_indefinite()).coordinates()
+    with pytest.raises(DeclarationError, match=r"smallest eigenvalue is -1 \(the largest is 0\)"):
+        Gram.from_matrix(-np.eye(3)).coordinates()
+
+
+def test_rounding_noise_is_not_called_indefinite():
+    X = np.linspace(0.0, 1.0, 300)[:, None]
+    K = RBF(5.0)(X)
+    assert np.linalg.eigvalsh(K)[0] < 0.0
+    assert 1 < Gram.from_matrix(K).coordinates().rank < 30
+
+
+# ---- degenerate kernels --------------------------------------------------------------------------
+
+UNIT = np.linspace(0.0, 0.5, 40)[:, None]
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 0.25])
+@pytest.mark.parametrize("sigma", [1e-6, 1e-12])
+@pytest.mark.parametrize("kernel", [RBF, Laplacian, Matern], ids=lambda kernel: kernel.__name__)
+def test_a_width_far_too_small_warns(kernel, sigma, factor):
+    with pytest.warns(DegenerateKernelWarning, match="the identity: sigma is far smaller than every distance"):
+        Gram.of(factor * kernel(sigma), UNIT)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 0.25])
+@pytest.mark.parametrize("times", [1.0, 1e3, 1e9])  # 1e3: the matrix rounds to ones exactly
+@pytest.mark.parametrize(("kernel", "sigma"), [(RBF, 1e6), (Laplacian, 1e13), (Matern, 1e7)], ids=["RBF", "Laplacian", "Matern"])
+def test_a_width_far_too_large_warns(kernel, sigma, times, factor):
+    with pytest.warns(DegenerateKernelWarning, match="constant: sigma is far larger than every distance"):
+        Gram.of(factor * kernel(sigma * times), UNIT)
+
+
+def test_degenerate_components_warn():
+    X = np.column_stack([UNIT, UNIT[::-1]])
+    with pytest.warns(DegenerateKernelWarning, match="the identity"):
+        Gram.of(Componentwise(RBF(1e-6)), X)
+    with pytest.warns(DegenerateKernelWarning, match="constant"):
+        Gram.of(Componentwise(RBF(1e7)), X)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.full((30, 3), 0.1) * [1.0, 3.0, 7.0], np.ones((1, 2)), np.repeat(np.arange(3.0), 4)[:, None]],
+    ids=["one point", "one row", "tied"],
+)
+def test_equal_points_are_no_fault_of_the_kernel(X):
+    assert Gram.of(RBF(1.0), X).alterations == ()  # a warning would be an error
+
+
+def test_an_ordinary_kernel_and_a_given_matrix_do_not_warn():
+    Gram.of(RBF(0.1), UNIT)
+    assert Gram.from_matrix(np.eye(4)).record()[0] == ("kernel", "a given matrix")
+    assert Gram.of(RBF(0.1), UNIT).record()[0] == ("kernel", "RBF(sigma=0.1)")
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated():
+    def must_not_run(A, B):
+        raise AssertionError("the kernel was evaluated")
+
+    X = np.zeros((1000, 1))
+    with (
+        memory_limit(7_999_999),
+        pytest.raises(
+            DataError, match=r"the 1000 x 1000 kernel matrix needs 8e\+06 bytes .* and 8e\+06 bytes .* are available; fit"
+        ),
+    ):
+        Gram.of(_foreign(must_not_run), X)
+
+
+def test_the_refusal_names_bytes_advice_and_the_way_round():
+    with memory_limit(1e6), pytest.raises(DataError) as caught:
+        Gram.of(RBF(1.0), np.zeros((2000, 1)))
+    for words in ("3.2e+07 bytes", "1e+06 bytes", "GiB", "reduced set of basis vectors", "memory_limit(float('inf'))"):
+        assert words in str(caught.value)
+
+
+def test_a_million_rows_are_refused_on_any_machine_at_once():
+    with pytest.raises(DataError, match=r"needs 8e\+12 bytes"):
+        Gram.of(RBF(1.0), np.zeros((1_000_000, 1)))
+
+
+def test_the_limit_ends_with_its_block_and_may_be_lifted():
+    X = _points(10)
+    with memory_limit(10.0), memory_limit(float("inf")):
+        assert Gram.of(RBF(1.0), X).n == 10
+    assert Gram.of(RBF(1.0), X).n == 10
+
+
+def _foreign(function):
+    from substrate.kernels import Foreign
+
+    return Foreign(function)

@@ -1,0 +1,269 @@
+"""The architecture as laws: one direction of imports, cheap imports, and pages that name everything there is."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import problems
+from problems.command_line.verify import problem_modules
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: From the ground up. A package's name stands for all its files; a file imports from its own floor and those before it.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("substrate",),  # the root: its version and its name, nothing else
+    ("substrate.errors", "substrate.arrays", "substrate.threads"),
+    ("substrate.certificates",),
+    ("substrate.solvers",),
+    ("substrate.kernels",),
+    ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
+    ("substrate.ingredients", "substrate.closed_form"),
+    ("substrate.declaration",),
+    ("problems",),  # the root: looks its names up on demand
+    ("problems.demonstration",),
+    ("a problem file",),
+    ("problems.estimators",),
+    ("problems.command_line",),
+)
+#: The roots stand for themselves only: a new file below one of them must be given a floor.
+ROOTS = ("substrate", "problems")
+#: Names looked up at run time hide from this test, so only these files may do it.
+DYNAMIC = {"problems", "problems.command_line.verify", "problems.estimators.files"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for root in ROOTS for path in sorted((ROOT / root).rglob("*.py"))}
+PACKAGES = {name for name, path in FILES.items() if path.name == "__init__.py"}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in FILES.items()}
+
+
+def targets(name: str, tree: ast.AST) -> set[str]:
+    """The files of ours that a file imports by name, wherever in it the statement stands."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            home = name.split(".") if name in PACKAGES else name.split(".")[:-1]
+            above = home[: len(home) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            children = {f"{base}.{alias.name}" for alias in node.names}
+            found |= {child for child in children if child in FILES}
+            if any(child not in FILES for child in children):
+                found.add(base)
+    return {target for target in found if target.split(".")[0] in ROOTS}
+
+
+def ancestors(name: str) -> set[str]:
+    parts = name.split(".")
+    return {".".join(parts[:k]) for k in range(1, len(parts))}
+
+
+def imports_of(name: str) -> set[str]:
+    """What importing a file loads: the files named, and the packages above them that are not also above the file."""
+    named = targets(name, TREES[name])
+    above = {package for target in named for package in ancestors(target)} - ancestors(name) - {name}
+    return named | above
+
+
+GRAPH = {name: imports_of(name) for name in FILES}
+
+
+def assigned_names(tree: ast.Module) -> set[str]:
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def floor_of(name: str) -> int | None:
+    for number, members in enumerate(FLOORS):
+        if any(name == member or (member not in ROOTS and name.startswith(f"{member}.")) for member in members):
+            return number
+    if name.startswith("problems.") and name.count(".") == 1 and "DEMONSTRATION" in assigned_names(TREES[name]):
+        return FLOORS.index(("a problem file",))
+    return None
+
+
+def test_the_walk_finds_the_files():
+    assert len(FILES) > 40
+    assert {"substrate.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
+    facades = [GRAPH[name] for name in FILES if name.startswith("problems.estimators.")]
+    assert "problems.ls_svm_regression" in set().union(*facades), "the deferred import is seen"
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_every_file_has_a_floor(name):
+    assert floor_of(name) is not None, f"{name} stands on no floor: give it one in FLOORS"
+
+
+def test_every_floor_has_a_file():
+    empty = [
+        member
+        for members in FLOORS
+        for member in members
+        if member != "a problem file" and member not in FILES
+    ]
+    assert empty == []
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_imports_go_one_way(name):
+    unknown = sorted(target for target in GRAPH[name] if target not in FILES)
+    assert unknown == [], f"{name} imports what does not exist"
+    upward = sorted(target for target in GRAPH[name] if floor_of(target) > floor_of(name))
+    assert upward == [], f"{name} imports from a floor above its own"
+
+
+def test_substrate_does_not_know_problems():
+    guilty = {
+        name: sorted(target for target in GRAPH[name] if target.split(".")[0] == "problems")
+        for name in FILES
+        if name.split(".")[0] == "substrate"
+    }
+    assert {name: found for name, found in guilty.items() if found} == {}
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    """One cycle, or nothing."""
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
+            return []
+        for target in sorted(graph[name]):
+            if found := visit(target, [*trail, name]):
+                return found
+        done.add(name)
+        return []
+
+    for name in sorted(graph):
+        if found := visit(name, []):
+            return found
+    return []
+
+
+def test_no_file_imports_itself_by_a_detour():
+    assert cycle_in(GRAPH) == []
+
+
+def test_the_cycle_finder_finds_cycles():
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert cycle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
+    found = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and node.id in ("import_module", "__import__"))
+        or (isinstance(node, ast.Attribute) and node.attr == "import_module")
+    }
+    assert found <= DYNAMIC
+
+
+@pytest.mark.parametrize("name", sorted(problems.__all__))
+def test_every_exported_name_can_be_had(name):
+    assert getattr(problems, name) is not None
+    assert name in dir(problems)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchEstimator'"):
+        problems.NoSuchEstimator  # noqa: B018
+
+
+def test_every_problem_file_is_exported():
+    assert set(problem_modules()) <= set(problems.__all__)
+
+
+def run(code: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def loaded_by(code: str, *names: str) -> str:
+    report = f"import sys; print(*[name for name in {names!r} if name in sys.modules])"
+    done = run(f"{code}\n{report}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+FIT = """
+import numpy as np
+from problems import LSSVMRegressor
+X = np.linspace(0.0, 1.0, 12).reshape(-1, 1)
+model = LSSVMRegressor().fit(X, X.ravel() ** 2)
+model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
+"""
+
+
+@pytest.mark.parametrize("code", ["import problems", "from problems import LSSVMRegressor", FIT])
+def test_the_closed_form_does_not_pay_for_cvxpy(code):
+    assert loaded_by(code, "cvxpy", "clarabel", "osqp") == ""
+
+
+def test_the_check_for_cvxpy_can_fail():
+    assert loaded_by("from problems import ls_svm_regression", "cvxpy") == "cvxpy"
+
+
+@pytest.mark.parametrize("module", ["substrate", "substrate.kernels", "substrate.datasets", "substrate.certificates"])
+def test_the_ground_floors_cost_numpy_only(module):
+    assert loaded_by(f"import {module}", "scipy", "sklearn", "cvxpy", "pandas", "matplotlib") == ""
+
+
+def test_asking_for_help_does_not_wait_for_cvxpy():
+    code = "from problems.command_line.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
+    assert "cvxpy" not in loaded_by(code, "cvxpy").splitlines()[-1]
+
+
+def test_another_project_of_the_same_name_is_refused(tmp_path):
+    (tmp_path / "substrate").mkdir()
+    (tmp_path / "substrate" / "__init__.py").write_text("__version__ = '2.0'\n", encoding="utf-8")
+    done = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport problems")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert str(tmp_path) in last
+    assert "pip install lssvm-substrate" in last
+
+
+CITED = re.compile(r"\[([A-Z][A-Za-z]+[0-9]{4}[a-z]?)\]")
+
+
+def docstrings(tree: ast.AST) -> list[str]:
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, owners)]
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_every_citation_is_on_the_references_page(name):
+    page = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    cited = {key for text in docstrings(TREES[name]) for key in CITED.findall(text)}
+    assert sorted(cited - set(CITED.findall(page))) == []
+
+
+def test_citations_are_found():
+    cited = {key for tree in TREES.values() for text in docstrings(tree) for key in CITED.findall(text)}
+    assert {"Pelckmans2005", "Suykens2002"} <= cited
+
+
+def test_the_readme_names_every_problem_and_every_estimator():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", readme))
+    estimators = {name for name in problems.__all__ if name[0].isupper()}
+    assert sorted((estimators | set(problem_modules())) - named) == []
