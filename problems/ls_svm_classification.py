@@ -76,10 +76,10 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     return (_primal if form == "primal" else _dual)(gram, R, labels, value, v)
 
 
-def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
+def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float = 1.0) -> Declared:
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
-    fit = classification_fit(y, R @ w + b, e)
+    fit = classification_fit(y, R @ w + b, e, margin)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
 
@@ -90,22 +90,33 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         return (
             fit.row(tolerance),
             errors.row(alpha, y, tolerance),
-            norm.row(y * alpha, tolerance),
+            norm.row(y * alpha, tolerance, y / ridge),
             zero_sum_row(y * alpha, tolerance, y / ridge, letter="y"),
-            gap_row((float(norm.term.value), float(errors.term.value)), dual, tolerance),
+            gap_row(
+                (float(norm.term.value), float(errors.term.value)), dual, tolerance, 0.5 * float((1.0 / ridge).sum())
+            ),
         )
 
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
-    return Declared("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, gram.record)
+
+    def units() -> dict[str, float]:
+        return {"support_values": float((gamma.value * v).max()), "bias": 1.0, "errors": 1.0}
+
+    def rescaled() -> tuple[Any, float]:
+        unit = _unit(gamma.value * v)
+        return _primal(gram, R, y, gamma.value, v, 1.0 / unit).problem, unit
+
+    title = "LS-SVM classification (primal)"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
 
 
-def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
+def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float = 1.0) -> Declared:
     alpha = cp.Variable(gram.n, name="alpha")
     inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / value)
     balance = zero_sum(cp.multiply(y, alpha), letter="y")
     signed = y[:, None] * R  # a factor of Omega
     norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
-    problem = cp.Problem(cp.Maximize(cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
+    problem = cp.Problem(cp.Maximize(margin * cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
 
     def errors() -> Array:
         return np.asarray(inverse_gamma.value * alpha.value / v)
@@ -115,16 +126,30 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         f = R @ (signed.T @ a) + b
         shortfall = 1.0 - y * f
         primal = (float(norm.term.value), 0.5 * float(np.sum(v * shortfall**2)) / float(inverse_gamma.value))
+        trivial = 0.5 * float(v.sum()) / float(inverse_gamma.value)
         return (
             margin_row(y, f, e, tolerance),
             error_row(a, v / inverse_gamma.value, shortfall, tolerance, y),
             zero_sum_row(y * a, tolerance, y * v / inverse_gamma.value, letter="y"),
-            gap_row(primal, (float(a.sum()), -float(norm.term.value), -float(ridge.term.value)), tolerance),
+            gap_row(primal, (float(a.sum()), -float(norm.term.value), -float(ridge.term.value)), tolerance, trivial),
         )
 
     values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
+
+    def units() -> dict[str, float]:
+        return {"support_values": float((v / inverse_gamma.value).max()), "bias": 1.0, "errors": 1.0}
+
+    def rescaled() -> tuple[Any, float]:
+        unit = _unit(v / inverse_gamma.value)
+        return _dual(gram, R, y, 1.0 / inverse_gamma.value, v, 1.0 / unit).problem, unit
+
     title = "LS-SVM classification (dual)"
-    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record)
+    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record, units, rescaled)
+
+
+def _unit(gamma_v: Array) -> float:
+    """The unit of the margin in which w = 0 costs about 1."""
+    return float(np.sqrt(0.5 * gamma_v.sum()))
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -27,10 +27,10 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Demonstration
-from substrate.arrays import Array, positive, real_array, row_weights
+from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.declaration import Declared
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -62,9 +62,12 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
     """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
-    target = real_array(y, "y", ndim=1)
-    if target.size != gram.n:
-        raise DataError(f"y must have one entry per row of K: expected {gram.n}, received {target.size}")
+    target = real_targets(y, gram.n)
+    if target_unit(target) != 1.0:
+        raise DataError(
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
+            "in other units, and multiply support values and bias by the unit"
+        )
     v = row_weights(weights, gram.n)
     value = positive(gamma, "gamma")
     if form not in ("primal", "dual"):
@@ -86,9 +89,9 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         return (
             fit.row(tolerance),
             errors.row(alpha, y, tolerance),
-            norm.row(alpha, tolerance),
+            norm.row(alpha, tolerance, y / ridge),
             zero_sum_row(alpha, tolerance, y / ridge),
-            gap_row((float(norm.term.value), float(errors.term.value)), dual, tolerance),
+            gap_row((float(norm.term.value), float(errors.term.value)), dual, tolerance, 0.5 * float(y @ (y / ridge))),
         )
 
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
@@ -97,7 +100,11 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         unit = _unit(y, gamma.value * v)
         return _primal(gram, R, y / unit, gamma.value, v).problem, unit
 
-    return Declared("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, gram.record, rescaled)
+    def units() -> dict[str, float]:
+        return _units(y, gamma.value * v)
+
+    title = "LS-SVM regression (primal)"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
 
 
 def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
@@ -114,11 +121,12 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         a, b, e = alpha.value, float(balance.multiplier), errors()
         f = R @ (R.T @ a) + b
         primal = (float(norm.term.value), 0.5 * float(np.sum(v * (y - f) ** 2)) / float(inverse_gamma.value))
+        trivial = 0.5 * float(np.sum(v * y**2)) / float(inverse_gamma.value)
         return (
             fit_row(y, f, e, tolerance),
             error_row(a, v / inverse_gamma.value, y - f, tolerance, y),
             zero_sum_row(a, tolerance, y * v / inverse_gamma.value),
-            gap_row(primal, (float(y @ a), -float(norm.term.value), -float(ridge.term.value)), tolerance),
+            gap_row(primal, (float(y @ a), -float(norm.term.value), -float(ridge.term.value)), tolerance, trivial),
         )
 
     values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
@@ -127,22 +135,32 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
         unit = _unit(y, v / inverse_gamma.value)
         return _dual(gram, R, y / unit, 1.0 / inverse_gamma.value, v).problem, unit
 
-    return Declared(
-        "LS-SVM regression (dual)", problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record, rescaled
-    )
+    def units() -> dict[str, float]:
+        return _units(y, v / inverse_gamma.value)
+
+    title = "LS-SVM regression (dual)"
+    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record, units, rescaled)
+
+
+def _units(y: Array, gamma_v: Array) -> dict[str, float]:
+    """How large each quantity is where w = 0: the units in which two ways to it are compared."""
+    largest = float(np.abs(y).max())
+    return {"support_values": float(np.abs(gamma_v * y).max()), "bias": largest, "errors": largest}
 
 
 def _unit(y: Array, gamma_v: Array) -> float:
     """The unit of y in which w = 0 costs about 1."""
-    cost = float(np.sqrt(0.5 * np.sum(gamma_v * (y - y.mean()) ** 2)))
-    return cost if cost > 0.0 else max(float(np.abs(y).max()), 1.0)
+    largest = float(np.abs(y).max())
+    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
+        return largest if largest > 0.0 else 1.0
+    return float(np.sqrt(0.5 * np.sum(gamma_v * (y - y.mean()) ** 2)))
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
     """The same quantities by linear algebra: support values, bias and errors."""
     gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
-    solved = solve_saddle_system(gram, real_array(y, "y", ndim=1), ridge)
+    solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
     return {
         "support_values": solved.support_values,
         "bias": np.asarray(solved.bias),

@@ -5,10 +5,20 @@ The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.array
 and :mod:`substrate.closed_form`, :mod:`substrate.declaration`. Models live next door, in :mod:`problems`.
 """
 
-__all__ = ["DISTRIBUTION", "__version__"]
+from typing import Any
+
+__all__ = ["DISTRIBUTION", "Machine", "Result", "Substrate", "__version__"]
 
 __version__ = "0.1.0"
 
 #: Another project on the package index also installs a module called ``substrate``; ``problems`` checks this
 #: name before it builds on what it imported.
 DISTRIBUTION = "lssvm-substrate"
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Machine", "Result", "Substrate"):  # they bring cvxpy, which kernels and closed forms must not pay for
+        from substrate import composition
+
+        return getattr(composition, name)
+    raise AttributeError(f"module 'substrate' has no attribute {name!r}")

@@ -8,6 +8,8 @@ at the end, so a file is either whole or absent.
 
 import io
 import json
+import math
+import operator
 import os
 import tempfile
 import zipfile
@@ -28,6 +30,7 @@ VERSION = 1
 
 _HEADER = "header.json"
 _LARGEST_HEADER = 16 * 1024 * 1024
+_LARGEST_ARRAY_HEADER = 64 * 1024
 #: Kinds of dtype a model may hold: floats, integers, booleans, text.
 _KINDS = "fiubU"
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -47,8 +50,11 @@ def write_archive(path: str | os.PathLike[str], content: Mapping[str, Any], arra
             archive.writestr(_HEADER, json.dumps(header, allow_nan=True))
             for name, array in arrays.items():
                 buffer = io.BytesIO()
-                npy.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+                npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
                 archive.writestr(f"{name}.npy", buffer.getvalue())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # a temporary file is private; a model file is a file like any other
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -60,19 +66,26 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     source = Path(path)
     try:
         with zipfile.ZipFile(source) as archive:
-            members = {info.filename: info for info in archive.infolist()}
-            if len(members) != len(archive.infolist()):
-                _refuse(source, "a member occurs twice")
-            for info in members.values():
-                if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-                    _refuse(source, f"member {info.filename!r} is compressed")
-            schema, content = _header(source, archive, members)
-            expected = {f"{name}.npy" for name in schema} | {_HEADER}
-            if set(members) != expected:
-                _refuse(source, f"members {sorted(set(members) ^ expected)} are missing or not announced")
-            return content, {name: _array(source, archive, members, name, schema[name]) for name in schema}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, UnicodeDecodeError, RecursionError) as error:
+            return _read(source, archive)
+    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:
+        # whatever the standard readers stumble over in a file that is not what it claims to be
         raise DataError(f"{source} is not a model file, or is damaged: {error}") from error
+
+
+def _read(source: Path, archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    members = {info.filename: info for info in archive.infolist()}
+    if len(members) != len(archive.infolist()):
+        _refuse(source, "a member occurs twice")
+    for info in members.values():
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            _refuse(source, f"member {info.filename!r} is compressed")
+    schema, content = _header(source, archive, members)
+    expected = {f"{name}.npy" for name in schema} | {_HEADER}
+    if set(members) != expected:
+        _refuse(source, f"members {sorted(set(members) ^ expected)} are missing or not announced")
+    return content, {name: _array(source, archive, members, name, schema[name]) for name in schema}
 
 
 def _refuse(source: Path, reason: str) -> NoReturn:
@@ -108,25 +121,19 @@ def _array(
 ) -> NDArray[Any]:
     try:
         dtype = np.dtype(str(announced["dtype"]))
-        shape = tuple(int(length) for length in announced["shape"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{source} announces the array {name!r} badly: {error}") from error
+        shape = tuple(operator.index(length) for length in announced["shape"])
+    except Exception as error:
+        raise DataError(f"{source} announces the array {name!r} badly: {error!r}") from error
     if dtype.kind not in _KINDS or dtype.hasobject or any(length < 0 for length in shape):
         _refuse(source, f"array {name!r} announces dtype {dtype} and shape {shape}")
-    n_bytes = dtype.itemsize * int(np.prod([float(length) for length in shape])) if shape else dtype.itemsize
+    n_bytes = dtype.itemsize * math.prod(shape)
     size = members[f"{name}.npy"].file_size
-    if not n_bytes <= size <= n_bytes + 65536:
+    if not n_bytes <= size <= n_bytes + _LARGEST_ARRAY_HEADER:
         _refuse(source, f"array {name!r} announces {n_bytes} bytes and its member has {size}")
-    with archive.open(f"{name}.npy") as stream:
-        try:
-            read_header = _HEADER_READERS[npy.read_magic(stream)]
-            found_shape, _, found_dtype = read_header(stream)
-        except (KeyError, ValueError) as error:
-            raise DataError(f"{source}: member {name!r} is not an array: {error}") from error
-        if found_shape != shape or found_dtype != dtype:
-            _refuse(source, f"array {name!r} is {found_dtype} {found_shape}, announced as {dtype} {shape}")
-    with archive.open(f"{name}.npy") as stream:
-        try:
-            return np.asarray(npy.read_array(stream, allow_pickle=False))
-        except ValueError as error:
-            raise DataError(f"{source}: array {name!r} cannot be read: {error}") from error
+    # Stored members are no larger than the file, and reading one whole checks its sum before anything is parsed.
+    stream = io.BytesIO(archive.read(f"{name}.npy"))
+    found_shape, _, found_dtype = _HEADER_READERS[npy.read_magic(stream)](stream)
+    if found_shape != shape or found_dtype != dtype:
+        _refuse(source, f"array {name!r} is {found_dtype} {found_shape}, announced as {dtype} {shape}")
+    stream.seek(0)
+    return np.asarray(npy.read_array(stream, allow_pickle=False))

@@ -9,7 +9,7 @@ import contextvars
 import math
 import numbers
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "positive",
     "real_array",
     "real_points",
+    "real_targets",
     "refuse_disguised",
     "row_weights",
 ]
@@ -45,27 +46,55 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
-def refuse_disguised(X: Any, name: str) -> None:
-    """Refuse masked arrays and dates, which a conversion to float would silently misread."""
-    if isinstance(X, np.ma.MaskedArray):
+def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
+    """Refuse what a conversion to float would silently misread: masks, dates, and numbers written as text.
+
+    ``text=True`` lets text pass, for labels.
+    """
+    if isinstance(values, np.ma.MaskedArray):
         raise DataError(
             f"{name} is a masked array and its mask would be lost; drop or impute the masked entries, "
             f"then pass {name}.data"
         )
-    dtypes: Sequence[Any] = [getattr(X, "dtype", None)]
-    columns = getattr(X, "dtypes", None)
-    if isinstance(columns, Iterable):  # a frame: pandas has a Series of dtypes here, polars a list
-        dtypes = list(columns)
-    for dtype in dtypes:
-        if getattr(dtype, "kind", "") in ("M", "m") or str(dtype).lower().startswith(("date", "time", "dur")):
+    for dtype, entries in _columns(values):
+        kind, described = getattr(dtype, "kind", ""), str(dtype).lower()
+        if kind in ("M", "m") or described.startswith(("date", "time", "dur")):
             raise DataError(
                 f"{name} holds dates or durations ({dtype}); convert them to numbers you choose, "
                 "for instance days since a reference date"
             )
+        worded = kind in ("U", "S", "T") or described.startswith(("str", "utf8", "large_string", "binary"))
+        if kind == "O" and not text:
+            worded = any(isinstance(entry, (str, bytes)) for entry in np.asarray(entries, dtype=object).ravel())
+        if worded and not text:
+            raise DataError(
+                f"{name} must hold real numbers, received dtype {dtype} with text; convert it to numbers first"
+            )
+
+
+def _columns(values: Any) -> Iterator[tuple[Any, Any]]:
+    """The dtypes of an array, a list or the columns of a frame, each with its entries."""
+    if values is None or is_sparse(values):
+        return
+    dtypes = getattr(values, "dtypes", None)
+    if isinstance(dtypes, Iterable):  # a frame: pandas has a Series of dtypes here, polars a list
+        for position, dtype in enumerate(dtypes):
+            column = values.iloc[:, position] if hasattr(values, "iloc") else values[:, position]
+            yield dtype, column
+    elif hasattr(values, "dtype"):
+        yield values.dtype, values
+    elif isinstance(values, (list, tuple)):
+        try:
+            array = np.asarray(values)
+        except ValueError:  # ragged: whoever converts it says so
+            return
+        yield array.dtype, array
 
 
 def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
     """A finite, contiguous float64 array of the given number of dimensions; the input is never modified."""
+    if is_sparse(values):
+        raise DataError(f"{name} is sparse; pass a dense array, {name}.toarray()")
     refuse_disguised(values, name)
     try:
         array = np.asarray(values)
@@ -94,6 +123,12 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
 def real_points(X: Any, name: str = "X") -> Any:
     """Points as the rows of a finite 2-D array, or as a finite csr matrix when X is sparse."""
     if is_sparse(X):
+        if X.dtype.kind == "c":
+            raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
+        if X.dtype.kind not in "fiub":
+            raise DataError(f"{name} must hold real numbers, received a sparse matrix of dtype {X.dtype}")
+        if 0 in X.shape:
+            raise DataError(f"{name} is empty: received shape {X.shape}")
         matrix = X.tocsr().astype(np.float64)
         if not np.isfinite(matrix.data).all():
             raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
@@ -101,23 +136,44 @@ def real_points(X: Any, name: str = "X") -> Any:
     return real_array(X, name, ndim=2)
 
 
+def _number(value: Any, name: str, wanted: str) -> float:
+    """A float, infinite if an integer is too large for one; no bool, no text; an array of no dimensions counts."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise DeclarationError(f"{name} must be {wanted}, received {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def positive(value: Any, name: str) -> float:
     """A finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise DeclarationError(f"{name} must be a positive number, received {value!r}")
-    number = float(value)
+    number = _number(value, name, "a positive number")
     if not (math.isfinite(number) and number > 0.0):
         raise DeclarationError(f"{name} must be positive and finite, received {value!r}")
     return number
 
 
-def non_negative(value: Any, name: str) -> float:
+def non_negative(value: Any, name: str, why: str = "to keep the kernel positive semi-definite") -> float:
     """A finite number, zero or above."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(float(value)):
+    number = _number(value, name, "a finite number >= 0")
+    if not math.isfinite(number):
         raise DeclarationError(f"{name} must be a finite number >= 0, received {value!r}")
-    if float(value) < 0.0:
-        raise DeclarationError(f"{name} must be >= 0 to keep the kernel positive semi-definite, received {value!r}")
-    return float(value)
+    if number < 0.0:
+        raise DeclarationError(f"{name} must be >= 0 {why}, received {value!r}")
+    return number
+
+
+def real_targets(y: Any, n: int, name: str = "y") -> Array:
+    """One finite number for each of at least two rows."""
+    target = real_array(y, name, ndim=1)
+    if target.size != n:
+        raise DataError(f"{name} must have one entry per row of K: expected {n}, received {target.size}")
+    if n < 2:
+        raise DataError(f"at least two rows are needed, received {n}")
+    return target
 
 
 def row_weights(weights: Any, n: int, name: str = "weights") -> Array:

@@ -28,6 +28,8 @@ def code_book(coding: str, n_classes: int) -> Array:
     """The code book of a coding; two classes always need one machine only, with the second class positive."""
     if coding not in CODINGS:
         raise DeclarationError(f"coding must be one of {', '.join(CODINGS)}, received {coding!r}")
+    if n_classes < 2:
+        raise DeclarationError(f"a code book needs at least two classes, received {n_classes}")
     if n_classes == 2:
         return np.array([[-1.0], [1.0]])
     if coding == "one_vs_rest":

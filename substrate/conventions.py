@@ -139,26 +139,37 @@ def _size(convention: Convention, n: int | None) -> int:
     return 1 if n is None else n
 
 
+def _converted(convert: Callable[[], float], what: str) -> float:
+    try:
+        return positive(convert(), what)
+    except (ArithmeticError, DeclarationError) as error:
+        raise DeclarationError(f"{what} leaves the range of floating point; rescale the data first") from error
+
+
 def gamma_from(name: str, value: float, n: int | None = None) -> float:
     """Our gamma for somebody's weight of the errors (or ridge, or C)."""
-    convention = _find(name)
-    return convention.to_gamma(positive(value, "value"), _size(convention, n))
+    convention, given = _find(name), positive(value, "value")
+    size = _size(convention, n)
+    return _converted(lambda: convention.to_gamma(given, size), f"gamma for {name}'s {value!r}")
 
 
 def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
     """Somebody's weight (or ridge, or C) for our gamma."""
-    convention = _find(name)
-    return convention.from_gamma(positive(gamma, "gamma"), _size(convention, n))
+    convention, given = _find(name), positive(gamma, "gamma")
+    size = _size(convention, n)
+    return _converted(lambda: convention.from_gamma(given, size), f"{name}'s weight for gamma = {gamma!r}")
 
 
 def sigma_from(name: str, value: float) -> float:
     """Our sigma for somebody's parameter of the Gaussian kernel."""
-    return _find(name).to_sigma(positive(value, "value"))
+    convention, given = _find(name), positive(value, "value")
+    return _converted(lambda: convention.to_sigma(given), f"sigma for {name}'s {value!r}")
 
 
 def sigma_to(name: str, sigma: float) -> float:
     """Somebody's parameter of the Gaussian kernel for our sigma."""
-    return _find(name).from_sigma(positive(sigma, "sigma"))
+    convention, given = _find(name), positive(sigma, "sigma")
+    return _converted(lambda: convention.from_sigma(given), f"{name}'s width for sigma = {sigma!r}")
 
 
 def table() -> str:

@@ -38,6 +38,9 @@ class Declared:
         The certificate rows at a tolerance, recomputed from the solved problem's numbers.
     record
         Facts for the certificate: kernel, Gram matrix, ranks.
+    units
+        How large each quantity is at a trivial point; an agreement is judged in these units where the quantity itself
+        vanishes.
     rescaled
         Builds the same cvxpy problem in better units, and says the unit by which its variables and multipliers are to
         be multiplied; for solvers with absolute tolerances.
@@ -49,6 +52,7 @@ class Declared:
     values: Mapping[str, Callable[[], Any]]
     rows: Callable[[float], tuple[Row, ...]]
     record: Callable[[], tuple[tuple[str, str], ...]]
+    units: Callable[[], Mapping[str, float]] = dict
     rescaled: Callable[[], tuple[Any, float]] | None = None
     _log: list[SolverRecord] = field(default_factory=list, repr=False, compare=False)
 
@@ -74,7 +78,7 @@ class Declared:
         chosen = self._tolerance() if tolerance is None else tolerance
         rows = self.rows(chosen)
         if against is not None:
-            rows += agreement_rows(self.solution(), against, AGREEMENT * chosen)
+            rows += agreement_rows(self.solution(), against, AGREEMENT * chosen, self.units())
         solver = self._log[-1].facts() if self._log else (("solver", f"cvxpy directly: {self.problem.status}"),)
         return Certificate(self.title, rows, (*self.record(), *solver))
 
@@ -101,14 +105,16 @@ class Declared:
         return tolerance_of(made_by[-1]) if made_by else TOLERANCE
 
 
-def agreement_rows(ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float) -> tuple[Row, ...]:
-    """One row a shared name: the largest difference against the largest entry."""
+def agreement_rows(
+    ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float, units: Mapping[str, float] | None = None
+) -> tuple[Row, ...]:
+    """One row a shared name: the largest difference against the largest entry, or a thousandth of its unit."""
     shared = [name for name in ours if name in theirs]
     return tuple(
         Row(
             f"agreement: {name.replace('_', ' ')}",
             float(np.max(np.abs(ours[name] - theirs[name]))),
-            float(np.max(np.abs(theirs[name]), initial=0.0)),
+            max(float(np.max(np.abs(theirs[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
             tolerance,
             f"max |{name} - closed form|",
         )

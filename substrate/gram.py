@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, real_array, real_points
+from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
@@ -24,6 +24,10 @@ __all__ = ["Alteration", "Coordinates", "Gram"]
 _EPS = float(np.finfo(np.float64).eps)
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 _ROUNDED = 1e-10
+#: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
+_ROUNDED_SINGLE = 1e-6
+#: A kernel matrix whose correlations are this near one is constant for practical purposes.
+_CONSTANT = 1e-9
 #: Up to here one matrix-vector product a column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 
@@ -58,9 +62,12 @@ class Coordinates:
 
     @property
     def factor(self) -> Array:
-        """R with K = R R': the finite-dimensional feature map of the training points, a row each."""
+        """R with K = R R': the finite-dimensional feature map of the training points, a row each.
+
+        It has at least one column: K = 0 has the feature zero.
+        """
         root: Array = self.basis * np.sqrt(self.values)
-        return root
+        return root if self.rank else np.zeros((self.basis.shape[0], 1))
 
 
 class Gram:
@@ -91,12 +98,12 @@ class Gram:
             "use solver='cg', which computes the kernel in blocks and stores none of it, or a reduced set of rows.",
         )
         if kernel.pairwise:
-            matrix, alterations = _symmetric(X.toarray() if hasattr(X, "tocsr") else X, "the precomputed kernel matrix")
+            matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
             own = symmetric_matrix(kernel, matrix)
             return cls(own, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
-        if kernel.compares_distances:
-            gram._warn_if_degenerate()
+        if kernel.decays and n > 1:
+            gram._warn_if_degenerate(X)
         return gram
 
     @classmethod
@@ -210,16 +217,7 @@ class Gram:
 
         np.fill_diagonal(self._store, self.diagonal)
         self._restore()
-        smallest = float(np.linalg.eigvalsh(self._store)[0])
-        largest = float(self.diagonal.max(initial=0.0))
-        if smallest < -10.0 * self.n * _EPS * max(largest, -smallest):
-            warnings.warn(
-                f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the linear "
-                "system is solved by a symmetric indefinite factorisation, and its solution is a saddle point, not "
-                "a minimum; use a positive semi-definite kernel",
-                IndefiniteKernelWarning,
-                stacklevel=6,
-            )
+        smallest = self._warn_if_indefinite(stacklevel=8)
         self.alterations += (
             Alteration("symmetric indefinite factorisation", smallest, f"Cholesky stopped at row {failed_at}"),
         )
@@ -228,11 +226,46 @@ class Gram:
         lwork, _ = dsytrf_lwork(self.n, lower=1)
         factor, self._pivots, info = dsytrf(self._store.T, lower=1, lwork=int(lwork), overwrite_a=1)
         if info > 0:
+            np.fill_diagonal(self._store, self.diagonal)
+            self._restore()
             raise SolverError(
                 "K + I/gamma is exactly singular; change gamma slightly or use a positive definite kernel"
             )
         if not np.shares_memory(factor, self._store):
             self._store = factor.T
+
+    def check_definite(self) -> None:
+        """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding.
+
+        K + diag(d) may well be positive definite although K is not, so a factorisation that succeeds proves nothing;
+        one of K itself, lifted by its own rounding error, does.
+        """
+        from scipy.linalg.lapack import dpotrf
+
+        self._restore()
+        lift = _ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
+        np.fill_diagonal(self._store, self.diagonal + lift)
+        with blas_threads(self.n):
+            factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
+        self._store = self._store if np.shares_memory(factor, self._store) else factor.T
+        np.fill_diagonal(self._store, self.diagonal)
+        _mirror_lower(self._store)
+        if info > 0:
+            smallest = self._warn_if_indefinite(stacklevel=6)
+            self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
+
+    def _warn_if_indefinite(self, stacklevel: int) -> float:
+        values = np.linalg.eigvalsh(self._store)
+        smallest = float(values[0])
+        if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()):
+            warnings.warn(
+                f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the linear "
+                "system is solved all the same, but its solution is a saddle point and not a minimum; use a positive "
+                "semi-definite kernel",
+                IndefiniteKernelWarning,
+                stacklevel=stacklevel,
+            )
+        return smallest
 
     @contextmanager
     def _factor_in_place(self, diagonal: Array) -> Iterator[None]:
@@ -248,14 +281,19 @@ class Gram:
             _mirror_lower(self._store)
         self._ridge = self._factor_diagonal = self._pivots = None
 
-    def _warn_if_degenerate(self) -> None:
+    def _warn_if_degenerate(self, X: Any) -> None:
         # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-        first = self._store[0, 1:]
-        if not first.size:
+        root = np.sqrt(self.diagonal)
+        if self.n < 2 or not (root > 0.0).all():
             return
-        if first.max() < _EPS and self._off_diagonal().max() < _EPS:
+        first = self._store[0, 1:] / (root[0] * root[1:])
+        if first.max() < _EPS and self._correlations(root).max() < _EPS:
             problem = "the identity: sigma is far smaller than every distance"
-        elif first.min() > 1.0 - 1e-12 and 1.0 - 1e-12 < self._off_diagonal().min() < 1.0:
+        elif (
+            first.min() > 1.0 - _CONSTANT
+            and self._correlations(root).min() > 1.0 - _CONSTANT
+            and not _all_rows_equal(X)
+        ):
             problem = "constant: sigma is far larger than every distance"
         else:
             return
@@ -265,8 +303,14 @@ class Gram:
             stacklevel=5,
         )
 
-    def _off_diagonal(self) -> Array:
-        return self._store[~np.eye(self.n, dtype=bool)]
+    def _correlations(self, root: Array) -> Array:
+        off_diagonal = ~np.eye(self.n, dtype=bool)
+        return np.asarray((self._store / root / root[:, None])[off_diagonal])
+
+
+def _all_rows_equal(X: Any) -> bool:
+    points = X.toarray() if is_sparse(X) else X
+    return bool((points == points[0]).all())
 
 
 def _mirror_lower(K: Array) -> None:

@@ -81,7 +81,7 @@ def installed_solvers() -> tuple[str, ...]:
 
 def canonical_name(name: str) -> str:
     """The solver meant, or an error that names the choices or the command that installs it."""
-    upper = name.upper() if isinstance(name, str) else name
+    upper = name.upper() if isinstance(name, str) else ""
     if upper not in _SOLVERS:
         raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case")
     if importlib.util.find_spec(_SOLVERS[upper].module) is None:
@@ -150,6 +150,9 @@ def solve_problem(
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
     names = installed_solvers() if solver is None else (canonical_name(solver),)
+    if not names:
+        packages = " ".join(known.package for known in _SOLVERS.values())
+        raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None

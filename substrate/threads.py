@@ -4,6 +4,7 @@ On small matrices a second thread costs more in waiting than it brings, 10 to 90
 below a measured size linear algebra runs on one thread and above it on as many as the user allows.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -26,11 +27,19 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+#: Held by whoever set the limit. The limit belongs to the process: if every fit set and restored its own, one that
+#: starts inside another's limit would remember one thread as the original number and leave the process there for good.
+_owner = threading.Lock()
+
+
 @contextmanager
 def blas_threads(order: int) -> Iterator[None]:
     """One BLAS thread inside the block when matrices of this order do not repay a second."""
-    if order >= SERIAL_BELOW:
-        yield
+    if order >= SERIAL_BELOW or not _owner.acquire(blocking=False):
+        yield  # large enough, or inside somebody's limit already
         return
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _owner.release()

@@ -23,6 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
     ("substrate.ingredients", "substrate.closed_form"),
     ("substrate.declaration",),
+    ("substrate.composition",),
     ("problems",),  # the root: looks its names up on demand
     ("problems.demonstration",),
     ("a problem file",),
@@ -45,6 +46,40 @@ PACKAGES = {name for name, path in FILES.items() if path.name == "__init__.py"}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in FILES.items()}
 
 
+def lent_by(root: str) -> dict[str, str]:
+    """Names that the root of a package hands out on demand, each with the package it really comes from."""
+    exported = {element.value for node in TREES[root].body for element in _exports(node)}
+    lenders = [node for node in TREES[root].body if getattr(node, "name", "") == "__getattr__"]
+    sources = {
+        f"{node.module}.{alias.name}"
+        for lender in lenders
+        for node in ast.walk(lender)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    top = max((source for source in sources if source in FILES), default=root)
+    own = assigned_names(TREES[root])
+    return {f"{root}.{name}": top for name in exported - own if f"{root}.{name}" not in FILES}
+
+
+def _exports(node: ast.stmt) -> list[ast.Constant]:
+    named_all = isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets)
+    return [element for element in ast.walk(node) if isinstance(element, ast.Constant)] if named_all else []
+
+
+def assigned_names(tree: ast.Module) -> set[str]:
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+LENT = lent_by("substrate")
+
+
 def targets(name: str, tree: ast.AST) -> set[str]:
     """The files of ours that a file imports by name, wherever in it the statement stands."""
     found = set()
@@ -55,7 +90,7 @@ def targets(name: str, tree: ast.AST) -> set[str]:
             home = name.split(".") if name in PACKAGES else name.split(".")[:-1]
             above = home[: len(home) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            children = {f"{base}.{alias.name}" for alias in node.names}
+            children = {LENT.get(f"{base}.{alias.name}", f"{base}.{alias.name}") for alias in node.names}
             found |= {child for child in children if child in FILES}
             if any(child not in FILES for child in children):
                 found.add(base)
@@ -68,23 +103,21 @@ def ancestors(name: str) -> set[str]:
 
 
 def imports_of(name: str) -> set[str]:
-    """What importing a file loads: the files named, and the packages above them that are not also above the file."""
-    named = targets(name, TREES[name])
+    """What importing a file loads: the files named, and the packages above them that are not also above the file.
+
+    The root of a package hands out names of higher floors on demand, in its ``__getattr__``: the file that asks is
+    charged with them, not the root.
+    """
+    tree = TREES[name]
+    if name in ROOTS:
+        statements = [node for node in tree.body if getattr(node, "name", "") != "__getattr__"]
+        tree = ast.Module(statements, [])
+    named = targets(name, tree)
     above = {package for target in named for package in ancestors(target)} - ancestors(name) - {name}
     return named | above
 
 
 GRAPH = {name: imports_of(name) for name in FILES}
-
-
-def assigned_names(tree: ast.Module) -> set[str]:
-    return {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
 
 
 def floor_of(name: str) -> int | None:
@@ -109,12 +142,7 @@ def test_every_file_has_a_floor(name):
 
 
 def test_every_floor_has_a_file():
-    empty = [
-        member
-        for members in FLOORS
-        for member in members
-        if member != "a problem file" and member not in FILES
-    ]
+    empty = [member for members in FLOORS for member in members if member != "a problem file" and member not in FILES]
     assert empty == []
 
 
@@ -122,6 +150,8 @@ def test_every_floor_has_a_file():
 def test_imports_go_one_way(name):
     unknown = sorted(target for target in GRAPH[name] if target not in FILES)
     assert unknown == [], f"{name} imports what does not exist"
+    nowhere = sorted(target for target in {name, *GRAPH[name]} if floor_of(target) is None)
+    assert nowhere == [], "no floor, so no direction"
     upward = sorted(target for target in GRAPH[name] if floor_of(target) > floor_of(name))
     assert upward == [], f"{name} imports from a floor above its own"
 

@@ -72,6 +72,17 @@ def verify(problem: str | None = None, solver: str | None = None) -> Iterator[Li
 
 def _line(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], progress: Progress) -> Line:
     demonstration: Demonstration = module.DEMONSTRATION
+    label = f"{name} ({form})"
+    start = time.perf_counter()
+    try:
+        return _compared(name, module, form, solvers, progress)
+    except SubstrateError as error:  # one problem that cannot be declared must not hide the others
+        seconds = time.perf_counter() - start
+        return Line(label, demonstration.equations, "", (), float("inf"), False, seconds, (str(error),))
+
+
+def _compared(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], progress: Progress) -> Line:
+    demonstration: Demonstration = module.DEMONSTRATION
     start = time.perf_counter()
     K, y = _data(demonstration)
     reference = module.closed_form(K, y, **demonstration.parameters) if hasattr(module, "closed_form") else None
@@ -100,8 +111,9 @@ def _line(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], pr
     size = f"N={K.shape[0]}"
     agreement = max(distances, default=float("inf"))
     seconds = time.perf_counter() - start
-    label = f"{name} ({form})"
-    return Line(label, demonstration.equations, size, tuple(ran), agreement, holds, seconds, tuple(complaints))
+    return Line(
+        f"{name} ({form})", demonstration.equations, size, tuple(ran), agreement, holds, seconds, tuple(complaints)
+    )
 
 
 def _data(demonstration: Demonstration) -> tuple[Array, Array]:
@@ -146,4 +158,7 @@ def table(lines: list[Line]) -> str:
 
 def as_json(lines: list[Line]) -> str:
     """The lines as JSON."""
-    return json.dumps([asdict(line) | {"passes": line.passes} for line in lines], indent=2)
+    rows = [asdict(line) | {"passes": line.passes} for line in lines]
+    for row in rows:
+        row["agreement"] = row["agreement"] if np.isfinite(row["agreement"]) else None  # JSON has no infinity
+    return json.dumps(rows, indent=2)

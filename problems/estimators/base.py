@@ -57,23 +57,40 @@ class KernelEstimator(BaseEstimator):
         save(self, path)
 
     def _check_loaded(self) -> None:
-        """Refuse attributes read from a file whose shapes do not belong together."""
+        """Refuse attributes read from a file that do not belong together: shapes, kinds, and one trial prediction."""
         if not self.__sklearn_is_fitted__():
             return
-        alpha = self._coefficients()
+        if isinstance(self.n_features_in_, bool) or not isinstance(self.n_features_in_, int):
+            raise DataError(f"n_features_in_ must be an integer, received {self.n_features_in_!r}")
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        if not isinstance(self.kernel_, Kernel) or self.kernel_.pairwise != pairwise:
+            raise DataError(f"the fitted kernel {self.kernel_!r} does not belong to the kernel {self.kernel!r}")
+        numbers = {"support_values_": self.support_values_, "the expansion": self._coefficients(), "bias_": self.bias_}
+        if not pairwise:
+            vectors = self.support_vectors_
+            numbers["support_vectors_"] = vectors.data if is_sparse(vectors) else vectors
+        for name, values in numbers.items():
+            array = np.asarray(values)
+            if array.dtype.kind != "f":
+                raise DataError(f"{name} must hold floating point numbers, received dtype {array.dtype}")
+            if not np.isfinite(array).all():
+                raise DataError(f"{name} contains NaN or infinity")
+        alpha, support = self._coefficients(), self.support_
         n = alpha.shape[0]
-        if not isinstance(self.kernel_, Kernel) or self.support_.shape != (n,) or alpha.ndim not in (1, 2):
-            raise DataError("the kernel, the support indices and the support values do not belong together")
-        if not self.kernel_.pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
+        if support.dtype.kind not in "iu" or support.shape != (n,) or alpha.ndim not in (1, 2) or n == 0:
+            raise DataError("the support indices and the support values do not belong together")
+        if support.min() < 0 or (pairwise and support.max() >= self.n_features_in_):
+            raise DataError("a support index is out of range")
+        if not pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
             raise DataError(
                 f"{n} support values over {self.n_features_in_} features do not belong to support vectors of shape "
                 f"{self.support_vectors_.shape}"
             )
         if np.shape(self.bias_) != alpha.shape[1:]:
             raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {alpha.shape[1:]} outputs")
-        for name in ("support_values_", "support_", "bias_"):
-            if not np.isfinite(np.asarray(getattr(self, name), dtype=np.float64)).all():
-                raise DataError(f"{name} contains NaN or infinity")
+        trial = np.zeros((1, self.n_features_in_)) if pairwise else self.support_vectors_[:1]
+        if not np.isfinite(self._evaluated(trial)).all():
+            raise DataError("a trial prediction is not finite")
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: a fit that fails must not leave half of each behind."""
@@ -82,8 +99,11 @@ class KernelEstimator(BaseEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> tuple[Any, Any, Array]:
         """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
-        for values, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
-            refuse_disguised(values, name)
+        refuse_disguised(X, "X")
+        refuse_disguised(y, "y", text=not numeric)
+        refuse_disguised(sample_weight, "sample_weight")
+        if is_sparse(y):
+            raise DataError("y is sparse; pass a dense array, y.toarray()")
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=numeric,
             multi_output=numeric, ensure_min_samples=2,
@@ -98,7 +118,11 @@ class KernelEstimator(BaseEstimator):
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64), dtype=np.float64)
         if (weights < 0.0).any():
             raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
-        return X, y.astype(np.float64) if numeric else y, weights
+        if numeric:
+            y = y.astype(np.float64)
+            if not np.isfinite(y).all():  # None in an array of objects becomes NaN only here
+                raise DataError("y contains NaN, infinity or None; drop or impute those rows")
+        return X, y, weights
 
     def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight, their targets and weights, and which rows they are."""
@@ -117,28 +141,33 @@ class KernelEstimator(BaseEstimator):
         kernel = as_kernel(self.kernel)
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
-        if kernel.compares_distances and not is_sparse(X) and X.shape[1] > 1:
-            self._warn_if_unscaled(X, kernel)
+        if not is_sparse(X):
+            for columns in kernel.compared_columns(X.shape[1]):
+                self._warn_if_unscaled(X, columns, kernel)
         return kernel.resolved(X)
 
-    def _warn_if_unscaled(self, X: Array, kernel: Kernel) -> None:
+    def _warn_if_unscaled(self, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
         # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
         # others, a single outlier a large range but an ordinary deviation.
-        low, high = X.min(axis=0), X.max(axis=0)
+        points = X[:, list(columns)]
+        low, high = points.min(axis=0), points.max(axis=0)
         with np.errstate(over="ignore"):
             ranges = high - low
         units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-        deviations = ((X - low) / units).std(axis=0) * units
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviations = ((points - low) / units).std(axis=0) * units
         (moving,) = np.nonzero(ranges > 0.0)
         if moving.size < 2:
             return
         small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
-        if min(deviations[large] / deviations[small], ranges[large] / ranges[small]) > _SCALES_APART:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
+        if apart > _SCALES_APART:
             names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
             warnings.warn(
-                f"{kernel!r} compares distances, and column {names[large]!s} (standard deviation "
-                f"{deviations[large]:.3g}) drowns column {names[small]!s} ({deviations[small]:.3g}); scale the columns "
-                "first, for instance make_pipeline(StandardScaler(), ...)",
+                f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
+                f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
+                "the columns first, for instance make_pipeline(StandardScaler(), ...)",
                 ScaleWarning,
                 stacklevel=4,
             )
@@ -152,7 +181,9 @@ class KernelEstimator(BaseEstimator):
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        return self._evaluated(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
+
+    def _evaluated(self, X: Any) -> Array:
         kernel, alpha = self.kernel_, self._coefficients()
         points = None if kernel.pairwise else self.support_vectors_
         result = np.empty((X.shape[0], *alpha.shape[1:]))

@@ -118,6 +118,8 @@ def _sparse(value: Any, arrays: _Arrays) -> Any:
     from scipy.sparse import csr_matrix
 
     parts = tuple(arrays[f"{value['name']}.{part}"] for part in ("data", "indices", "indptr"))
+    if any(part.dtype.kind not in "iu" for part in parts[1:]):
+        raise DataError(f"the indices of the sparse matrix {value['name']!r} are not integers")
     matrix = csr_matrix(parts, shape=tuple(value["shape"]))
     matrix.check_format(full_check=True)
     return matrix

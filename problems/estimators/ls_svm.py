@@ -7,7 +7,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -39,9 +39,9 @@ class _LSSVM(KernelEstimator):
     max_iter: int
 
     def _method(self) -> Method:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, int) or self.max_iter < 1:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
-        return Method(self.solver, positive(self.tol, "tol"), self.max_iter)
+        return Method(self.solver, positive(self.tol, "tol"), int(self.max_iter))
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, title: str, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
@@ -56,10 +56,11 @@ class _LSSVM(KernelEstimator):
 
     def _certify(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...], title: str) -> Certificate:
         """Rows for the coefficients held now; a zero in a column of labels leaves that row out of the machine."""
-        gram = Gram.of(self.kernel_, X)
-        alpha = self._coefficients().reshape(X.shape[0], -1)
+        alpha = self._coefficients()
+        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
         if alpha.shape != Y.shape:
-            raise DataError(f"the model has coefficients of shape {alpha.shape}, these data need {Y.shape}")
+            raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
+        gram = Gram.of(self.kernel_, X)
         rows = []
         for column, gamma in enumerate(gammas):
             (members,) = np.nonzero(self._members(Y[:, column]))
@@ -159,7 +160,7 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        if isinstance(self.gamma, Real):
+        if isinstance(self.gamma, Real) or (isinstance(self.gamma, np.ndarray) and self.gamma.ndim == 0):
             return (positive(self.gamma, "gamma"),) * n_outputs
         if isinstance(self.gamma, str) or not hasattr(self.gamma, "__len__"):
             raise DeclarationError(f"gamma must be a positive number or one for each output, received {self.gamma!r}")
@@ -325,7 +326,6 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
         return column != 0.0
 
     def _check_loaded(self) -> None:
-        super()._check_loaded()
         if self.__sklearn_is_fitted__():
             machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
             if self.support_codes_.shape != self.support_values_.shape or self.classes_.ndim != 1:
@@ -334,3 +334,4 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
                 raise DataError(
                     f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
                 )
+        super()._check_loaded()

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
-from substrate.closed_form.saddle_certificate import saddle_rows, target_unit, worst_rows
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.solvers import canonical_name
@@ -19,6 +19,9 @@ from substrate.solvers import canonical_name
 __all__ = ["Method", "SaddleFit", "fit_saddle"]
 
 Facts = tuple[tuple[str, str], ...]
+
+#: Rows on which the definiteness of somebody else's kernel is tried when the whole matrix is never formed.
+_CHECKED_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Method:
     max_iter: int
 
     def __post_init__(self) -> None:
-        if self.solver not in ("auto", "cg", "cvxpy"):
+        if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
             object.__setattr__(self, "solver", canonical_name(self.solver))
 
 
@@ -63,6 +66,8 @@ def fit_saddle(
     else:
         gram = Gram.of(kernel, X) if gram is None else gram
         if method.solver == "auto":
+            if not kernel.trusted:
+                gram.check_definite()
             alpha, bias, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
         else:
             alpha, bias, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
@@ -100,6 +105,8 @@ def _conjugate_gradients(
 ) -> _Parts:
     alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
     diagonal = kernel.diag(X)
+    if not kernel.trusted:
+        _warn_if_indefinite(kernel, X)
     most = 0
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
@@ -130,6 +137,12 @@ def _conjugate_gradients(
     return alpha, bias, worst_rows(rows), tuple(facts), max(most, 1)
 
 
+def _warn_if_indefinite(kernel: Kernel, X: Any) -> None:
+    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory."""
+    rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _CHECKED_ROWS)).astype(np.intp)
+    Gram.of(kernel, X[rows]).check_definite()
+
+
 def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, labels: bool) -> _Parts:
     # These bring cvxpy, which a closed form must not pay for.
     from problems import ls_svm_classification, ls_svm_regression
@@ -141,9 +154,10 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
-        declared = page.declare(gram, y, gamma, weights).solve(name)
-        alpha[:, column] = y * declared.support_values if labels else declared.support_values
-        bias[column] = declared.bias
+        unit = target_unit(y)
+        declared = page.declare(gram, y / unit, gamma, weights).solve(name)
+        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
+        bias[column] = unit * declared.bias
         rows.append(declared.certificate().rows)
         facts += list(declared.solver_record.facts()) if declared.solver_record is not None else []
     return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), 1

@@ -106,13 +106,25 @@ def _iterate(
     P = precondition(R)
     energy = np.einsum("ij,ij->j", R, P)
     for iteration in range(max_iter + 1):
-        active = np.linalg.norm(R, axis=0) > goal
+        active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not there yet
         if not active.any():
-            return Z, iteration, True
+            # what the recursion carries drifts from the true residual when A is ill conditioned: believe the latter
+            R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
+            active = ~(np.linalg.norm(R, axis=0) <= goal)
+            if not active.any():
+                return Z, iteration, True
+            P = precondition(R)
+            energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:
             break
         AP = kernel_product(kernel, X, P[:, active]) + ridge[:, None] * P[:, active]
-        step = energy[active] / np.einsum("ij,ij->j", P[:, active], AP)
+        curvature = np.einsum("ij,ij->j", P[:, active], AP)
+        if (curvature < 0.0).any():
+            raise DeclarationError(
+                "the kernel is not positive semi-definite: a direction of negative curvature was met, and conjugate "
+                "gradients do not apply; use solver='auto', which says how negative it is"
+            )
+        step = energy[active] / curvature
         Z[:, active] += step * P[:, active]
         R[:, active] -= step * AP
         M = precondition(R[:, active])

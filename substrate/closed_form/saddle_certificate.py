@@ -17,15 +17,10 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
 from substrate.certificates.rows import roundoff
+from substrate.closed_form.saddle_system import target_unit
 from substrate.ingredients import error_row, fit_row, zero_sum_row
 
-__all__ = ["saddle_rows", "target_unit", "worst_rows"]
-
-
-def target_unit(y: Array) -> float:
-    """1, or a power of two near max|y| where squares of y would overflow or vanish."""
-    largest = float(np.max(np.abs(y), initial=0.0))
-    return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
+__all__ = ["saddle_rows", "worst_rows"]
 
 
 def saddle_rows(
@@ -38,7 +33,7 @@ def saddle_rows(
     *,
     tolerance: float | None = None,
 ) -> tuple[Row, ...]:
-    """Rows for one output, in units of :func:`target_unit`.
+    """Rows for one output, in units of :func:`~substrate.closed_form.saddle_system.target_unit`.
 
     Parameters
     ----------

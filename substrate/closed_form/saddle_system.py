@@ -23,7 +23,7 @@ from substrate.arrays import Array
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 
-__all__ = ["SaddleSolution", "ridge_of", "solve_saddle_system"]
+__all__ = ["SaddleSolution", "ridge_of", "solve_saddle_system", "target_unit"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _REFINE_ABOVE = 4.0 * _EPS  # times sqrt(N): rounding errors of a sum of N terms add up like a random walk
@@ -41,6 +41,12 @@ class SaddleSolution:
     backward_error: float
 
 
+def target_unit(y: Array) -> float:
+    """1, or a power of two near max|y| where squares of y would overflow or vanish."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
+
+
 def ridge_of(gamma: float, weights: Array) -> Array:
     """The diagonal 1/(gamma v) that the error term adds to K."""
     with np.errstate(over="ignore", divide="ignore"):
@@ -55,10 +61,12 @@ def ridge_of(gamma: float, weights: Array) -> Array:
 
 def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each)."""
-    Y = y[:, None] if y.ndim == 1 else y
-    # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for
-    # a constant y the difference, and with it alpha, is exactly zero.
-    shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
+    unit = target_unit(y)
+    Y = (y[:, None] if y.ndim == 1 else y) / unit
+    # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
+    # y the difference, and with it alpha, is exactly zero. The weighted mean: light rows say little about the bias.
+    v = ridge.min() / ridge
+    shift = np.clip(v @ Y / v.sum(), Y.min(axis=0), Y.max(axis=0))
     target = Y - shift
     gram.factorize(ridge)
     ones = np.ones((gram.n, 1))
@@ -81,15 +89,19 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
         alpha, bias, products = better, better_bias, better_products
         residual, error = better_residual, better_error
         refinements += 1
+    alpha, bias, products = unit * alpha, unit * (bias + shift), unit * products
     if y.ndim == 1:
-        return SaddleSolution(alpha[:, 0], bias[0] + shift[0], products[:, 0], refinements, error)
-    return SaddleSolution(alpha, bias + shift, products, refinements, error)
+        return SaddleSolution(alpha[:, 0], bias[0], products[:, 0], refinements, error)
+    return SaddleSolution(alpha, bias, products, refinements, error)
 
 
 def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[Array, Array]:
     """alpha = nu - eta b with b such that the columns of alpha sum to ``wanted_sum``."""
     b = (nu.sum(axis=0) - wanted_sum) / total
-    return nu - np.outer(eta, b), b
+    alpha = nu - np.outer(eta, b)
+    # The difference may cancel, and what rounding left of the sum then counts: take it out once more.
+    rest = (alpha.sum(axis=0) - wanted_sum) / total
+    return alpha - np.outer(eta, rest), b + rest
 
 
 def _residual(gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array) -> tuple[Array, float]:

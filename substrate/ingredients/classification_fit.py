@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array, real_targets
 from substrate.certificates import Row
 from substrate.errors import DataError
 
@@ -42,11 +42,14 @@ class ClassificationFit:
         return margin_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
 
 
-def classification_fit(y: Array, f: Any, e: Any) -> ClassificationFit:
-    """Build 1 - y∘f - e = 0; stationarity in e of J + alpha'(1 - y∘f - e) is alpha = gamma v e."""
+def classification_fit(y: Array, f: Any, e: Any, margin: float = 1.0) -> ClassificationFit:
+    """Build 1 - y∘f - e = 0; stationarity in e of J + alpha'(1 - y∘f - e) is alpha = gamma v e.
+
+    Another ``margin`` than 1 is the same problem in other units, for solvers with absolute tolerances.
+    """
     import cvxpy as cp
 
-    constraint = 1.0 - cp.multiply(y, f) - e == 0
+    constraint = margin - cp.multiply(y, f) - e == 0
     constraint.set_label(LABEL)
     return ClassificationFit(constraint, y, f, e)
 
@@ -65,9 +68,7 @@ def label_signed(K: Array, y: Array) -> Array:
 
 def signed_labels(y: Any, n: int) -> Array:
     """Labels checked to be -1 or +1, both present, one for each row."""
-    labels = real_array(y, "y", ndim=1)
-    if labels.size != n:
-        raise DataError(f"y must have one label per row of K: expected {n}, received {labels.size}")
+    labels = real_targets(y, n)
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise DataError(
             f"y must hold labels -1 and +1, received {np.unique(labels)[:5]}; map your classes to them first"

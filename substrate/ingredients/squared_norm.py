@@ -24,9 +24,9 @@ class SquaredNorm:
     w: Any
     factor: Array
 
-    def row(self, support_values: Array, tolerance: float) -> Row:
-        """Stationarity in w at the solver's point."""
-        return norm_row(np.asarray(self.w.value), self.factor, support_values, tolerance)
+    def row(self, coefficients: Array, tolerance: float, data: Array | None = None) -> Row:
+        """Stationarity in w at the solver's point; ``data`` are the coefficients gamma v y of the point w = 0."""
+        return norm_row(np.asarray(self.w.value), self.factor, coefficients, tolerance, data)
 
 
 def squared_norm(w: Any, factor: Array) -> SquaredNorm:
@@ -36,8 +36,9 @@ def squared_norm(w: Any, factor: Array) -> SquaredNorm:
     return SquaredNorm(0.5 * cp.sum_squares(w), w, factor)
 
 
-def norm_row(w: Array, factor: Array, support_values: Array, tolerance: float) -> Row:
-    """||w - R' alpha|| against the norms that were multiplied."""
-    size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ support_values))
-    value = float(np.linalg.norm(w - factor.T @ support_values))
+def norm_row(w: Array, factor: Array, coefficients: Array, tolerance: float, data: Array | None = None) -> Row:
+    """||w - R' a|| against the sizes of its terms and of what the data could make of them."""
+    size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ coefficients))
+    size += 0.0 if data is None else float(np.linalg.norm(factor) * np.linalg.norm(data))
+    value = float(np.linalg.norm(w - factor.T @ coefficients))
     return Row("stationarity in w", value, size, tolerance, "||w - sum alpha phi(x)||")

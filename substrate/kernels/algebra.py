@@ -55,13 +55,21 @@ class _Pair(Kernel):
         """Whether either side reads a matrix somebody else computed."""
         return self.left.pairwise or self.right.pairwise
 
-    @property
-    def compares_distances(self) -> bool:
-        """Whether either side compares distances."""
-        return self.left.compares_distances or self.right.compares_distances
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """The groups of both sides."""
+        return tuple(dict.fromkeys(self.left.compared_columns(n_features) + self.right.compared_columns(n_features)))
 
-    def resolved(self, X: Any) -> Self:
-        """Both sides resolved on X."""
+    @property
+    def trusted(self) -> bool:
+        """Whether both sides are."""
+        return self.left.trusted and self.right.trusted
+
+    @property
+    def decays(self) -> bool:
+        """Whether both sides do."""
+        return self.left.decays and self.right.decays
+
+    def _resolved(self, X: Any) -> Self:
         return type(self)(self.left.resolved(X), self.right.resolved(X))
 
 
@@ -117,6 +125,8 @@ class Scaled(Kernel):
 
     def __post_init__(self) -> None:
         factor = non_negative(self.factor, "the factor of a kernel")
+        if not isinstance(self.kernel, Kernel):
+            raise DeclarationError(f"only a kernel can be scaled, received {self.kernel!r}")
         object.__setattr__(self, "factor", factor)
 
     @property
@@ -124,19 +134,30 @@ class Scaled(Kernel):
         """As the kernel inside."""
         return self.kernel.pairwise
 
-    @property
-    def compares_distances(self) -> bool:
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """As the kernel inside."""
-        return self.kernel.compares_distances
+        return self.kernel.compared_columns(n_features)
 
-    def resolved(self, X: Any) -> Self:
-        """The kernel inside resolved on X."""
+    @property
+    def trusted(self) -> bool:
+        """As the kernel inside."""
+        return self.kernel.trusted
+
+    @property
+    def decays(self) -> bool:
+        """As the kernel inside, unless the factor is zero."""
+        return self.factor > 0.0 and self.kernel.decays
+
+    def _resolved(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(X))
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the multiple into ``out``."""
         self.kernel.fill(X, Z, out)
-        out *= self.factor
+        with np.errstate(over="ignore"):
+            out *= self.factor
+        if self.factor > 1e100 and not np.isfinite(out).all():
+            raise DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
 
     def diag(self, X: Any) -> Array:
         """Multiple of the diagonal."""
@@ -177,13 +198,22 @@ class Restricted(Kernel):
             raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
         return X[:, list(self.columns)]
 
-    @property
-    def compares_distances(self) -> bool:
-        """Whether the scales of the columns looked at must agree."""
-        return self.kernel.compares_distances and len(self.columns) > 1
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """The inner kernel's groups, as columns of the whole input."""
+        inside = self.kernel.compared_columns(len(self.columns))
+        return tuple(tuple(self.columns[column] for column in group) for group in inside)
 
-    def resolved(self, X: Any) -> Self:
-        """The inner kernel resolved on its own columns."""
+    @property
+    def trusted(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.trusted
+
+    @property
+    def decays(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.decays
+
+    def _resolved(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(self._take(X)))
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:

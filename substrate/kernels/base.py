@@ -11,26 +11,35 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive, real_points
+from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["BaseKernel", "mirror_square", "row_blocks", "symmetric_matrix", "width"]
+__all__ = ["BaseKernel", "mirror_square", "row_blocks", "strips", "symmetric_matrix", "width"]
 
 #: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
 _BLOCK_ENTRIES = 1 << 18
+#: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
+_STRIP = 128
 
 
-def row_blocks(n_rows: int, n_columns: int, most: int = 256) -> Iterator[slice]:
-    """Slices of at most ``most`` rows whose blocks fit the cache."""
-    step = int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, most))
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows whose blocks fit the cache."""
+    return strips(n_rows, int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, 256)))
+
+
+def strips(n_rows: int, step: int) -> Iterator[slice]:
+    """Slices of ``step`` rows."""
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
-def width(value: Any, name: str = "sigma") -> None:
-    """Refuse a kernel width that is neither a positive number nor ``"median"``."""
-    if value != "median" if isinstance(value, str) else positive(value, name) <= 0.0:
+def width(value: Any, name: str = "sigma") -> float | str:
+    """A kernel width: a positive number as a plain float, or ``"median"``."""
+    if isinstance(value, str) and value == "median":
+        return value
+    if isinstance(value, str):
         raise DeclarationError(f"{name} must be a positive number or 'median', received {value!r}")
+    return positive(value, name)
 
 
 @dataclass(frozen=True)
@@ -70,13 +79,25 @@ class BaseKernel(ABC):
             self.fill(X[rows], Z, out[rows])
         return out
 
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """Groups of columns that are measured by one width, so that their scales should agree."""
+        return ()
+
     @property
-    def compares_distances(self) -> bool:
-        """Whether the scale of the columns of X matters to this kernel."""
+    def trusted(self) -> bool:
+        """Whether positive semi-definiteness is known from the formula, or somebody else's word."""
+        return True
+
+    @property
+    def decays(self) -> bool:
+        """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
         return False
 
     def resolved(self, X: Any) -> Self:
         """The same kernel with every data-dependent width replaced by its number for X."""
+        return self._resolved(real_points(X))
+
+    def _resolved(self, X: Any) -> Self:
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -141,8 +162,12 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
     K = np.empty((n, n))
     if kernel.pairwise:
         kernel.fill(X, X, K)
-        return K
-    for rows in row_blocks(n, n, most=128):  # smaller squares on the diagonal: less is computed twice
+        if np.array_equal(K, K.T):
+            return K
+        given = X.toarray() if is_sparse(X) else X
+        # a product with another kernel may round differently on either side of the diagonal
+        return (K + K.T) / 2.0 if np.array_equal(given, given.T) else K
+    for rows in strips(n, _STRIP):
         block = K[rows, rows.start :]
         kernel.fill(X[rows], X[rows.start :], block)
         K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T

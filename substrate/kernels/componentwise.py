@@ -57,15 +57,24 @@ class Componentwise(Kernel):
         parts: tuple[Kernel, ...] = self.kernel
         return parts
 
-    @property
-    def compares_distances(self) -> bool:
-        """Only where one component sees several columns, or one width serves all of them."""
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """All of them where one number is the width for every column; else what each component compares."""
         if isinstance(self.kernel, Kernel):
-            return self.kernel.compares_distances
-        return any(part.compares_distances for part in self.kernel)
+            own_width = "median" in self.kernel.get_params().values()
+            return () if own_width else self.kernel.compared_columns(n_features)
+        return tuple(group for part in self.kernel for group in part.compared_columns(n_features))
 
-    def resolved(self, X: Any) -> Self:
-        """Every component resolved on its own columns."""
+    @property
+    def trusted(self) -> bool:
+        """Whether every component is."""
+        return self.kernel.trusted if isinstance(self.kernel, Kernel) else all(part.trusted for part in self.kernel)
+
+    @property
+    def decays(self) -> bool:
+        """Whether every component does."""
+        return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
+
+    def _resolved(self, X: Any) -> Self:
         parts = self.components(X.shape[1])
         fixed = tuple(part.resolved(X) for part in parts)
         return self if fixed == parts else replace(self, kernel=fixed)
@@ -87,6 +96,8 @@ class Componentwise(Kernel):
         if isinstance(self.kernel, Kernel):
             return f"Componentwise({self.kernel!r})"
         columns = [part.columns for part in self.kernel]
+        if len(set(columns)) < len(columns) or any(isinstance(part.kernel, Restricted) for part in self.kernel):
+            return f"Componentwise([{', '.join(map(repr, self.kernel))}])"
         if columns == [(column,) for column in range(len(columns))]:
             return f"Componentwise([{', '.join(repr(part.kernel) for part in self.kernel)}])"
         named = (f"{_key(part.columns)}: {part.kernel!r}" for part in self.kernel)

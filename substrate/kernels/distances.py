@@ -1,13 +1,14 @@
 r"""Squared distances between two point sets, never negative and stable far from the origin.
 
-.. math:: s\,\|x_i - z_j\|^2 = s\,\|x_i\|^2 - 2s\,x_i^T z_j + s\,\|z_j\|^2
+.. math:: \|x_i - z_j\|^2 = \|x_i\|^2 - 2 x_i^T z_j + \|z_j\|^2
 
 comes out of ONE matrix product once the norms are appended as columns,
-:math:`[x_i,\ s\|x_i\|^2,\ 1]\,[-2s z_j,\ 1,\ s\|z_j\|^2]^T`. The points are centred first, so an offset of
-1e8 costs nothing. Where the norms are so large against 1/s that the cancellation would show, the entries
-that matter are computed again from plain differences.
+:math:`[x_i,\ \|x_i\|^2,\ 1]\,[-2 z_j,\ 1,\ \|z_j\|^2]^T`. The points are centred first, so an offset of 1e8 costs
+nothing. Where the norms are so large that the cancellation would show, the entries that matter are computed again from
+plain differences.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,39 +21,46 @@ __all__ = ["metric_distances", "scaled_squared_distances"]
 _ABSOLUTE_ERROR = 1e-13
 #: exp(-50) = 2e-22: an entry farther than this is nought to every kernel that decays.
 _NEAR = 50.0
+#: Coordinates, in units of the width, beyond which squares would overflow.
+_FAR = 1e150
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def scaled_squared_distances(X: Any, Z: Any, scale: float, out: Array) -> Array:
-    """Write ``scale * ||x_i - z_j||^2`` into ``out``; the sign of every entry is the sign of ``scale``."""
-    if is_sparse(X) or is_sparse(Z):
-        norms_x, norms_z = _sparse_into(X, Z, scale, out)
-    else:
-        norms_x, norms_z = _dense_into(X, Z, scale, out)
-    (np.minimum if scale < 0.0 else np.maximum)(out, 0.0, out=out)
-    reach = float(np.max(np.abs(norms_x))) + float(np.max(np.abs(norms_z)))
+def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Array) -> Array:
+    """Write ``sign * (root * ||x_i - z_j||)^2`` into ``out``; every entry has the sign of ``sign`` (+1 or -1).
+
+    The points are multiplied by ``root`` before anything is squared, so no width is too small or too large.
+    """
+    sparse = is_sparse(X) or is_sparse(Z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms_x, norms_z = (_sparse_into if sparse else _dense_into)(X, Z, root, sign, out)
+        (np.minimum if sign < 0.0 else np.maximum)(out, 0.0, out=out)
+        reach = float(norms_x.max()) + float(norms_z.max())
+        # a sum of d + 4 rounded terms, none larger than the norms
+        error = (X.shape[1] + 4.0) * _EPS * reach
     if not np.isfinite(reach):
-        _differences_into(X, Z, scale, out, np.ones(out.shape, dtype=bool))
-    elif 4.0 * _EPS * reach > _ABSOLUTE_ERROR:
-        _differences_into(X, Z, scale, out, np.abs(out) < _NEAR + 4.0 * _EPS * reach)
+        _differences_into(X, Z, root, sign, out, np.ones(out.shape, dtype=bool))
+    elif error > _ABSOLUTE_ERROR:
+        _differences_into(X, Z, root, sign, out, np.abs(out) < _NEAR + error)
     return out
 
 
-def _dense_into(X: Array, Z: Array, scale: float, out: Array) -> tuple[Array, Array]:
+def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tuple[Array, Array]:
     d = X.shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        centre = _finite_mean(Z)[:, None]
-        # One coordinate a row: the long axis is contiguous, so each of these lines is a vector operation.
-        left = np.empty((d + 2, X.shape[0]))
-        right = np.empty((d + 2, Z.shape[0]))
-        np.subtract(X.T, centre, out=left[:d])
-        np.subtract(Z.T, centre, out=right[:d])
-        norms_x = scale * np.square(left[:d]).sum(axis=0)
-        norms_z = scale * np.square(right[:d]).sum(axis=0)
-        left[d], left[d + 1] = norms_x, 1.0
-        right[:d] *= -2.0 * scale
-        right[d], right[d + 1] = 1.0, norms_z
-        np.matmul(left.T, right, out=out)
+    centre = _finite_mean(Z)[:, None]
+    # One coordinate a row: the long axis is contiguous, so each of these lines is a vector operation.
+    left = np.empty((d + 2, X.shape[0]))
+    right = np.empty((d + 2, Z.shape[0]))
+    np.subtract(X.T, centre, out=left[:d])
+    np.subtract(Z.T, centre, out=right[:d])
+    left[:d] *= root
+    right[:d] *= root
+    norms_x = np.square(left[:d]).sum(axis=0)
+    norms_z = np.square(right[:d]).sum(axis=0)
+    left[d], left[d + 1] = sign * norms_x, 1.0
+    right[:d] *= -2.0 * sign
+    right[d], right[d + 1] = 1.0, sign * norms_z
+    np.matmul(left.T, right, out=out)
     return norms_x, norms_z
 
 
@@ -61,14 +69,15 @@ def _finite_mean(points: Array) -> Array:
     return np.where(np.isfinite(mean), mean, 0.0)
 
 
-def _sparse_into(X: Any, Z: Any, scale: float, out: Array) -> tuple[Array, Array]:
+def _sparse_into(X: Any, Z: Any, root: float, sign: float, out: Array) -> tuple[Array, Array]:
     # Centring would fill a sparse matrix; data that are sparse have their origin among them anyway.
-    norms_x, norms_z = scale * _row_norms(X), scale * _row_norms(Z)
-    product = X @ Z.T
+    left, right = X * root, Z * root
+    norms_x, norms_z = _row_norms(left), _row_norms(right)
+    product = left @ right.T
     out[...] = product.toarray() if is_sparse(product) else product
-    out *= -2.0 * scale
-    out += norms_x[:, None]
-    out += norms_z[None, :]
+    out *= -2.0 * sign
+    out += sign * norms_x[:, None]
+    out += sign * norms_z[None, :]
     return norms_x, norms_z
 
 
@@ -77,9 +86,8 @@ def _row_norms(points: Any) -> Array:
     return np.asarray(squares, dtype=np.float64).ravel()
 
 
-def _differences_into(X: Any, Z: Any, scale: float, out: Array, wanted: Any) -> None:
+def _differences_into(X: Any, Z: Any, root: float, sign: float, out: Array, wanted: Any) -> None:
     """Compute the wanted entries again without cancellation, a row at a time."""
-    root = float(np.sqrt(abs(scale)))
     for i in range(out.shape[0]):
         (columns,) = np.nonzero(wanted[i])
         if columns.size == 0:
@@ -88,7 +96,7 @@ def _differences_into(X: Any, Z: Any, scale: float, out: Array, wanted: Any) -> 
         z = Z[columns].toarray() if is_sparse(Z) else Z[columns]
         with np.errstate(over="ignore", invalid="ignore"):
             difference = (z - x) * root
-            out[i, columns] = np.copysign(np.einsum("ij,ij->i", difference, difference), scale)
+            out[i, columns] = sign * np.einsum("ij,ij->i", difference, difference)
 
 
 def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> None:
@@ -101,7 +109,17 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> No
 
     left = X.toarray() if is_sparse(X) else X
     right = Z.toarray() if is_sparse(Z) else Z
-    with np.errstate(over="ignore", invalid="ignore"):
-        origin = _finite_mean(right)
-        out[...] = cdist((left - origin) / unit, (right - origin) / unit, metric)
-    np.nan_to_num(out, copy=False, nan=np.inf, posinf=np.inf)
+    # cdist takes differences first; only the unit must be brought in before they are squared, and a power of two brings
+    # it in without rounding.
+    mantissa, exponent = math.frexp(unit)
+    with np.errstate(over="ignore", under="ignore"):
+        near_x, near_z = np.ldexp(left, -exponent), np.ldexp(right, -exponent)
+        far_x, far_z = (np.abs(near_x) > _FAR).any(axis=1), (np.abs(near_z) > _FAR).any(axis=1)
+        out[...] = cdist(np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR), metric)
+        if far_x.any() or far_z.any():
+            # squares would overflow: these rows are measured in units of the largest entry instead
+            top = math.frexp(max(float(np.abs(left).max()), float(np.abs(right).max())))[1]
+            wide = np.ldexp(cdist(np.ldexp(left, -top), np.ldexp(right, -top), metric), top - exponent)
+            far = far_x[:, None] | far_z[None, :]
+            out[far] = wide[far]
+        out /= mantissa

@@ -34,6 +34,11 @@ class Foreign(Kernel):
 
     function: Callable[..., Any]
 
+    @property
+    def trusted(self) -> bool:
+        """No: any function may be given."""
+        return False
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write what the function returns into ``out``, after checking it."""
         X = X.toarray() if is_sparse(X) else X

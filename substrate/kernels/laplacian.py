@@ -21,15 +21,18 @@ class Laplacian(Kernel):
     sigma: float | str = "median"
 
     def __post_init__(self) -> None:
-        width(self.sigma)
+        object.__setattr__(self, "sigma", width(self.sigma))
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """All of them."""
+        return (tuple(range(n_features)),)
 
     @property
-    def compares_distances(self) -> bool:
-        """Yes: columns on different scales would not count alike."""
+    def decays(self) -> bool:
+        """Yes, at the rate that sigma sets."""
         return True
 
-    def resolved(self, X: Any) -> Self:
-        """The median width as a number."""
+    def _resolved(self, X: Any) -> Self:
         return replace(self, sigma=median_distance(X, "cityblock")) if isinstance(self.sigma, str) else self
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:

@@ -30,16 +30,19 @@ class Matern(Kernel):
     nu: float = 1.5
 
     def __post_init__(self) -> None:
-        width(self.sigma)
-        positive(self.nu, "nu")
+        object.__setattr__(self, "sigma", width(self.sigma))
+        object.__setattr__(self, "nu", positive(self.nu, "nu"))
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """All of them."""
+        return (tuple(range(n_features)),)
 
     @property
-    def compares_distances(self) -> bool:
-        """Yes: columns on different scales would not count alike."""
+    def decays(self) -> bool:
+        """Yes, at the rate that sigma sets."""
         return True
 
-    def resolved(self, X: Any) -> Self:
-        """The median width as a number."""
+    def _resolved(self, X: Any) -> Self:
         return replace(self, sigma=median_distance(X)) if isinstance(self.sigma, str) else self
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:

@@ -34,19 +34,14 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
     if sparse and X.shape[0] * X.shape[1] > _MOST_DENSE:
         X = _spaced(X)
     sample = _spaced(np.unique(X.toarray() if sparse else X, axis=0))
-    # Distances may overflow although the points do not: measure in units of the spread.
-    spread = float(np.max(np.abs(sample - sample[:1]), initial=0.0))
-    if not np.isfinite(spread):
-        sample, spread = sample / 4.0, 0.0
-        unit = 4.0 * float(np.max(np.abs(sample - sample[:1])))
-        distances = pdist((sample - sample[:1]) / (unit / 4.0), metric)
-    elif spread == 0.0:
+    # Distances may overflow or vanish although the points do not: measure in units of their spread.
+    halves = sample / 2.0 - sample[:1] / 2.0
+    unit = float(np.abs(halves).max())
+    if unit == 0.0:
         return 1.0
-    else:
-        unit = spread
-        distances = pdist((sample - sample[:1]) / unit, metric)
-    apart = distances[distances > 0.0]
-    return float(np.median(apart)) * unit if apart.size else 1.0
+    distances = pdist(halves / unit, metric)
+    typical = float(np.median(distances[distances > 0.0]))
+    return min(2.0 * typical * unit, float(np.finfo(np.float64).max))
 
 
 def needs_number(kernel: object, sigma: Any) -> float:

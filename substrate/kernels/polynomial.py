@@ -28,7 +28,8 @@ class Polynomial(Kernel):
             raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}") from error
         if degree < 1 or isinstance(self.degree, bool):
             raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}")
-        non_negative(self.offset, "offset")
+        object.__setattr__(self, "degree", degree)
+        object.__setattr__(self, "offset", non_negative(self.offset, "offset"))
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""

@@ -18,6 +18,11 @@ class Precomputed(Kernel):
 
     pairwise: ClassVar[bool] = True
 
+    @property
+    def trusted(self) -> bool:
+        """No: any matrix may be given."""
+        return False
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Copy the given rows into ``out``."""
         if X.shape != out.shape:

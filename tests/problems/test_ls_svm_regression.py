@@ -132,12 +132,11 @@ def test_another_gamma_without_declaring_anew(small, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP"])
+@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP"])
 def test_solving_by_cvxpy_itself(small, form, solver):
     K, y, gamma = small
     declared = ls_svm_regression.declare(K, y, gamma, form=form)
-    accurate = {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 100_000} if solver == "OSQP" else {}
-    declared.problem.solve(solver=solver, **accurate)
+    declared.problem.solve(solver=solver)
     assert_same(declared.solution(), bordered(K, y, gamma), 1e-5)
     assert declared.solver_record is None
     assert declared.certificate().holds
@@ -183,7 +182,8 @@ def test_disagreement_with_the_closed_form_is_seen(small, form):
     declared = ls_svm_regression.declare(K, y, gamma, form=form).solve()
     other = ls_svm_regression.closed_form(K, y, 1.01 * gamma)
     certificate = declared.certificate(against=other)
-    assert {row.name for row in certificate.failures} == {f"agreement: {n}" for n in ("support values", "bias", "errors")}
+    names = {row.name for row in certificate.failures}
+    assert names == {"agreement: support values", "agreement: bias", "agreement: errors"}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -203,11 +203,8 @@ def test_extreme_gamma(small, form, gamma):
     K, y, _ = small
     declared = ls_svm_regression.declare(K, y, gamma, form=form).solve()
     assert declared.certificate().holds, str(declared.certificate())
+    assert_same(declared.solution(), bordered(K, y, gamma), 1e-3)
     assert_allclose(y - K @ declared.support_values - declared.bias, declared.errors, atol=1e-5)
-    if gamma < 1.0:
-        assert_allclose(declared.bias, y.mean(), atol=1e-4)
-    else:
-        assert_allclose(declared.errors, 0.0, atol=1e-3)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -230,9 +227,9 @@ def test_the_sign_of_the_support_values_is_the_papers(small):
 def test_refusals_say_what_is_wrong(small):
     K, y, gamma = small
     declare = ls_svm_regression.declare
-    indefinite = K - 0.5 * np.eye(y.size)
+    indefinite = K - 0.537 * np.eye(y.size)
     smallest = np.linalg.eigvalsh(indefinite)[0]
-    with pytest.raises(DeclarationError, match=f"smallest eigenvalue is {smallest:.4g}"[:34]):
+    with pytest.raises(DeclarationError, match=f"smallest eigenvalue is {smallest:.6g}"):
         declare(indefinite, y, gamma)
     with pytest.raises(DataError, match="y must have one entry per row of K: expected 15, received 14"):
         declare(K, y[:-1], gamma)

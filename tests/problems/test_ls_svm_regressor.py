@@ -120,7 +120,9 @@ def test_columns_a_kernel_does_not_look_at_are_no_reason_to_warn(data):
     assert_allclose(model.predict(wild), LSSVMRegressor(RBF(2.0)).fit(X, y).predict(X), rtol=1e-10)
 
 
-@pytest.mark.parametrize(("kernel", "metric"), [(RBF(), "euclidean"), (Laplacian(), "cityblock"), (Matern(), "euclidean")])
+@pytest.mark.parametrize(
+    ("kernel", "metric"), [(RBF(), "euclidean"), (Laplacian(), "cityblock"), (Matern(), "euclidean")]
+)
 def test_the_median_width_is_on_record(data, kernel, metric):
     X, y = data
     model = LSSVMRegressor(kernel).fit(X, y)
@@ -135,7 +137,15 @@ def test_the_default_kernel_is_the_median_rbf(data):
     assert_array_equal(LSSVMRegressor().fit(X, y).predict(X), LSSVMRegressor(RBF("median")).fit(X, y).predict(X))
 
 
-KERNELS = [RBF(2.0), Linear(), Polynomial(2, 1.0), Laplacian(3.0), Matern(sigma=2.0), 0.5 * RBF(1.0) + Linear(), Componentwise(RBF(1.0))]
+KERNELS = [
+    RBF(2.0),
+    Linear(),
+    Polynomial(2, 1.0),
+    Laplacian(3.0),
+    Matern(sigma=2.0),
+    0.5 * RBF(1.0) + Linear(),
+    Componentwise(RBF(1.0)),
+]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

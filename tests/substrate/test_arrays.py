@@ -128,15 +128,17 @@ def test_a_positive_number_is_returned_as_a_float(value):
     assert non_negative(0, "offset") == 0.0
 
 
-@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, "1", None, True, 1j, [1.0], 10**400], ids=lambda v: str(v)[:6])
+@pytest.mark.parametrize(
+    "value", [0, -1.0, np.nan, np.inf, "1", None, True, 1j, [1.0], 10**400], ids=lambda v: str(v)[:6]
+)
 def test_what_is_not_a_positive_number_is_refused_by_name(value):
-    with pytest.raises(DeclarationError, match="gamma must be (a positive number|positive and finite), received"):
+    with pytest.raises(DeclarationError, match=r"gamma must be (a positive number|positive and finite), received"):
         positive(value, "gamma")
 
 
 @pytest.mark.parametrize("value", [-1e-300, -1.0, np.nan, np.inf, "1", None, True, 10**400], ids=lambda v: str(v)[:6])
 def test_what_is_negative_or_no_number_is_refused_by_name(value):
-    with pytest.raises(DeclarationError, match="offset must be (a finite number >= 0|>= 0 to keep)"):
+    with pytest.raises(DeclarationError, match=r"offset must be (a finite number >= 0|>= 0 to keep)"):
         non_negative(value, "offset")
 
 
@@ -165,9 +167,9 @@ def test_memory_is_checked_against_the_machine_or_the_given_limit():
     check_memory(1.0, "a byte", "none.")
     with memory_limit(100.0):
         check_memory(100.0, "it", "none.")
-        with pytest.raises(DataError, match=r"it needs 101 bytes \(0\.0 GiB\) and 100 bytes \(0\.0 GiB\) are available; try"):
+        with pytest.raises(DataError, match=r"it needs 101 bytes .* and 100 bytes .* are available; try less"):
             check_memory(101.0, "it", "try less.")
-    with pytest.raises(DataError, match="it needs 1e"):
+    with pytest.raises(DataError, match="it needs 1000000000000000000 bytes"):
         check_memory(1e18, "it", "none.")
 
 

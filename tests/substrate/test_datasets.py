@@ -162,12 +162,8 @@ def test_arrays_cost_numpy_and_the_standard_library_only(tmp_path):
 
 def test_files_match_the_sums_on_the_provenance_page():
     page = DATA.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
-    stated = dict(
-        re.findall(r"^\| (\w+\.csv) \| [\dx ]+ \| ([0-9a-f]{64}) \|$", page, re.MULTILINE)
-    )
-    found = {
-        name: hashlib.sha256(DATA.joinpath(name).read_bytes()).hexdigest() for name in CSV_NAMES
-    }
+    stated = dict(re.findall(r"^\| (\w+\.csv) \| [\dx ]+ \| ([0-9a-f]{64}) \|$", page, re.MULTILINE))
+    found = {name: hashlib.sha256(DATA.joinpath(name).read_bytes()).hexdigest() for name in CSV_NAMES}
     assert len(found) == 6
     assert found == stated
 
@@ -236,9 +232,7 @@ def test_ionosphere():
 
 @pytest.mark.parametrize("subset", ["training", None, 3, ["train"], np.array(["train", "test"])])
 def test_ripley_refuses_other_subsets(subset):
-    with pytest.raises(
-        DataError, match=r"subset must be one of 'train', 'test', 'all'; received .*subset='train'"
-    ):
+    with pytest.raises(DataError, match=r"subset must be one of 'train', 'test', 'all'; received .*subset='train'"):
         ripley(subset)
 
 
@@ -294,9 +288,7 @@ def test_tic_tac_toe_against_every_game_played_by_recursion():
 
 
 @drawn
-@pytest.mark.parametrize(
-    "source", [lambda: 5, lambda: np.random.default_rng(5), lambda: np.random.RandomState(5)]
-)
+@pytest.mark.parametrize("source", [lambda: 5, lambda: np.random.default_rng(5), lambda: np.random.RandomState(5)])
 def test_the_same_random_state_draws_the_same(draw, source):
     first, again = draw(random_state=source()), draw(random_state=source())
     assert_array_equal(first[0], again[0])
@@ -335,9 +327,7 @@ def test_noise_changes_the_target_only(draw):
     assert (y_quiet != y_loud).all()
 
 
-@pytest.mark.parametrize(
-    "draw", [lambda **kw: sinc_outliers(n_outliers=0, **kw), sinc, sinc_student]
-)
+@pytest.mark.parametrize("draw", [lambda **kw: sinc_outliers(n_outliers=0, **kw), sinc, sinc_student])
 @pytest.mark.parametrize("domain", [(-5.0, 5.0), (2, 3.5), [-1e-3, 0.0]])
 def test_sinc_without_noise_against_the_formula(draw, domain):
     X, y = draw(noise=0.0, domain=domain, random_state=1)
@@ -350,10 +340,7 @@ def test_sinc_without_noise_against_the_formula(draw, domain):
 @pytest.mark.parametrize("n_features", [4, 7, 25])
 def test_additive_function_without_noise_against_a_loop(n_features):
     X, y = additive_function(60, n_features, 0.0, random_state=1)
-    naive = [
-        10 * math.sin(row[0]) + 20 * (row[1] - 0.5) ** 2 + 10 * row[2] + 5 * row[3]
-        for row in X.tolist()
-    ]
+    naive = [10 * math.sin(row[0]) + 20 * (row[1] - 0.5) ** 2 + 10 * row[2] + 5 * row[3] for row in X.tolist()]
     assert_allclose(y, naive, rtol=1e-14)
     assert X.shape == (60, n_features)
     assert 0.0 <= X.min() < X.max() <= 1.0
@@ -443,9 +430,7 @@ def test_random_state_is_refused(draw, value):
 
 
 @pytest.mark.parametrize("draw", [sinc, sinc_outliers, sinc_student])
-@pytest.mark.parametrize(
-    "value", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (0.0,), 5.0, "ab", (-1e308, 1e308)], ids=repr
-)
+@pytest.mark.parametrize("value", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (0.0,), 5.0, "ab", (-1e308, 1e308)], ids=repr)
 def test_domain_is_refused(draw, value):
     pattern = r"domain must be a pair \(low, high\) of finite numbers, low < high; received"
     with pytest.raises(DataError, match=pattern):

@@ -14,7 +14,7 @@ from substrate.errors import (
     SolverError,
 )
 from substrate.gram import Gram
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.kernels import RBF, Componentwise, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
 
 SIZES = [1, 2, 63, 64, 65, 257, 600]
 sizes = pytest.mark.parametrize("n", SIZES)
@@ -264,7 +264,9 @@ def test_a_cut_off_leaves_out_what_it_says():
 
 
 def test_an_indefinite_matrix_has_no_coordinates_and_the_smallest_eigenvalue_says_why():
-    with pytest.raises(DeclarationError, match=r"its smallest eigenvalue is -0\.5 \(the largest is 2\), so .* not convex"):
+    with pytest.raises(
+        DeclarationError, match=r"its smallest eigenvalue is -0\.5 \(the largest is 2\), so .* not convex"
+    ):
         Gram.from_matrix(_indefinite()).coordinates()
     with pytest.raises(DeclarationError, match=r"smallest eigenvalue is -1 \(the largest is 0\)"):
         Gram.from_matrix(-np.eye(3)).coordinates()
@@ -292,7 +294,9 @@ def test_a_width_far_too_small_warns(kernel, sigma, factor):
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, 0.25])
 @pytest.mark.parametrize("times", [1.0, 1e3, 1e9])  # 1e3: the matrix rounds to ones exactly
-@pytest.mark.parametrize(("kernel", "sigma"), [(RBF, 1e6), (Laplacian, 1e13), (Matern, 1e7)], ids=["RBF", "Laplacian", "Matern"])
+@pytest.mark.parametrize(
+    ("kernel", "sigma"), [(RBF, 1e6), (Laplacian, 1e13), (Matern, 1e7)], ids=["RBF", "Laplacian", "Matern"]
+)
 def test_a_width_far_too_large_warns(kernel, sigma, times, factor):
     with pytest.warns(DegenerateKernelWarning, match="constant: sigma is far larger than every distance"):
         Gram.of(factor * kernel(sigma * times), UNIT)
@@ -328,25 +332,20 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated():
     def must_not_run(A, B):
         raise AssertionError("the kernel was evaluated")
 
-    X = np.zeros((1000, 1))
-    with (
-        memory_limit(7_999_999),
-        pytest.raises(
-            DataError, match=r"the 1000 x 1000 kernel matrix needs 8e\+06 bytes .* and 8e\+06 bytes .* are available; fit"
-        ),
-    ):
-        Gram.of(_foreign(must_not_run), X)
+    needs = r"the 1000 x 1000 kernel matrix needs 8000000 bytes .* and 7999999 bytes .* are available; "
+    with memory_limit(7_999_999), pytest.raises(DataError, match=needs):
+        Gram.of(Foreign(must_not_run), np.zeros((1000, 1)))
 
 
 def test_the_refusal_names_bytes_advice_and_the_way_round():
     with memory_limit(1e6), pytest.raises(DataError) as caught:
         Gram.of(RBF(1.0), np.zeros((2000, 1)))
-    for words in ("3.2e+07 bytes", "1e+06 bytes", "GiB", "reduced set of basis vectors", "memory_limit(float('inf'))"):
+    for words in ("32000000 bytes", "1000000 bytes", "reduced set", "memory_limit(float('inf'))"):
         assert words in str(caught.value)
 
 
 def test_a_million_rows_are_refused_on_any_machine_at_once():
-    with pytest.raises(DataError, match=r"needs 8e\+12 bytes"):
+    with pytest.raises(DataError, match="needs 8000000000000 bytes"):
         Gram.of(RBF(1.0), np.zeros((1_000_000, 1)))
 
 
@@ -355,9 +354,3 @@ def test_the_limit_ends_with_its_block_and_may_be_lifted():
     with memory_limit(10.0), memory_limit(float("inf")):
         assert Gram.of(RBF(1.0), X).n == 10
     assert Gram.of(RBF(1.0), X).n == 10
-
-
-def _foreign(function):
-    from substrate.kernels import Foreign
-
-    return Foreign(function)

@@ -15,7 +15,14 @@ UNKNOWN = Row("gap", math.nan, 1.0, 1e-6, "p - d")
 
 @pytest.mark.parametrize(
     ("rows", "holds"),
-    [((GOOD,), True), ((GOOD, GOOD), True), ((GOOD, BAD), False), ((BAD, GOOD), False), ((UNKNOWN,), False), ((), False)],
+    [
+        ((GOOD,), True),
+        ((GOOD, GOOD), True),
+        ((GOOD, BAD), False),
+        ((BAD, GOOD), False),
+        ((UNKNOWN,), False),
+        ((), False),
+    ],
 )
 def test_a_certificate_holds_when_it_has_rows_and_all_pass(rows, holds):
     certificate = Certificate("title", rows)

@@ -39,7 +39,18 @@ def test_a_row_passes_when_value_over_scale_is_within_tolerance(value, scale, pa
 
 @pytest.mark.parametrize(
     ("value", "scale"),
-    [(NAN, 1.0), (INF, 1.0), (-INF, 1.0), (0.0, NAN), (0.0, INF), (NAN, NAN), (INF, INF), (1.0, INF), (NAN, 0.0), (1.0, -1.0)],
+    [
+        (NAN, 1.0),
+        (INF, 1.0),
+        (-INF, 1.0),
+        (0.0, NAN),
+        (0.0, INF),
+        (NAN, NAN),
+        (INF, INF),
+        (1.0, INF),
+        (NAN, 0.0),
+        (1.0, -1.0),
+    ],
 )
 @pytest.mark.parametrize("tolerance", [1e-6, 1e300, INF])
 def test_the_unknown_never_passes_at_any_tolerance(value, scale, tolerance):

@@ -94,7 +94,7 @@ def test_the_verdict_does_not_depend_on_the_unit_of_the_target(fitted, unit):
 
 
 def test_the_rows_are_the_formulas(fitted):
-    K, ridge, solved = fitted
+    K, ridge, _ = fitted
     rng = np.random.default_rng(0)
     alpha, b = rng.normal(size=len(Y)), 0.7
     rows = {row.name: row for row in saddle_rows(K @ alpha, K.diagonal(), Y, ridge, alpha, b)}

@@ -61,7 +61,9 @@ def test_negative_scaling_is_refused_with_the_reason(factor):
             build()
 
 
-@pytest.mark.parametrize("factor", [np.nan, np.inf, "2", None, True, 1j, [2.0], np.ones(2), 10**400], ids=lambda factor: str(factor)[:6])
+@pytest.mark.parametrize(
+    "factor", [np.nan, np.inf, "2", None, True, 1j, [2.0], np.ones(2), 10**400], ids=lambda factor: str(factor)[:6]
+)
 def test_scaling_by_what_is_not_a_number_is_refused(factor):
     for build in (lambda: K1 * factor, lambda: factor * K1):
         with pytest.raises(DeclarationError, match=r"the factor of a kernel must be a finite number >= 0, received"):
@@ -139,8 +141,8 @@ def test_a_product_with_a_precomputed_matrix_is_exactly_symmetric():
 
 
 def test_scale_matters_where_distances_are_compared_over_several_columns():
-    assert RBF(1.0).compares_distances
-    assert (2.0 * RBF(1.0) + Linear()).compares_distances
-    assert not RBF(1.0).on(1).compares_distances
-    assert RBF(1.0).on(1, 2).compares_distances
-    assert not (Linear() * Polynomial()).compares_distances
+    assert RBF(1.0).compared_columns(3) == ((0, 1, 2),)
+    assert (2.0 * RBF(1.0) + Linear()).compared_columns(2) == ((0, 1),)
+    assert RBF(1.0).on(1).compared_columns(3) == ((1,),)
+    assert (RBF(1.0).on(1, 2) * RBF(2.0).on(0, 3)).compared_columns(4) == ((1, 2), (0, 3))
+    assert (Linear() * Polynomial()).compared_columns(3) == ()

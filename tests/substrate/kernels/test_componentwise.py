@@ -93,11 +93,12 @@ def test_a_precomputed_matrix_has_no_components():
 
 
 def test_a_list_of_things_that_are_not_kernels_is_refused():
-    with pytest.raises(DeclarationError, match="only a kernel can be restricted to columns, received 1.0"):
+    with pytest.raises(DeclarationError, match=r"only a kernel can be restricted to columns, received 1\.0"):
         Componentwise([1.0, 2.0])
 
 
 def test_scales_matter_where_one_width_serves_several_columns():
-    assert Componentwise(RBF(1.0)).compares_distances
-    assert Componentwise({(0, 1): RBF(1.0)}).compares_distances
-    assert not Componentwise([RBF(1.0), RBF(2.0)]).compares_distances
+    assert Componentwise(RBF(1.0)).compared_columns(3) == ((0, 1, 2),)
+    assert Componentwise(RBF("median")).compared_columns(3) == ()
+    assert Componentwise({(0, 2): RBF(1.0)}).compared_columns(3) == ((0, 2),)
+    assert Componentwise([RBF(1.0), RBF(2.0)]).compared_columns(2) == ((0,), (1,))

@@ -33,7 +33,8 @@ def _matern_three_halves(sigma):
 
 
 def _squared(X, Z, scale):
-    return scaled_squared_distances(X, Z, scale, np.empty((X.shape[0], Z.shape[0])))
+    root, sign = float(np.sqrt(abs(scale))), float(np.sign(scale))
+    return scaled_squared_distances(X, Z, root, sign, np.empty((X.shape[0], Z.shape[0])))
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)

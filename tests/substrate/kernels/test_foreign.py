@@ -103,7 +103,9 @@ uses = pytest.mark.parametrize(
 
 @uses
 def test_a_callable_that_raises_is_named_and_its_error_chained(use):
-    with pytest.raises(DataError, match=r"the kernel broken raised KeyError on points of shapes .*no such table") as caught:
+    with pytest.raises(
+        DataError, match=r"the kernel broken raised KeyError on points of shapes .*no such table"
+    ) as caught:
         use(Foreign(broken))
     assert isinstance(caught.value.__cause__, KeyError)
 

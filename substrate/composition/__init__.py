@@ -1,0 +1,11 @@
+"""The grammar of hierarchical machines: level 1 is a :class:`Substrate`, everything above it is cvxpy.
+
+Terms and constraints are written on expressions of the substrate; a :class:`Machine` gathers them into ONE convex
+problem, chooses well-conditioned coordinates for it, solves it, and reads, predicts with and certifies the solution.
+"""
+
+from substrate.composition.level import Substrate
+from substrate.composition.machine import Machine
+from substrate.composition.result import Result
+
+__all__ = ["Machine", "Result", "Substrate"]

@@ -1,0 +1,123 @@
+r"""Coordinates for a machine: the same functions, written so that a conic solver converges.
+
+Every frame writes the coefficients as :math:`a = A z` and the machine as
+
+.. math:: f(x) = (k(x) - \bar k)^T A z + \tilde b, \qquad b = \tilde b - \bar k^T A z,
+
+with :math:`\bar k` the mean of the rows of K (zero where there is no bias). Which A:
+
+- *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
+  of the fitted values, and :math:`1^T a = 0` is built in.
+- *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`.
+- *stacked*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, and
+  :math:`A = V \Sigma^{-1}`: the values of all components are orthonormal in z.
+- *coefficients*: A = I, uncut, for terms in alpha itself, which cut coordinates would not leave sparse; then
+  :math:`1^T a = 0` is a constraint.
+
+Directions below ``cutoff`` times the largest are left out; that number belongs to the model and is on its certificate.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.gram import Gram
+from substrate.threads import blas_threads
+
+__all__ = ["DEFAULT_STACKED_CUTOFF", "Frame", "coefficient_frame", "feature_frame", "fitted_frame", "stacked_frame"]
+
+#: Without a norm on w the machine is ill posed in directions the kernel hardly sees; this is how far it looks.
+DEFAULT_STACKED_CUTOFF = 1e-6
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Plain numbers of one choice of coordinates; ``coefficients`` is A, or None for the identity."""
+
+    kind: str
+    size: int
+    coefficients: Array | None
+    training: Array
+    components: tuple[Array, ...] | None
+    norm_factor: Array | None
+    centre: Array
+    cutoff: float
+
+    def expand(self, z: Array) -> Array:
+        """a = A z."""
+        return z if self.coefficients is None else np.asarray(self.coefficients @ z)
+
+    def map_from(self, K: Array) -> Array:
+        """The matrix that takes z to K a, for rows K of kernel values at any points."""
+        return K if self.coefficients is None else np.asarray(K @ self.coefficients)
+
+
+def _reflect(V: Array) -> Array:
+    """Apply the Householder reflection that takes 1/sqrt(N) to the first unit vector (its own inverse)."""
+    n = V.shape[0]
+    v = np.full(n, 1.0 / np.sqrt(n))
+    v[0] -= 1.0
+    v /= np.linalg.norm(v)
+    return V - np.outer(2.0 * v, v @ V) if V.ndim == 2 else V - 2.0 * v * float(v @ V)
+
+
+def _eigen(gram: Gram, bias: bool, cutoff: float | None) -> tuple[Array, Array, Array, float]:
+    """Eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
+
+    The direction 1 is reflected away before decomposing: left in, its eigenvalue zero would mix with the smallest ones,
+    and 1'a = 0 would hold only to the rounding error divided by them.
+    """
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite, with its smallest eigenvalue
+    K = np.array(gram.matrix)
+    relative = gram.n * _EPS if cutoff is None else cutoff
+    inner = _reflect(_reflect(K).T)[1:, 1:] if bias else K
+    with blas_threads(gram.n):
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+    keep = values > relative * max(float(values[-1]), 0.0)
+    chosen = vectors[:, keep][:, ::-1]
+    U = _reflect(np.vstack([np.zeros((1, chosen.shape[1])), chosen])) if bias else chosen
+    mean = K.mean(axis=0) if bias else np.zeros(gram.n)
+    return np.ascontiguousarray(U), values[keep][::-1].copy(), mean, relative
+
+
+def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
+    """Orthonormal coordinates of the fitted values."""
+    U, s, mean, relative = _eigen(gram, bias, cutoff)
+    return Frame("fitted values", s.size, U / s, U, None, None, mean, relative)
+
+
+def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
+    """Coordinates in which the norm of w is Euclidean."""
+    U, s, mean, relative = _eigen(gram, bias, cutoff)
+    root = np.sqrt(s)
+    return Frame("features", s.size, U / root, U * root, None, None, mean, relative)
+
+
+def stacked_frame(
+    gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool
+) -> Frame:
+    """Orthonormal coordinates of the stacked values of all components."""
+    n = gram.n
+    stacked = np.vstack(components)
+    if bias:
+        stacked = stacked - stacked.mean(axis=1)[:, None]
+    with blas_threads(n):
+        Q, s, Vt = np.linalg.svd(stacked, full_matrices=False)
+    relative = DEFAULT_STACKED_CUTOFF if cutoff is None else cutoff
+    keep = s > relative * s[0] if s.size and s[0] > 0.0 else np.zeros(s.size, dtype=bool)
+    A = Vt[keep].T / s[keep]
+    if bias:
+        A -= A.mean(axis=0)  # exactly 1'a = 0
+    parts = tuple(Q[part * n : (part + 1) * n, keep] for part in range(len(components)))
+    norm_factor = gram.coordinates().factor.T @ A if with_norm else None
+    training = np.sum(parts, axis=0) if parts else np.zeros((n, 0))
+    return Frame("stacked components", int(keep.sum()), A, training, parts, norm_factor, np.zeros(n), relative)
+
+
+def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:
+    """The coefficients themselves, uncut."""
+    norm_factor = gram.coordinates().factor.T if with_norm else None
+    return Frame("coefficients", gram.n, None, gram.matrix, components, norm_factor, np.zeros(gram.n), 0.0)

@@ -1,0 +1,195 @@
+r"""Level 1 of a hierarchical machine: the LS-SVM substrate, as expressions.
+
+.. math::
+
+    f(x) = \sum_i a_i k(x_i, x) + b, \qquad y_i = f(x_i) + e_i, \qquad e = \alpha + c, \qquad 1^T a = 0
+
+([Pelckmans2005]_ eq. (9)-(11)), with :math:`a = \alpha` in regression; in classification :math:`e = 1 - y \circ f` and
+:math:`a = y \circ \alpha`. The additive regularization constants c are free: fixing them, or any convex term or
+constraint on what this level offers, is the business of the levels above.
+
+The expressions are built on place-holder variables. A machine replaces them by affine expressions in coordinates of its
+choice, and writes their values back after solving, so that ``s.f(points).value`` reads as one would expect.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import signed_labels
+from substrate.kernels import Componentwise, Kernel, as_kernel
+
+__all__ = ["PlaceHolder", "Substrate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceHolder:
+    """A variable that stands for values of the machine: of f or component ``part`` at ``points`` (None: training)."""
+
+    leaf: Any
+    role: str
+    points: Any = None
+    part: int = 0
+
+
+class Substrate:
+    """An LS-SVM substrate: alpha, b, c, e and f as cvxpy expressions.
+
+    Parameters
+    ----------
+    kernel
+        A kernel of :mod:`substrate.kernels`, a name, or a callable; ``Componentwise`` gives the machine components.
+    X, y
+        Training points and targets; labels -1 and +1 for ``task="classification"``.
+    task
+        ``"regression"`` or ``"classification"``.
+    bias
+        Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates wants only one.
+    cutoff
+        Relative size of the directions left out of the coordinates; ``None`` is rounding level, or 1e-6 where the
+        machine speaks of components. A parameter of the model, shown on its certificate.
+    ridge
+        Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from substrate import Machine, Substrate
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> s = Substrate(RBF(10.0), X, y)
+    >>> machine = Machine(s, minimize=cp.sum(cp.huber(s.e, 10.0)) + 0.05 * s.squared_norm)
+    >>> bool(machine.solve().certificate.holds)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        X: Any,
+        y: Any,
+        task: str = "regression",
+        *,
+        bias: bool = True,
+        cutoff: float | None = None,
+        ridge: float = 0.0,
+    ) -> None:
+        if task not in ("regression", "classification"):
+            raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+        self.X = real_points(X)
+        if self.X.shape[0] < 2:
+            raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
+        if task == "classification":
+            self.y: Array = signed_labels(y, self.X.shape[0])
+        else:
+            self.y = real_array(y, "y", ndim=1)
+            if self.y.size != self.X.shape[0]:
+                raise DataError(f"y must have one entry per point: expected {self.X.shape[0]}, received {self.y.size}")
+        self.task = task
+        self.bias = bool(bias)
+        self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
+        self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
+        self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
+        self.gram = Gram.of(self.kernel, self.X)
+        self._holders: list[PlaceHolder] = []
+
+    @property
+    def n(self) -> int:
+        """Number of training points."""
+        return int(self.X.shape[0])
+
+    @property
+    def signs(self) -> Array:
+        """What turns alpha into the coefficients a of the expansion: ones, or the labels."""
+        return self.y if self.task == "classification" else np.ones(self.n)
+
+    @property
+    def components(self) -> tuple[Kernel, ...]:
+        """The kernels whose sum is the kernel; one, unless it is componentwise."""
+        if isinstance(self.kernel, Componentwise):
+            return self.kernel.components(self.X.shape[1])
+        return (self.kernel,)
+
+    @property
+    def alpha(self) -> Any:
+        """The support values, as a variable; a machine that mentions them is solved in them, uncut."""
+        return self._holder("alpha", self.n)
+
+    @property
+    def b(self) -> Any:
+        """The bias."""
+        return self._holder("b", ())
+
+    @property
+    def c(self) -> Any:
+        """The additive regularization constants, c = e - alpha."""
+        return self.e - self.alpha
+
+    @property
+    def e(self) -> Any:
+        """The errors: y - f, or 1 - y∘f in classification."""
+        return self.errors(None, self.y)
+
+    def errors(self, points: Any, targets: Any) -> Any:
+        """The errors at further points with known targets, as the validation equalities (11) define them."""
+        values = self.f(points)
+        known = real_array(targets, "targets", ndim=1)
+        if known.size != values.size:
+            raise DataError(f"targets must have one entry per point: expected {values.size}, received {known.size}")
+        return known - values if self.task == "regression" else 1.0 - cp.multiply(known, values)
+
+    def f(self, points: Any = None) -> Any:
+        """The machine's values at points (the training points if none are given), affine in whatever is optimised."""
+        return self._values("f", points, 0)
+
+    def component(self, part: int, points: Any = None) -> Any:
+        """The values of one component, without bias."""
+        count = len(self.components)
+        if not -count <= part < count:
+            raise DeclarationError(f"component {part} was asked for, there are {count}")
+        return self._values("component", points, part % count)
+
+    @property
+    def maximal_variation(self) -> Any:
+        """The vector of max_i |f^l(x_i)| over the training points, an entry a component ([Pelckmans2005]_ eq. (13))."""
+        return cp.hstack([cp.norm_inf(self.component(part)) for part in range(len(self.components))])
+
+    @property
+    def squared_norm(self) -> Any:
+        """w'w = a'K a, in factor form."""
+        return self._holder("squared_norm", (), nonneg=True)
+
+    def kernel_rows(self, points: Any, part: int | None = None) -> Array:
+        """Kernel values of points (None: training) against the training points, of one component if asked."""
+        kernel = self.kernel if part is None else self.components[part]
+        if points is None:
+            return self.gram.matrix if part is None else kernel(self.X)
+        return kernel(points, self.X)
+
+    def holders(self) -> tuple[PlaceHolder, ...]:
+        """All place-holders handed out so far."""
+        return tuple(self._holders)
+
+    def _values(self, role: str, points: Any, part: int) -> Any:
+        if points is not None:
+            points = real_points(points, "points")
+            if points.shape[1] != self.X.shape[1]:
+                raise DataError(f"points have {points.shape[1]} columns, the training points {self.X.shape[1]}")
+            if points.shape == self.X.shape and isinstance(points, np.ndarray) and np.array_equal(points, self.X):
+                points = None
+        n = self.n if points is None else points.shape[0]
+        return self._holder(role, n, points=points, part=part)
+
+    def _holder(self, role: str, shape: Any, *, points: Any = None, part: int = 0, nonneg: bool = False) -> Any:
+        for holder in self._holders:
+            if holder.role == role and holder.part == part and points is None and holder.points is None:
+                return holder.leaf
+        holder = PlaceHolder(cp.Variable(shape, name=role, nonneg=nonneg), role, points, part)
+        self._holders.append(holder)
+        return holder.leaf

@@ -1,0 +1,95 @@
+"""What a solved machine is: plain numbers, a predictor, a certificate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, real_points
+from substrate.certificates import Certificate
+from substrate.composition.level import Substrate
+from substrate.errors import DeclarationError
+from substrate.kernels.base import row_blocks
+from substrate.solvers import SolverRecord
+
+__all__ = ["Expansion", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One substrate's part of a solution: all its quantities, and its values anywhere."""
+
+    substrate: Substrate
+    alpha: Array
+    b: float
+    e: Array
+    f: Array
+    squared_norm: float
+    maximal_variation: Array
+
+    @property
+    def c(self) -> Array:
+        """The additive regularization constants, e - alpha."""
+        return self.e - self.alpha
+
+    @property
+    def coefficients(self) -> Array:
+        """a: alpha, or y∘alpha in classification."""
+        return self.substrate.signs * self.alpha
+
+    def predict(self, X: Any) -> Array:
+        """f at the rows of X."""
+        return self._values(X, None) + self.b
+
+    def component(self, part: int, X: Any) -> Array:
+        """One component at the rows of X."""
+        return self._values(X, part)
+
+    def _values(self, X: Any, part: int | None) -> Array:
+        X = real_points(X)
+        a = self.coefficients
+        out = np.empty(X.shape[0])
+        for rows in row_blocks(X.shape[0], a.size):
+            out[rows] = self.substrate.kernel_rows(X[rows], part) @ a
+        return out
+
+
+@dataclass(frozen=True)
+class Result:
+    """A machine's solution.
+
+    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, squared_norm, maximal_variation``; with
+    several, ``result[s]`` has those of s, and ``predict`` adds their values up.
+    """
+
+    objective: float
+    parameters: Mapping[str, Any]
+    expansions: tuple[Expansion, ...]
+    certificate: Certificate
+    solver_record: SolverRecord
+
+    def __getitem__(self, substrate: Substrate) -> Expansion:
+        for expansion in self.expansions:
+            if expansion.substrate is substrate:
+                return expansion
+        raise KeyError("this substrate is not part of the machine")
+
+    def predict(self, X: Any) -> Array:
+        """The machine's values: the sum over its substrates."""
+        total: Array = np.sum([expansion.predict(X) for expansion in self.expansions], axis=0)
+        return total
+
+    def component(self, part: int, X: Any) -> Array:
+        """One component of a machine with one substrate."""
+        return self._only("component").component(part, X)
+
+    def _only(self, name: str) -> Expansion:
+        if len(self.expansions) != 1:
+            raise DeclarationError(f"{name!r} is ambiguous in a machine of several substrates; ask result[substrate]")
+        return self.expansions[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("alpha", "b", "c", "e", "f", "squared_norm", "maximal_variation"):
+            return getattr(self._only(name), name)
+        raise AttributeError(f"a result has no attribute {name!r}")

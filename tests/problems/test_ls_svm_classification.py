@@ -1,0 +1,374 @@
+"""LS-SVM classification, declared: primal = dual = closed form = a plain solve of the label-signed system."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from problems import ls_svm_classification, ls_svm_regression
+from substrate.datasets import ripley
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear
+from substrate.solvers import ORDER, installed_solvers, tolerance_of
+
+FORMS = ("primal", "dual")
+
+
+def signed(K, y):
+    """Omega, by its definition."""
+    return np.array([[y[i] * y[j] * K[i, j] for j in range(y.size)] for i in range(y.size)])
+
+
+def bordered(K, y, gamma, weights=None):
+    """[0 y'; y Omega + D] [b; alpha] = [0; 1], by numpy."""
+    n = y.size
+    D = np.diag(1.0 / (gamma * (np.ones(n) if weights is None else weights)))
+    matrix = np.block([[np.zeros((1, 1)), y[None, :]], [y[:, None], signed(K, y) + D]])
+    solution = np.linalg.solve(matrix, np.append(0.0, np.ones(n)))
+    alpha, b = solution[1:], solution[0]
+    return {"support_values": alpha, "bias": b, "errors": 1.0 - y * (K @ (y * alpha) + b)}
+
+
+def objective(K, y, gamma, weights, alpha, b):
+    """The primal at w = sum alpha y phi, with the errors that the equalities leave."""
+    w_squared = (y * alpha) @ K @ (y * alpha)
+    e = 1.0 - y * (K @ (y * alpha) + b)
+    return 0.5 * w_squared + 0.5 * gamma * np.sum(weights * e**2)
+
+
+def ripley_case():
+    X, y = ripley()
+    rows = np.r_[0:40, 125:165]
+    return RBF(0.5)(X[rows]), np.where(y[rows] == np.unique(y)[1], 1.0, -1.0), 1.0, None
+
+
+def weighted_case():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(25, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=25) > 0.4, 1.0, -1.0)
+    return RBF(1.0)(X), y, 20.0, rng.uniform(0.1, 5.0, 25)
+
+
+def rank_deficient_case():
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(20, 2))
+    return Linear()(X), np.where(X.sum(axis=1) > 0.2, 1.0, -1.0), 3.0, None
+
+
+CASES = {"ripley": ripley_case, "weighted": weighted_case, "rank deficient": rank_deficient_case}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]()
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(14, 2))
+    return RBF(1.5)(X), np.where(X[:, 0] > 0.1 * rng.normal(size=14), 1.0, -1.0), 3.0
+
+
+def assert_same(found, expected, tolerance):
+    for name, value in expected.items():
+        value = np.asarray(value)
+        assert_allclose(found[name], value, atol=tolerance * np.abs(value).max(), rtol=0.0, err_msg=name)
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+def test_the_closed_form_is_the_bordered_solve(case):
+    K, y, gamma, weights = case
+    assert_same(ls_svm_classification.closed_form(K, y, gamma, weights), bordered(K, y, gamma, weights), 1e-9)
+
+
+@pytest.mark.parametrize("solver", ORDER)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("made", [ripley_case, weighted_case])
+def test_every_solver_agrees_with_the_bordered_solve(made, form, solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    K, y, gamma, weights = made()
+    declared = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve(solver)
+    certificate = declared.certificate(against=ls_svm_classification.closed_form(K, y, gamma, weights))
+    assert certificate.holds, str(certificate)
+    assert sum(row.name.startswith("agreement") for row in certificate.rows) == 3
+    assert_same(declared.solution(), bordered(K, y, gamma, weights), 10.0 * tolerance_of(solver))
+    assert [attempt.solver for attempt in declared.solver_record.attempts] == [solver]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_optimal_values_meet(case, form):
+    K, y, gamma, weights = case
+    expected = bordered(K, y, gamma, weights)
+    v = np.ones(y.size) if weights is None else weights
+    value = objective(K, y, gamma, v, expected["support_values"], expected["bias"])
+    declared = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve()
+    assert_allclose(declared.problem.value, value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_is_regression_on_the_labels(case, form):
+    K, y, gamma, weights = case
+    regression = ls_svm_regression.closed_form(K, y, gamma, weights)
+    solved = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve().solution()
+    for found in (solved, ls_svm_classification.closed_form(K, y, gamma, weights)):
+        scale = np.abs(regression["support_values"]).max()
+        assert_allclose(found["support_values"], y * regression["support_values"], atol=1e-5 * scale)
+        assert_allclose(found["errors"], y * regression["errors"], atol=1e-5)
+        assert_allclose(found["bias"], regression["bias"], atol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_conditions_of_the_paper(case, form):
+    K, y, gamma, weights = case
+    declared = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve()
+    alpha, b, e = declared.support_values, declared.bias, declared.errors
+    f = K @ (y * alpha) + b
+    scale = np.abs(alpha).max()
+    assert_allclose(e, 1.0 - y * f, atol=1e-5)
+    assert_allclose(alpha, gamma * (1.0 if weights is None else weights) * e, atol=1e-5 * scale)
+    assert_allclose(y @ alpha, 0.0, atol=1e-5 * np.abs(alpha).sum())
+    assert (alpha > 0.0).any(), "a point that misses the margin has a positive support value"
+
+
+# ---- the declaration -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dcp_and_dpp(small, form):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form)
+    assert isinstance(declared.problem, cp.Problem)
+    assert declared.problem.is_dcp()
+    assert declared.problem.is_dpp()
+    assert declared.problem.is_qp()
+    assert set(declared.parameters) == {"gamma" if form == "primal" else "inverse_gamma"}
+    assert set(declared.problem.parameters()) == set(declared.parameters.values())
+    assert all(constraint.label for constraint in declared.problem.constraints)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_gamma_without_declaring_anew(small, form):
+    K, y, gamma = small
+    weights = np.linspace(0.5, 2.0, y.size)
+    declared = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve()
+    (parameter,) = declared.parameters.values()
+    for other in (0.05, 40.0, 700.0):
+        parameter.value = other if form == "primal" else 1.0 / other
+        assert not declared.certificate().holds, "the old point does not solve the new problem"
+        declared.solve()
+        assert declared.certificate().holds
+        assert_same(declared.solution(), bordered(K, y, other, weights), 1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP"])
+def test_solving_by_cvxpy_itself(small, form, solver):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form)
+    declared.problem.solve(solver=solver)
+    assert_same(declared.solution(), bordered(K, y, gamma), 1e-5)
+    assert declared.certificate().holds
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_reading_before_solving(small, form):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form)
+    for read in (lambda: declared.support_values, lambda: declared.bias, declared.certificate):
+        with pytest.raises(DeclarationError, match=r"call solve\(\) before reading"):
+            read()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_gram_object_serves_as_well(small, form):
+    K, y, gamma = small
+    gram = Gram.from_matrix(K)
+    declared = ls_svm_classification.declare(gram, y, gamma, form=form).solve()
+    assert_same(declared.solution(), bordered(K, y, gamma), 1e-6)
+    assert_same(ls_svm_classification.closed_form(gram, y, gamma), bordered(K, y, gamma), 1e-10)
+    assert_allclose(gram.matrix, K)
+
+
+# ---- the certificate -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_certificate_sees_every_change(small, form, weighted):
+    K, y, gamma = small
+    weights = np.linspace(0.5, 2.0, y.size) if weighted else None
+    declared = ls_svm_classification.declare(K, y, gamma, weights, form=form).solve()
+    assert declared.certificate().holds
+    duals = [dual for constraint in declared.problem.constraints for dual in constraint.dual_variables]
+    for leaf in (*declared.problem.variables(), *duals):
+        original = np.array(leaf.value, dtype=float)
+        size = max(np.abs(original).max(), 1.0)
+        for index in np.ndindex(original.shape):
+            for change in (1e-2, -1e-2):
+                changed = original.copy()
+                changed[index] += change * size
+                leaf.save_value(changed)
+                assert not declared.certificate().holds, f"entry {index} of {leaf}"
+        leaf.save_value(-original)
+        assert not declared.certificate().holds, f"the sign of {leaf}"
+        leaf.save_value(original)
+    assert declared.certificate().holds
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_sum_that_is_not_nought_has_a_row_of_its_own(small, form):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
+    leaf = declared.problem.constraints[0].dual_variables[0] if form == "primal" else declared.problem.variables()[0]
+    leaf.save_value(leaf.value + 0.1 * y)
+    assert "y'alpha = 0" in {row.name for row in declared.certificate().failures}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_multipliers_in_the_sign_of_regression_are_seen(small, form):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
+    leaf = declared.problem.constraints[0].dual_variables[0] if form == "primal" else declared.problem.variables()[0]
+    leaf.save_value(y * leaf.value)
+    assert not declared.certificate().holds
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_disagreement_with_the_closed_form_is_seen(small, form):
+    K, y, gamma = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
+    certificate = declared.certificate(against=ls_svm_classification.closed_form(K, y, 1.01 * gamma))
+    assert {row.name for row in certificate.failures} == {
+        f"agreement: {n}" for n in ("support values", "bias", "errors")
+    }
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("gamma", [1e-6, 1e6])
+def test_extreme_gamma(small, form, gamma):
+    K, y, _ = small
+    declared = ls_svm_classification.declare(K, y, gamma, form=form).solve()
+    assert declared.certificate().holds, str(declared.certificate())
+    if gamma < 1.0:
+        assert_allclose(declared.bias, y.mean(), atol=1e-4)
+    else:
+        assert_allclose(declared.errors, bordered(K, y, gamma)["errors"], atol=1e-5)
+        assert (np.sign(K @ (y * declared.support_values) + declared.bias) == y).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_two_points(form):
+    K, y = np.eye(2), np.array([1.0, -1.0])
+    declared = ls_svm_classification.declare(K, y, 2.0, form=form).solve()
+    # by hand: alpha (1 + 1/2) = 1 - y b, and y'alpha = 0 gives b = 0
+    assert_allclose(declared.support_values, [2.0 / 3.0] * 2, atol=1e-6)
+    assert_allclose(declared.bias, 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_kernel_that_is_nought(form):
+    y = np.array([1.0, 1.0, 1.0, -1.0])
+    declared = ls_svm_classification.declare(np.zeros((4, 4)), y, 2.0, form=form).solve()
+    assert declared.certificate().holds
+    assert_allclose(declared.bias, 0.5, atol=1e-6)  # the mean label
+    assert_allclose(declared.errors, [0.5, 0.5, 0.5, 1.5], atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_labels_turn_the_sign_of_the_bias_only(small, form):
+    K, y, gamma = small
+    one = ls_svm_classification.declare(K, y, gamma, form=form).solve()
+    other = ls_svm_classification.declare(K, -y, gamma, form=form).solve()
+    assert_allclose(other.support_values, one.support_values, atol=1e-6)
+    assert_allclose(other.bias, -one.bias, atol=1e-6)
+
+
+# ---- errata --------------------------------------------------------------------------------------
+
+
+def carvalho(K, y, gamma, *, every_entry=False, first_row=1.0):
+    """[0 s y'; y Omega + 1/gamma] with 1/gamma on the diagonal, or added to every entry as (3) is printed."""
+    n = y.size
+    added = np.full((n, n), 1.0 / gamma) if every_entry else np.eye(n) / gamma
+    matrix = np.block([[np.zeros((1, 1)), first_row * y[None, :]], [y[:, None], signed(K, y) + added]])
+    solution = np.linalg.solve(matrix, np.append(0.0, np.ones(n)))
+    return solution[1:], solution[0]
+
+
+@pytest.mark.parametrize("gamma", [0.3, 3.0])
+def test_carvalho_3_as_printed_is_not_the_optimum(small, gamma):
+    K, y, _ = small
+    optimum = ls_svm_classification.declare(K, y, gamma).solve()
+    ones = np.ones(y.size)
+    diagonal = carvalho(K, y, gamma)
+    printed = carvalho(K, y, gamma, every_entry=True)
+    assert_allclose(objective(K, y, gamma, ones, *diagonal), optimum.problem.value, rtol=1e-7)
+    assert objective(K, y, gamma, ones, *printed) > 1.01 * optimum.problem.value
+    assert_allclose(diagonal[0], optimum.support_values, atol=1e-6 * np.abs(diagonal[0]).max())
+    assert np.abs(printed[0] - optimum.support_values).max() > 0.1 * np.abs(diagonal[0]).max()
+
+
+def test_the_minus_sign_in_carvalho_4_is_harmless_but_unsymmetric(small):
+    K, y, gamma = small
+    alpha, b = carvalho(K, y, gamma)
+    minus_alpha, minus_b = carvalho(K, y, gamma, first_row=-1.0)
+    assert_allclose(minus_alpha, alpha, rtol=1e-10)
+    assert_allclose(minus_b, b, rtol=1e-10)
+    expected = ls_svm_classification.closed_form(K, y, gamma)
+    assert_allclose(minus_alpha, expected["support_values"], rtol=1e-9)
+    assert_allclose(minus_b, expected["bias"], rtol=1e-9)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [ls_svm_classification.declare, ls_svm_classification.closed_form])
+def test_refusals_say_what_is_wrong(small, function):
+    K, y, gamma = small
+    for wrong in (np.where(y > 0, 1.0, 0.0), np.where(y > 0, 2.0, 1.0), 1.5 * y, np.linspace(-1.0, 1.0, 14)):
+        with pytest.raises(DataError, match=r"y must hold labels -1 and \+1, received"):
+            function(K, wrong, gamma)
+    for one in (1.0, -1.0):
+        with pytest.raises(DataError, match=r"y holds one class only \([+-]1\)"):
+            function(K, np.full(14, one), gamma)
+    with pytest.raises(DataError, match=r"y must have one \w+ per row of K: expected 14, received 13"):
+        function(K, y[:-1], gamma)
+    with pytest.raises(DataError, match="y must be 1-D"):
+        function(K, y[:, None], gamma)
+    with pytest.raises(DataError, match="y must hold real numbers"):
+        function(K, np.where(y > 0, "+1", "-1"), gamma)
+    with pytest.raises(DataError, match="y contains NaN or infinity"):
+        function(K, np.where(np.arange(14) == 3, np.nan, y), gamma)
+    with pytest.raises(DataError, match="weights must have one entry per row: expected 14, received 13"):
+        function(K, y, gamma, np.ones(13))
+    for bad, message in ((0.0, "weights must be positive here"), (-1.0, "weights must not be negative")):
+        with pytest.raises(DataError, match=message):
+            function(K, y, gamma, np.where(np.arange(14) == 2, bad, 1.0))
+    for wrong in (0.0, -1.0, np.nan, np.inf, "2", None, True):
+        with pytest.raises(DeclarationError, match="gamma must be"):
+            function(K, y, wrong)
+
+
+def test_refusals_of_the_declaration(small):
+    K, y, gamma = small
+    with pytest.raises(DeclarationError, match="form must be 'primal' or 'dual', received 'other'"):
+        ls_svm_classification.declare(K, y, gamma, form="other")
+    with pytest.raises(DeclarationError, match="smallest eigenvalue is -"):
+        ls_svm_classification.declare(K - 0.5 * np.eye(14), y, gamma)
+    with pytest.raises(DataError, match="must be square"):
+        ls_svm_classification.declare(K[:, :-1], y, gamma)
+
+
+def test_labels_of_other_types_are_read(small):
+    K, y, gamma = small
+    expected = ls_svm_classification.closed_form(K, y, gamma)
+    for labels in (y.astype(int), y.astype(np.int8), y.astype(np.float32), y.tolist()):
+        assert_same(ls_svm_classification.closed_form(K, labels, gamma), expected, 1e-14)

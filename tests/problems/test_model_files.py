@@ -1,0 +1,644 @@
+"""Every estimator is written and read back whole, without pickle; a file that is not whole and ours is refused."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import Matern as SklearnMatern
+from sklearn.linear_model import Ridge
+
+import problems
+from problems import LSSVMClassifier, LSSVMRegressor, load
+from problems.estimators.files import save
+from substrate.archive import VERSION
+from substrate.arrays import is_sparse
+from substrate.errors import DataError, SubstrateError
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+
+KERNELS = [
+    "rbf",
+    RBF(),
+    RBF(1.3),
+    Linear(),
+    Polynomial(2, 0.5),
+    Laplacian(),
+    Matern(1.1, nu=2.5),
+    2.5 * RBF(1.0) + Linear() * RBF(3.0),
+    (RBF() + Linear()).on(2, 0),
+    Componentwise(RBF(1.0)),
+    Componentwise([RBF(), Linear(), Matern()]),
+    Componentwise({0: 0.5 * RBF(2.0), (2, 1): RBF() * Polynomial()}),
+    0.1 * Linear() + Componentwise(RBF(sigma=2.0)) + RBF(sigma=2.0).on(0, 2),
+]
+
+
+def make_data(estimator, n=20, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
+    if is_classifier(estimator()):
+        return X, np.where(signal > np.median(signal), "up", "down")
+    return X, signal
+
+
+def output(model, X):
+    return model.decision_function(X) if is_classifier(model) else model.predict(X)
+
+
+def fitted_names(model):
+    return {name for name in vars(model) if name.endswith("_")}
+
+
+def assert_same_value(found, expected, name):
+    if is_sparse(expected):
+        assert is_sparse(found), name
+        assert (found != expected).nnz == 0, name
+    elif isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype, name
+        assert_array_equal(found, expected, err_msg=name)
+    else:
+        assert type(found) is type(expected), name
+        assert found == expected, name
+
+
+def round_trip(model, path, X):
+    """Save, load, compare everything bit for bit, and return the loaded model."""
+    model.save(path)
+    other = load(path)
+    assert type(other) is type(model)
+    assert list(other.get_params(deep=False)) == list(model.get_params(deep=False))
+    for name, value in model.get_params(deep=False).items():
+        assert_same_value(getattr(other, name), value, name)
+    assert fitted_names(other) == fitted_names(model)
+    for name in fitted_names(model):
+        assert_same_value(getattr(other, name), getattr(model, name), name)
+    if fitted_names(model):
+        assert output(other, X).tobytes() == output(model, X).tobytes()
+        assert_array_equal(other.predict(X), model.predict(X))
+        assert str(other.certificate_) == str(model.certificate_)
+        assert other.certificate_.holds
+    return other
+
+
+# ---- round trip ----------------------------------------------------------------------------------
+
+
+def test_every_exported_estimator_can_be_saved():
+    exported = {name for name in problems.__all__ if isinstance(getattr(problems, name), type)}
+    assert exported == set(problems.ESTIMATORS)
+    assert all(hasattr(estimator, "save") for estimator in ESTIMATORS)
+
+
+@over_estimators
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_fitted_and_unfitted_for_every_kernel(tmp_path, estimator, kernel):
+    X, y = make_data(estimator)
+    model = estimator(kernel=kernel, gamma=3.0)
+    unfitted = round_trip(model, tmp_path / "unfitted.npz", X)
+    with pytest.raises(NotFittedError):
+        unfitted.predict(X)
+    loaded = round_trip(model.fit(X, y), tmp_path / "fitted.npz", np.random.default_rng(1).normal(size=(301, 3)))
+    assert loaded.certify(X, y).holds
+    assert output(unfitted.fit(X, y), X).tobytes() == output(model, X).tobytes()
+
+
+@over_estimators
+def test_a_loaded_model_is_a_model(tmp_path, estimator):
+    X, y = make_data(estimator)
+    model = round_trip(estimator(RBF(1.0), gamma=2.0).fit(X, y), tmp_path / "m", X)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        twin.predict(X)
+    assert output(twin.fit(X, y), X).tobytes() == output(model, X).tobytes()
+    assert model.set_params(kernel__sigma=0.5).fit(X, y).kernel_ == RBF(0.5)
+    round_trip(model, tmp_path / "m", X)  # and once more, over the old file
+    with pytest.raises(ValueError, match="3 features"):
+        load(tmp_path / "m").predict(X[:, :2])
+
+
+@over_estimators
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.coo_matrix])
+def test_sparse_rows(tmp_path, estimator, container):
+    X, y = make_data(estimator)
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    model = estimator(RBF(1.5)).fit(container(X), y)
+    loaded = round_trip(model, tmp_path / "m.npz", container(X))
+    assert is_sparse(loaded.support_vectors_)
+    assert loaded.certify(container(X), y).holds
+
+
+@over_estimators
+def test_feature_names(tmp_path, estimator):
+    X, y = make_data(estimator)
+    frame = pd.DataFrame(X, columns=["length", "breadth", "µ"])
+    loaded = round_trip(estimator(RBF(1.0)).fit(frame, y), tmp_path / "m.npz", frame)
+    assert list(loaded.feature_names_in_) == ["length", "breadth", "µ"]
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[["breadth", "length", "µ"]])
+
+
+@over_estimators
+@pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)
+def test_a_precomputed_kernel_with_rows_left_out(tmp_path, estimator, kernel):
+    X, y = make_data(estimator)
+    K = RBF(1.0)(X)
+    weights = np.where(np.arange(20) % 5 == 0, 0.0, 1.0)
+    loaded = round_trip(estimator(kernel).fit(K, y, sample_weight=weights), tmp_path / "m.npz", K)
+    assert loaded.certify(K, y, sample_weight=weights).holds
+    assert not hasattr(loaded, "support_vectors_")
+
+
+@pytest.mark.parametrize("gamma", [[0.5, 20.0], (0.5, 20.0), np.array([0.5, 20.0])], ids=["list", "tuple", "array"])
+def test_several_outputs_each_with_its_gamma(tmp_path, gamma):
+    X, y = make_data(LSSVMRegressor)
+    Y = np.column_stack([y, np.cos(y)])
+    loaded = round_trip(LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, Y), tmp_path / "m.npz", X)
+    assert loaded.certify(X, Y).holds
+
+
+LABELS = {
+    "text": np.array(["ά", "bb", "c"]),
+    "objects": np.array(["ά", "bb", "c"], dtype=object),
+    "integers": np.array([-5, 9, 700]),
+    "small integers": np.array([1, 2, 3], dtype=np.uint8),
+    "floats": np.array([0.0, 1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_of_every_kind(tmp_path, labels, coding):
+    X, _ = make_data(LSSVMRegressor, n=24)
+    y = LABELS[labels][np.arange(24) % 3]
+    loaded = round_trip(LSSVMClassifier(RBF(1.0), coding=coding).fit(X, y), tmp_path / "m.npz", X)
+    assert loaded.predict(X).dtype == y.dtype
+    assert loaded.certify(X, y).holds
+
+
+def test_boolean_labels_and_those_of_a_frame(tmp_path):
+    X, y = make_data(LSSVMClassifier)
+    loaded = round_trip(LSSVMClassifier().fit(X, y == "up"), tmp_path / "m.npz", X)
+    assert loaded.predict(X).dtype == bool
+    round_trip(LSSVMClassifier().fit(X, pd.Series(y)), tmp_path / "m.npz", X)
+    round_trip(LSSVMClassifier().fit(X, pd.Series(y, dtype="category")), tmp_path / "m.npz", X)
+
+
+@pytest.mark.parametrize(
+    "class_weight",
+    ["balanced", {"up": 2.0, "down": 1.0}, {"up": np.float64(2.0)}, {np.str_("up"): 3, "down": np.int64(1)}],
+    ids=str,
+)
+def test_class_weights(tmp_path, class_weight):
+    X, y = make_data(LSSVMClassifier)
+    model = LSSVMClassifier(RBF(1.0), class_weight=class_weight).fit(X, y)
+    model.save(tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    assert loaded.class_weight == class_weight
+    assert output(loaded, X).tobytes() == output(model, X).tobytes()
+    assert loaded.certify(X, y).holds
+
+
+def test_class_weights_of_integer_and_boolean_labels_keep_their_keys(tmp_path):
+    X, y = make_data(LSSVMClassifier)
+    for weights, labels in (({0: 2.0, 1: 1.0}, (y == "up").astype(int)), ({False: 2.0, True: 1.0}, y == "up")):
+        model = LSSVMClassifier(RBF(1.0), class_weight=weights).fit(X, labels)
+        model.save(tmp_path / "m.npz")
+        loaded = load(tmp_path / "m.npz")
+        assert [(type(key), key) for key in loaded.class_weight] == [(type(key), key) for key in weights]
+        assert output(clone(loaded).fit(X, labels), X).tobytes() == output(model, X).tobytes()
+
+
+@over_estimators
+@pytest.mark.parametrize("solver", ["cg", "cvxpy"])
+def test_other_solvers(tmp_path, estimator, solver):
+    X, y = make_data(estimator)
+    round_trip(estimator(RBF(1.0), solver=solver).fit(X, y), tmp_path / "m.npz", X)
+
+
+@over_estimators
+def test_numpy_lists_the_arrays_without_pickle(tmp_path, estimator):
+    X, y = make_data(estimator)
+    model = estimator(RBF(1.0)).fit(X, y)
+    model.save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "header.json"}
+        assert json.loads(stored["header.json"])["content"]["estimator"] == estimator.__name__
+    assert_array_equal(arrays["support_values_"], model.support_values_)
+    assert_array_equal(arrays["support_vectors_"], X)
+
+
+# ---- what cannot be saved ------------------------------------------------------------------------
+
+
+def my_similarity(X, Z):
+    return X @ Z.T
+
+
+@over_estimators
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (my_similarity, "my_similarity"),
+        (lambda X, Z: X @ Z.T, "lambda"),
+        (SklearnMatern(), "Matern"),
+        (RBF(1.0) + 2.0 * problems.estimators.files.Foreign(my_similarity), "my_similarity"),
+    ],
+    ids=["function", "lambda", "scikit-learn", "inside a sum"],
+)
+def test_somebodys_function_is_refused_by_name(tmp_path, estimator, kernel, name):
+    X, y = make_data(estimator)
+    path = tmp_path / "m.npz"
+    estimator(RBF(1.0)).fit(X, y).save(path)
+    before = path.read_bytes()
+    for model in (estimator(kernel), estimator(kernel).fit(X, y)):
+        with pytest.raises(DataError, match=f"{name}.*cannot be saved"):
+            model.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.npz"]
+
+
+def test_labels_that_are_other_objects_are_refused(tmp_path):
+    X, y = make_data(LSSVMClassifier)
+    model = LSSVMClassifier(RBF(1.0)).fit(X, y)
+    model.classes_ = np.array([5, "up"], dtype=object)
+    with pytest.raises(DataError, match="classes_ holds Python objects that are not text"):
+        model.save(tmp_path / "m.npz")
+    assert os.listdir(tmp_path) == []
+
+
+class Impostor(LSSVMRegressor):
+    pass
+
+
+class LSSVMRegressor2(LSSVMRegressor):
+    pass
+
+
+LSSVMRegressor2.__name__ = "LSSVMRegressor"
+
+
+@pytest.mark.parametrize(
+    "model", [Impostor(), LSSVMRegressor2(), Ridge(), object()], ids=lambda m: type(m).__qualname__
+)
+def test_only_estimators_of_this_package(tmp_path, model):
+    with pytest.raises(DataError, match="is not an estimator of this package"):
+        save(model, tmp_path / "m.npz")
+    assert os.listdir(tmp_path) == []
+
+
+@over_estimators
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, estimator, monkeypatch):
+    X, y = make_data(estimator)
+    path = tmp_path / "m.npz"
+    model = estimator(RBF(1.0)).fit(X, y)
+    model.save(path)
+    before = path.read_bytes()
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", fail)
+        with pytest.raises(OSError, match="No space"):
+            estimator(RBF(2.0)).fit(X, y).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.npz"]
+    assert output(load(path), X).tobytes() == output(model, X).tobytes()
+
+
+# ---- damaged and hostile files -------------------------------------------------------------------
+
+
+@pytest.fixture(params=["regressor", "classifier", "sparse", "precomputed"])
+def saved(request, tmp_path):
+    """A fitted model, its file and rows to predict."""
+    path = tmp_path / "m.npz"
+    if request.param == "classifier":
+        X, _ = make_data(LSSVMRegressor)
+        model = LSSVMClassifier(2.0 * RBF(1.0) + Linear()).fit(X, np.array(["a", "b", "c"])[np.arange(20) % 3])
+    elif request.param == "precomputed":
+        X, y = make_data(LSSVMRegressor)
+        X = RBF(1.0)(X)
+        model = LSSVMRegressor(Precomputed()).fit(X, y)
+    else:
+        X, y = make_data(LSSVMRegressor)
+        X = sp.csr_matrix(np.where(X > 0.0, X, 0.0)) if request.param == "sparse" else X
+        model = LSSVMRegressor(RBF(1.0), gamma=2.0).fit(X, y)
+    model.save(path)
+    return model, path, X
+
+
+def rewrite(path, change):
+    """Let ``change(header, arrays)`` edit what a file says, and write it again with every sum and size right."""
+    with zipfile.ZipFile(path) as stored:
+        header = json.loads(stored.read("header.json"))
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "header.json"}
+    change(header, arrays)
+    header["arrays"] = {n: {"dtype": a.dtype.str, "shape": list(a.shape)} for n, a in arrays.items()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as stored:
+        stored.writestr("header.json", json.dumps(header))
+        for name, array in arrays.items():
+            with stored.open(f"{name}.npy", "w") as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def works_or_is_refused(path, model, X):
+    """A file is refused with a DataError, or what it holds predicts like a model; which of the two is returned."""
+    try:
+        other = load(path)
+    except SubstrateError:
+        return "refused"
+    if not hasattr(other, "support_values_"):
+        with pytest.raises(NotFittedError):
+            other.predict(X)
+        return "unfitted"
+    if getattr(other, "n_features_in_", None) != X.shape[1]:  # a matrix of other rows is a matrix all the same
+        assert type(other.n_features_in_) is int
+        with pytest.raises(ValueError, match=f"is expecting {other.n_features_in_} features"):
+            other.predict(X)
+        return "expects other rows"
+    found = output(other, X)
+    assert found.dtype == np.float64
+    assert found.shape == output(model, X).shape
+    assert np.isfinite(found).all()
+    assert other.predict(X).shape == (X.shape[0],)
+    clone(other)
+    return "loads"
+
+
+def listed(failures):
+    return "\n" + "\n".join(f"{what} <- {why}" for what, why in failures.items())
+
+
+def test_the_tool_that_rewrites_changes_nothing_by_itself(saved):
+    model, path, X = saved
+    rewrite(path, lambda header, arrays: None)
+    assert output(load(path), X).tobytes() == output(model, X).tobytes()
+
+
+def test_truncated_anywhere(saved, tmp_path):
+    _, path, _ = saved
+    data = path.read_bytes()
+    cut = tmp_path / "cut.npz"
+    for length in (*range(0, len(data), 97), len(data) - 1):
+        cut.write_bytes(data[:length])
+        with pytest.raises(DataError):
+            load(cut)
+
+
+def test_flipped_bytes(saved, tmp_path):
+    model, path, X = saved
+    data = path.read_bytes()
+    rng = np.random.default_rng(5)
+    damaged, failures = tmp_path / "damaged.npz", {}
+    for trial in range(150):
+        changed = bytearray(data)
+        for _ in range(1 + trial % 4):
+            changed[rng.integers(len(data))] ^= int(rng.integers(1, 256))
+        damaged.write_bytes(changed)
+        try:
+            works_or_is_refused(damaged, model, X)
+        except Exception as error:
+            failures[f"{type(error).__name__}: {error}"] = trial
+    assert not failures, listed(failures)
+
+
+WRONG = [
+    None,
+    True,
+    0,
+    -1,
+    10**30,
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "1.5",
+    "predict",
+    [],
+    [1.0],
+    {},
+    {"kind": "nonsense"},
+    {"kind": []},
+    {"kind": "array"},
+    {"kind": "array", "name": "absent"},
+    {"kind": "array", "name": ["x"]},
+    {"kind": "array", "name": "support_"},
+    {"kind": "array", "name": "support_values_"},
+    {"kind": "text", "name": "support_values_"},
+    {"kind": "sparse", "name": "support_vectors_", "shape": [2, 2]},
+    {"kind": "list", "items": [1.0, 2.0]},
+    {"kind": "list", "items": 3},
+    {"kind": "tuple", "items": [{"kind": "mapping", "items": [[1]]}]},
+    {"kind": "mapping", "items": [[{"kind": "list", "items": []}, 1]]},
+    {"kind": "certificate", "title": "forged", "rows": [[1]], "record": []},
+    {"kind": "certificate", "title": 3, "rows": [], "record": []},
+    {"kind": "kernel", "class": "RBF", "fields": {}},
+    {"kind": "kernel", "class": "RBF", "fields": {"sigma": -1.0}},
+    {"kind": "kernel", "class": "RBF", "fields": {"sigma": "wide"}},
+    {"kind": "kernel", "class": "RBF", "fields": {"width": 1.0}},
+    {"kind": "kernel", "class": "RBF", "fields": []},
+    {"kind": "kernel", "class": "Scaled", "fields": {"factor": 2.0, "kernel": 3.0}},
+    {"kind": "kernel", "class": "Sum", "fields": {"left": 1.0, "right": 2.0}},
+    {
+        "kind": "kernel",
+        "class": "Restricted",
+        "fields": {"kernel": {"kind": "kernel", "class": "Linear", "fields": {}}},
+    },
+    {"kind": "kernel", "class": "Precomputed", "fields": {}},
+]
+
+
+def test_every_attribute_replaced_by_every_wrong_value(saved):
+    """The file is well formed and lies about one thing at a time."""
+    model, path, X = saved
+    original = path.read_bytes()
+    with zipfile.ZipFile(path) as stored:
+        names = list(json.loads(stored.read("header.json"))["content"]["fitted"])
+    failures, outcomes = {}, []
+    for name in names:
+        for wrong in WRONG:
+            path.write_bytes(original)
+
+            def lie(header, arrays, name=name, wrong=wrong):
+                header["content"]["fitted"][name] = wrong
+
+            rewrite(path, lie)
+            try:
+                outcomes.append(works_or_is_refused(path, model, X))
+            except Exception as error:
+                failures.setdefault(f"{name}: {type(error).__name__}: {error}"[:120], str(wrong))
+    assert not failures, listed(failures)
+    assert outcomes.count("refused") > len(outcomes) / 3
+
+
+def spoilt_arrays(arrays):
+    """One array at a time: cut, stretched, made text, made NaN, made huge."""
+    for name, array in arrays.items():
+        yield name, "cut", array[:-1]
+        yield name, "stretched", np.concatenate([array, array])
+        yield name, "another dimension", array[..., None]
+        yield name, "no rows", array[:0]
+        yield name, "text", array.astype(str)
+        yield name, "numbers in text", np.full(array.shape, "1.5")
+        yield name, "booleans", np.ones(array.shape, dtype=bool)
+        if array.dtype.kind in "fi":
+            yield name, "NaN", np.full(array.shape, np.nan)
+            yield name, "infinity", np.where(np.arange(array.size).reshape(array.shape) == 1, np.inf, array)
+            yield name, "huge", np.full(array.shape, 10**6, dtype=array.dtype)
+            yield name, "negative", -1 - np.abs(array)
+            yield name, "single precision", array.astype(np.float32)
+
+
+def test_every_array_spoilt_in_every_way(saved):
+    model, path, X = saved
+    original = path.read_bytes()
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "header.json"}
+    failures, refused = {}, 0
+    for name, how, spoilt in spoilt_arrays(arrays):
+        path.write_bytes(original)
+
+        def spoil(header, arrays, name=name, spoilt=spoilt):
+            arrays[name] = spoilt
+
+        rewrite(path, spoil)
+        try:
+            refused += works_or_is_refused(path, model, X) == "refused"
+        except Exception as error:
+            failures[f"{name}, {how}"] = f"{type(error).__name__}: {error}"
+    assert not failures, listed(failures)
+    assert refused > 5
+
+
+@pytest.mark.parametrize("name", ["support_values_", "bias_"])
+def test_numbers_that_are_not_finite_are_refused_by_name(saved, name):
+    model, path, _ = saved
+    if np.ndim(getattr(model, name)) == 0:
+        rewrite(path, lambda header, arrays: header["content"]["fitted"].update({name: float("nan")}))
+    else:
+        rewrite(path, lambda header, arrays: arrays[name].fill(np.nan))
+    with pytest.raises(DataError, match=f"{name} contains NaN or infinity"):
+        load(path)
+
+
+def test_every_attribute_left_out(saved):
+    model, path, X = saved
+    original = path.read_bytes()
+    with zipfile.ZipFile(path) as stored:
+        names = list(json.loads(stored.read("header.json"))["content"]["fitted"])
+    needed = {"kernel_", "support_", "bias_", "n_features_in_"}
+    for name in names:
+        path.write_bytes(original)
+        rewrite(path, lambda header, arrays, name=name: header["content"]["fitted"].pop(name))
+        outcome = works_or_is_refused(path, model, X)
+        assert outcome == "refused" or name not in needed, name
+
+
+@pytest.mark.parametrize(
+    "name", ["predict", "__class__", "kernel", "__dict__", "_coefficients", "fit", "__init__", "a.b_", "", "save", "1_"]
+)
+def test_attributes_that_no_fit_sets(saved, name):
+    _, path, _ = saved
+    rewrite(path, lambda header, arrays: header["content"]["fitted"].update({name: 1.0}))
+    with pytest.raises(DataError, match="which no fit sets"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__import__", "os.system", "Ridge", "KernelEstimator", "_LSSVM", "load", "", None, 3, ["LSSVMRegressor"], {}],
+)
+def test_estimators_the_package_does_not_know(saved, name):
+    _, path, _ = saved
+    rewrite(path, lambda header, arrays: header["content"].update(estimator=name))
+    with pytest.raises(DataError, match="which this package does not know"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["__import__", "Foreign", "Kernel", "as_kernel", "BaseKernel", "eval", "os.system", ""]
+)
+@pytest.mark.parametrize("place", ["fitted", "parameters"])
+def test_kernels_the_package_does_not_know(saved, name, place):
+    _, path, _ = saved
+    kernel = {"kind": "kernel", "class": name, "fields": {"function": "os.system"}}
+    key = "kernel_" if place == "fitted" else "kernel"
+    rewrite(path, lambda header, arrays: header["content"][place].update({key: kernel}))
+    with pytest.raises(DataError, match=f"there is no kernel named '{name}'"):
+        load(path)
+
+
+@pytest.mark.parametrize("change", ["missing", "additional", "renamed"])
+def test_another_set_of_parameters(saved, change):
+    _, path, _ = saved
+
+    def alter(header, arrays):
+        parameters = header["content"]["parameters"]
+        if change != "additional":
+            parameters.pop("gamma")
+        if change != "missing":
+            parameters["C"] = 1.0
+
+    rewrite(path, alter)
+    with pytest.raises(DataError, match=r"has parameters .* where a LSSVM\w+ has \["):
+        load(path)
+
+
+@pytest.mark.parametrize("part", ["parameters", "fitted"])
+@pytest.mark.parametrize("wrong", [None, [], "x", 3])
+def test_parts_of_another_form(saved, part, wrong):
+    _, path, _ = saved
+    rewrite(path, lambda header, arrays: header["content"].update({part: wrong}))
+    with pytest.raises(DataError, match="lacks the parameters or the fitted attributes"):
+        load(path)
+
+
+def test_another_version_names_both(saved):
+    _, path, _ = saved
+    rewrite(path, lambda header, arrays: header.update(version=VERSION + 1))
+    with pytest.raises(DataError, match=rf"version {VERSION + 1} and this package reads version {VERSION}"):
+        load(path)
+
+
+@pytest.mark.parametrize("depth", [200, 900, 3000])
+def test_nested_beyond_reason(saved, depth):
+    _, path, _ = saved
+
+    def bury(header, arrays):
+        header["content"]["parameters"]["kernel"] = None
+
+    rewrite(path, bury)
+    with zipfile.ZipFile(path) as stored:
+        members = {info.filename: stored.read(info) for info in stored.infolist()}
+    text = '{"kind": "list", "items": [' * depth + "1" + "]}" * depth
+    members["header.json"] = members["header.json"].replace(b'"kernel": null', b'"kernel": ' + text.encode())
+    with zipfile.ZipFile(path, "w") as stored:
+        for name, data in members.items():
+            stored.writestr(name, data)
+    try:
+        load(path)
+    except DataError:
+        assert depth >= 200
+    else:
+        assert depth < 3000
+
+
+def test_the_same_numbers_under_another_estimators_name(saved):
+    model, path, _ = saved
+    other = "LSSVMRegressor" if isinstance(model, LSSVMClassifier) else "LSSVMClassifier"
+    rewrite(path, lambda header, arrays: header["content"].update(estimator=other))
+    with pytest.raises(DataError, match="has parameters"):
+        load(path)

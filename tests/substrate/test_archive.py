@@ -1,0 +1,461 @@
+"""Model files: what is written is read back bit for bit, and nothing that is not whole and ours is read at all."""
+
+import io
+import json
+import os
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from substrate import archive
+from substrate.archive import FORMAT, VERSION, read_archive, write_archive
+from substrate.errors import DataError
+
+ARRAYS = {
+    "floats": np.random.default_rng(0).normal(size=(40, 17)),
+    "single": np.linspace(0.0, 1.0, 5, dtype=np.float32),
+    "big_endian": np.arange(4.0).astype(">f8"),
+    "integers": np.arange(-3, 3).reshape(2, 3),
+    "bytes": np.arange(5, dtype=np.uint8),
+    "flags": np.array([True, False]),
+    "text": np.array(["a", "ψ∘α", ""]),
+    "empty": np.zeros((0, 3)),
+    "cube": np.arange(24.0).reshape(2, 3, 4),
+    "fortran": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    "strided": np.arange(20.0)[::3],
+    "extremes": np.array([np.inf, -np.inf, np.nan, 5e-324, -0.0]),
+}
+CONTENT = {"estimator": "x", "nested": {"list": [1, 2.5, None, True, "ψ"], "inf": float("inf")}}
+
+
+def members_of(path):
+    with zipfile.ZipFile(path) as stored:
+        return {info.filename: stored.read(info) for info in stored.infolist()}
+
+
+def write_members(path, members, compression=zipfile.ZIP_STORED):
+    pairs = members.items() if isinstance(members, dict) else members
+    with zipfile.ZipFile(path, "w", compression) as stored:
+        for name, data in pairs:
+            stored.writestr(name, data)
+    return path
+
+
+def npy_bytes(array, allow_pickle=False):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def header_of(arrays, **changes):
+    schema = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
+    header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": {}}
+    return header | changes
+
+
+def forged(path, arrays, announced=None, **changes):
+    """A file whose header announces ``announced`` for its arrays."""
+    header = header_of(arrays, **changes)
+    header["arrays"] |= announced or {}
+    parts = {"header.json": json.dumps(header)}
+    return write_members(path, parts | {f"{name}.npy": npy_bytes(array) for name, array in arrays.items()})
+
+
+# ---- round trip ----------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    path = tmp_path / "model.npz"
+    write_archive(path, CONTENT, ARRAYS)
+    content, arrays = read_archive(path)
+    assert content == CONTENT
+    assert list(arrays) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype, name
+        assert arrays[name].shape == array.shape, name
+        assert_array_equal(arrays[name], array, err_msg=name)
+    assert arrays["floats"].tobytes() == ARRAYS["floats"].tobytes()
+
+
+def test_an_array_without_dimensions_is_read_back(tmp_path):
+    write_archive(tmp_path / "m.npz", {}, {"scalar": np.array(2.5)})
+    _, arrays = read_archive(tmp_path / "m.npz")
+    assert arrays["scalar"].shape == ()
+    assert arrays["scalar"] == 2.5
+
+
+def test_numpy_reads_the_arrays_without_pickle(tmp_path):
+    path = tmp_path / "model.npz"
+    write_archive(path, CONTENT, ARRAYS)
+    with np.load(path, allow_pickle=False) as stored:
+        assert set(stored.files) == set(ARRAYS) | {"header.json"}
+        assert_array_equal(stored["floats"], ARRAYS["floats"])
+        header = json.loads(stored["header.json"])
+    assert (header["format"], header["version"]) == (FORMAT, VERSION)
+    assert header["arrays"]["cube"] == {"dtype": "<f8", "shape": [2, 3, 4]}
+
+
+def test_nothing_is_compressed(tmp_path):
+    write_archive(tmp_path / "m.npz", {}, {"zeros": np.zeros(10_000)})
+    with zipfile.ZipFile(tmp_path / "m.npz") as stored:
+        assert {info.compress_type for info in stored.infolist()} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("path_type", [str, Path])
+def test_paths_of_either_kind(tmp_path, path_type):
+    path = path_type(tmp_path / "named as the user likes")
+    write_archive(path, {"a": 1}, {})
+    assert read_archive(path) == ({"a": 1}, {})
+    assert os.listdir(tmp_path) == ["named as the user likes"]
+
+
+# ---- a failing save ------------------------------------------------------------------------------
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def disk_full(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("where", "fault", "error"),
+    [
+        ("os.replace", disk_full, OSError),
+        ("npy.write_array", disk_full, OSError),
+        ("npy.write_array", interrupt, KeyboardInterrupt),
+        ("json.dumps", interrupt, KeyboardInterrupt),
+    ],
+)
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, where, fault, error):
+    path = tmp_path / "model.npz"
+    write_archive(path, {"old": True}, ARRAYS)
+    before = path.read_bytes()
+    module, name = where.split(".")
+    with monkeypatch.context() as patched:
+        patched.setattr(getattr(archive, module), name, fault)
+        with pytest.raises(error):
+            write_archive(path, {"new": True}, ARRAYS)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.npz"]
+    write_archive(path, {"new": True}, ARRAYS)
+    assert read_archive(path)[0] == {"new": True}
+
+
+@pytest.mark.parametrize(
+    "array", [np.array([object()]), np.array(["a", 1], dtype=object), np.ones(2) * 1j, np.array(["2020"], "datetime64")]
+)
+def test_what_needs_pickle_is_refused_before_a_file_is_made(tmp_path, array):
+    with pytest.raises(DataError, match=r"\(values\) cannot be saved without pickle"):
+        write_archive(tmp_path / "m.npz", {}, {"values": array})
+    assert os.listdir(tmp_path) == []
+
+
+def test_content_that_json_cannot_hold_leaves_nothing(tmp_path):
+    with pytest.raises(TypeError):
+        write_archive(tmp_path / "m.npz", {"f": object()}, {})
+    assert os.listdir(tmp_path) == []
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def whole(tmp_path):
+    path = tmp_path / "whole.npz"
+    write_archive(path, CONTENT, {name: ARRAYS[name] for name in ("floats", "integers", "text")})
+    return path
+
+
+def test_truncated_anywhere(tmp_path, whole):
+    data = whole.read_bytes()
+    cut = tmp_path / "cut.npz"
+    for length in {*range(0, len(data), 61), *range(len(data) - 60, len(data))}:
+        cut.write_bytes(data[:length])
+        with pytest.raises(DataError, match=r"not a model file, or is damaged|refused"):
+            read_archive(cut)
+
+
+def loads_alike_or_refuses(path, shapes):
+    """Whether the file was refused; anything but a refusal or arrays of the same shapes fails the test."""
+    try:
+        _, arrays = read_archive(path)
+    except DataError:
+        return True
+    assert {name: array.shape for name, array in arrays.items()} == shapes
+    return False
+
+
+@pytest.mark.parametrize("flips", [1, 3, 20])
+def test_flipped_bytes(tmp_path, whole, flips):
+    data = whole.read_bytes()
+    shapes = {name: ARRAYS[name].shape for name in ("floats", "integers", "text")}
+    rng = np.random.default_rng(flips)
+    refused, failures = 0, {}
+    damaged = tmp_path / "damaged.npz"
+    for trial in range(300):
+        changed = bytearray(data)
+        for _ in range(flips):
+            changed[rng.integers(len(data))] ^= int(rng.integers(1, 256))
+        damaged.write_bytes(changed)
+        try:
+            refused += loads_alike_or_refuses(damaged, shapes)
+        except Exception as error:
+            failures[f"{type(error).__name__}: {error}"] = trial
+    assert not failures
+    assert refused > 250, "the sum over each member notices almost every change"
+
+
+def test_every_byte_that_is_not_an_array_flipped(tmp_path):
+    """Local headers, npy headers and the central directory, each byte in two ways."""
+    path, damaged = tmp_path / "small.npz", tmp_path / "damaged.npz"
+    arrays = {"x": np.arange(1000.0)}  # larger than what one read takes, so a header is parsed before its sum is known
+    write_archive(path, {"a": 1}, arrays)
+    data = path.read_bytes()
+    body = data.index(np.arange(1000.0).tobytes())
+    failures = {}
+    for place in (*range(body), *range(body + 8000, len(data))):
+        for mask in (0x01, 0x28):
+            changed = bytearray(data)
+            changed[place] ^= mask
+            damaged.write_bytes(changed)
+            try:
+                loads_alike_or_refuses(damaged, {"x": (1000,)})
+            except Exception as error:
+                failures.setdefault(f"{type(error).__name__}: {error}"[:80], (place - body, hex(mask)))
+    assert not failures
+
+
+# ---- hostile files -------------------------------------------------------------------------------
+
+
+class Payload:
+    def __reduce__(self):
+        return (os.mkdir, (self.target,))
+
+
+def test_a_pickle_in_an_array_is_never_opened(tmp_path):
+    payload = Payload()
+    payload.target = str(tmp_path / "executed")
+    array = np.array([payload], dtype=object)
+    parts = {"x.npy": npy_bytes(array, allow_pickle=True)}
+    honest = header_of({"x": array})
+    honest["arrays"]["x"]["dtype"] = "|O"
+    lying = header_of({"x": np.zeros(1)})
+    for header in (honest, lying):
+        path = write_members(tmp_path / "evil.npz", {"header.json": json.dumps(header)} | parts)
+        with pytest.raises(DataError):
+            read_archive(path)
+        assert not (tmp_path / "executed").exists()
+    with np.load(path, allow_pickle=True) as stored:
+        assert stored["x"].shape == (1,)
+    assert (tmp_path / "executed").exists(), "the payload is live: opened with pickle it runs"
+
+
+def test_a_zip_bomb_is_refused(tmp_path):
+    bomb = np.zeros(2_000_000)
+    parts = {"header.json": json.dumps(header_of({"x": bomb})), "x.npy": npy_bytes(bomb)}
+    path = write_members(tmp_path / "bomb.npz", parts, zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(DataError, match="is compressed"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        [10**9],
+        [10**6, 10**6, 10**6],
+        [10**200, 10**200],
+        [10**400],
+        [float("inf")],
+        [float("nan")],
+        [-1],
+        [-1, -3],
+        [2],
+        [3, 1],
+        [],
+        "3",
+        3,
+        None,
+        [None],
+        ["x"],
+        [[3]],
+        {"0": 3},
+    ],
+    ids=lambda shape: str(shape)[:20],
+)
+def test_announced_shapes_that_are_not_there(tmp_path, shape):
+    array = np.zeros(3)
+    path = forged(tmp_path / "m.npz", {"x": array}, {"x": {"dtype": "<f8", "shape": shape}})
+    with pytest.raises(DataError, match="'x'"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["|O", "O", "<c16", "<M8[s]", "V8", "f8,f8", "(2,)f8", "<f4", "<i8", "(,)f8", "nonsense", "", None, 7, [], {}],
+)
+def test_announced_dtypes_that_are_not_there(tmp_path, dtype):
+    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)}, {"x": {"dtype": dtype, "shape": [3]}})
+    with pytest.raises(DataError, match="'x'"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize("announced", [{}, {"dtype": "<f8"}, {"shape": [3]}, [], "x", None, 3])
+def test_announcements_of_another_form(tmp_path, announced):
+    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)}, {"x": announced})
+    with pytest.raises(DataError, match="announces the array 'x' badly"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': ((3,), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<f8', 'shape': (3,), }",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<f8', 'fortran_order': 3, 'shape': (3,), }",
+        "__import__('os').getcwd()",
+        "'''",
+        "[" * 300,
+        "{[]: 1}",
+        "  \n 1\n\t2",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (3L,), }x",
+        "\0",
+        "",
+    ],
+)
+def test_array_headers_that_lie(tmp_path, inside):
+    text = inside.encode("latin1") + b"\n"
+    member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + np.zeros(3).tobytes()
+    # a long tail keeps the sum over the member from being checked before its header is parsed
+    parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)})), "x.npy": member + b"\0" * 10_000}
+    with pytest.raises(DataError):
+        read_archive(write_members(tmp_path / "m.npz", parts))
+
+
+@pytest.mark.parametrize(
+    "magic", [b"", b"\x93NUMPY", b"\x93NUMPY\x03\x00", b"\x93NUMPY\xff\xff", b"PK\x03\x04 and so on"]
+)
+def test_members_that_are_not_arrays(tmp_path, magic):
+    parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)})), "x.npy": magic + b"\0" * 64}
+    with pytest.raises(DataError):
+        read_archive(write_members(tmp_path / "m.npz", parts))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_member_that_occurs_twice(tmp_path):
+    array = npy_bytes(np.zeros(3))
+    parts = [("header.json", json.dumps(header_of({"x": np.zeros(3)}))), ("x.npy", array), ("x.npy", array)]
+    with pytest.raises(DataError, match="a member occurs twice"):
+        read_archive(write_members(tmp_path / "m.npz", parts))
+
+
+@pytest.mark.parametrize("name", ["../outside.npy", "/tmp/outside.npy", "extra.npy", "x.npy/", "header.json/../x.npy"])
+def test_members_that_are_not_announced(tmp_path, name):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    parts = members_of(forged(inner / "m.npz", {"x": np.zeros(3)}))
+    write_members(inner / "m.npz", parts | {name: npy_bytes(np.zeros(3))})
+    with pytest.raises(DataError, match="are missing or not announced"):
+        read_archive(inner / "m.npz")
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
+
+
+def test_an_announced_path_is_a_name_and_nothing_is_unpacked(tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    _, arrays = read_archive(forged(inner / "m.npz", {"../outside": np.zeros(3)}))
+    assert list(arrays) == ["../outside"]
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["inner", "m.npz"]
+
+
+def test_an_announced_array_that_is_missing(tmp_path):
+    parts = {"header.json": json.dumps(header_of({"x": np.zeros(3)}))}
+    with pytest.raises(DataError, match=r"x\.npy.*missing"):
+        read_archive(write_members(tmp_path / "m.npz", parts))
+
+
+def test_members_behind_a_password(tmp_path):
+    path = forged(tmp_path / "m.npz", {"x": np.zeros(3)})
+    data = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.find(signature)
+        while place >= 0:
+            data[place + offset] |= 1
+            place = data.find(signature, place + 1)
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"encrypted|password"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"", "damaged header"),
+        (b"not json", "damaged header"),
+        (b"\xff\xfe\x00", "damaged"),
+        (b"[1, 2]", "does not say"),
+        (b"null", "does not say"),
+        (b'"' + FORMAT.encode() + b'"', "does not say"),
+        (b"{}", "does not say"),
+        (b'{"format": "another"}', "does not say"),
+        (b"[" * 100_000 + b"]" * 100_000, "damaged"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "damaged"),
+        (b"1" * 5000, "damaged|does not say"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_headers_of_another_form(tmp_path, header, message):
+    path = write_members(tmp_path / "m.npz", {"header.json": header})
+    with pytest.raises(DataError, match=message):
+        read_archive(path)
+
+
+@pytest.mark.parametrize("changes", [{"arrays": []}, {"arrays": None}, {"content": []}, {"content": "x"}])
+def test_headers_that_lack_a_part(tmp_path, changes):
+    with pytest.raises(DataError, match="lacks the arrays or the content"):
+        read_archive(write_members(tmp_path / "m.npz", {"header.json": json.dumps(header_of({}) | changes)}))
+
+
+def test_a_header_that_is_too_large_is_not_read(tmp_path):
+    path = write_members(tmp_path / "m.npz", {"header.json": b" " * (archive._LARGEST_HEADER + 1)})
+    with pytest.raises(DataError, match="its header has"):
+        read_archive(path)
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 1, 99, "1", None, 1.5, [1]])
+def test_another_version_names_both(tmp_path, version):
+    path = forged(tmp_path / "m.npz", {}, version=version)
+    with pytest.raises(DataError) as caught:
+        read_archive(path)
+    assert f"format version {version!r}" in str(caught.value)
+    assert f"reads version {VERSION}" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"hello " * 100, b"PK\x05\x06" + b"\0" * 18])
+def test_files_that_are_no_archive(tmp_path, data):
+    (tmp_path / "m.npz").write_bytes(data)
+    with pytest.raises(DataError, match=r"m\.npz"):
+        read_archive(tmp_path / "m.npz")
+
+
+def test_an_npz_of_numpy_is_not_a_model(tmp_path):
+    np.savez(tmp_path / "m.npz", x=np.zeros(3))
+    with pytest.raises(DataError, match=r"it has no header\.json"):
+        read_archive(tmp_path / "m.npz")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_archive(tmp_path / "absent.npz")

@@ -1,0 +1,137 @@
+"""Code books: every class has its own code, every machine tells something, and no two say the same."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from substrate.codings import CODINGS, code_book, correlation_scores
+from substrate.errors import DeclarationError
+
+SIZES = (*range(3, 41), 64, 100)
+DENSE = [coding for coding in CODINGS if coding != "one_vs_one"]
+over_codings = pytest.mark.parametrize("coding", CODINGS)
+over_sizes = pytest.mark.parametrize("n_classes", SIZES)
+
+
+def distances(book):
+    """How many entries differ, for each pair of rows."""
+    return np.array([np.count_nonzero(a != b) for a, b in itertools.combinations(book, 2)])
+
+
+def test_the_list_is_complete():
+    assert set(CODINGS) == {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}
+
+
+@over_codings
+@over_sizes
+def test_every_class_has_its_own_code(coding, n_classes):
+    book = code_book(coding, n_classes)
+    assert book.shape[0] == n_classes
+    assert book.dtype == np.float64
+    assert len({row.tobytes() for row in book}) == n_classes
+
+
+@over_codings
+@over_sizes
+def test_every_machine_has_two_sides(coding, n_classes):
+    book = code_book(coding, n_classes)
+    assert set(np.unique(book)) <= {-1.0, 0.0, 1.0}
+    assert (book == 1.0).any(axis=0).all()
+    assert (book == -1.0).any(axis=0).all()
+    if coding != "one_vs_one":
+        assert (book != 0.0).all(), "dense, so that one factorisation serves"
+
+
+@over_codings
+@over_sizes
+def test_no_machine_repeats_another_or_its_opposite(coding, n_classes):
+    columns = code_book(coding, n_classes).T
+    oriented = {(column * column[np.flatnonzero(column)[0]]).tobytes() for column in columns}
+    assert len(oriented) == len(columns)
+
+
+@over_sizes
+def test_sizes(n_classes):
+    machines = {coding: code_book(coding, n_classes).shape[1] for coding in CODINGS}
+    assert machines["one_vs_rest"] == n_classes
+    assert machines["one_vs_one"] == n_classes * (n_classes - 1) // 2
+    assert 2 ** machines["minimum_output"] >= n_classes > 2 ** (machines["minimum_output"] - 1)
+    order = 2 ** math.ceil(math.log2(n_classes))
+    assert machines["ecoc"] == (2 ** (n_classes - 1) - 1 if n_classes <= 7 else order - 1)
+
+
+@pytest.mark.parametrize("n_classes", range(3, 8))
+def test_the_exhaustive_code_has_every_split_once(n_classes):
+    book = code_book("ecoc", n_classes)
+    found = {frozenset(np.flatnonzero(column == column[0])) for column in book.T}
+    others = range(1, n_classes)
+    wanted = {frozenset((0, *c)) for r in range(n_classes - 1) for c in itertools.combinations(others, r)}
+    assert found == wanted
+    assert set(distances(book)) == {2 ** (n_classes - 2)}
+
+
+@pytest.mark.parametrize("n_classes", range(8, 41))
+def test_rows_of_the_hadamard_code_differ_in_half_of_their_entries(n_classes):
+    book = code_book("ecoc", n_classes)
+    order = 2 ** math.ceil(math.log2(n_classes))
+    dropped = order - 1 - book.shape[1]
+    if order == n_classes:
+        assert dropped == 0
+        assert set(distances(book)) == {order // 2}
+    assert distances(book).min() >= order // 2 - dropped
+
+
+@over_sizes
+def test_one_vs_rest_and_one_vs_one_are_what_they_say(n_classes):
+    rest, pairs = code_book("one_vs_rest", n_classes), code_book("one_vs_one", n_classes)
+    for k in range(n_classes):
+        assert_array_equal(rest[:, k], [1.0 if j == k else -1.0 for j in range(n_classes)])
+    for column, (i, j) in enumerate(itertools.combinations(range(n_classes), 2)):
+        assert_array_equal(np.flatnonzero(pairs[:, column]), [i, j])
+        assert (pairs[i, column], pairs[j, column]) == (-1.0, 1.0)
+
+
+@over_codings
+def test_two_classes_need_one_machine(coding):
+    assert_array_equal(code_book(coding, 2), [[-1.0], [1.0]])
+
+
+@pytest.mark.parametrize("coding", DENSE)
+@pytest.mark.parametrize("n_classes", [3, 5, 8, 13])
+def test_a_code_is_decoded_to_its_class(coding, n_classes):
+    book = code_book(coding, n_classes)
+    assert_array_equal(correlation_scores(book, book).argmax(axis=1), np.arange(n_classes))
+    outputs = np.random.default_rng(n_classes).normal(size=(50, book.shape[1]))
+    scores = correlation_scores(outputs, book)
+    nearest = [[np.sum((f - code) ** 2) for code in book] for f in outputs]
+    assert_array_equal(scores.argmax(axis=1), np.argmin(nearest, axis=1))
+    naive = [[np.mean([a * b for a, b in zip(f, code, strict=True)]) for code in book] for f in outputs]
+    np.testing.assert_allclose(scores, naive, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_classes", [5, 7, 12])
+def test_ecoc_corrects_as_many_errors_as_it_promises(n_classes):
+    book = code_book("ecoc", n_classes)
+    correctable = (int(distances(book).min()) - 1) // 2
+    assert correctable >= 1
+    rng = np.random.default_rng(n_classes)
+    for k in range(n_classes):
+        received = book[k].copy()
+        received[rng.choice(received.size, correctable, replace=False)] *= -1.0
+        assert correlation_scores(received[None], book).argmax() == k
+
+
+@pytest.mark.parametrize("coding", ["", "ovr", "ECOC", None, 3])
+def test_unknown_codings_are_refused(coding):
+    with pytest.raises(DeclarationError, match="coding must be one of one_vs_rest, one_vs_one, minimum_output, ecoc"):
+        code_book(coding, 3)
+
+
+@over_codings
+@pytest.mark.parametrize("n_classes", [1, 0, -1])
+def test_fewer_than_two_classes_are_refused(coding, n_classes):
+    with pytest.raises(DeclarationError, match="class"):
+        code_book(coding, n_classes)

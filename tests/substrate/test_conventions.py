@@ -1,0 +1,311 @@
+"""Each relation between conventions is put to the test: by fitting the peer, or by minimising what the paper writes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import KernelCenterer
+from sklearn.svm import SVC, LinearSVC, LinearSVR
+
+from problems import LSSVMClassifier, LSSVMRegressor
+from substrate import conventions
+from substrate.conventions import CONVENTIONS, gamma_from, gamma_to, sigma_from, sigma_to, table
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF, Linear
+
+GAMMA, SIGMA = 3.7, 1.3
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=30), rng.normal(size=(9, 2))
+
+
+def ours(X, y, X_new, gamma=GAMMA, sigma=SIGMA):
+    return LSSVMRegressor(RBF(sigma), gamma=gamma).fit(X, y).predict(X_new)
+
+
+def minimised(K, K_new, y, error_weight):
+    """min 1/2 a'Ka + c sum e^2 over a and an unpenalised b, e = y - Ka - b: one symmetric linear system by hand."""
+    n = len(y)
+    # gradient in a: Ka - 2cK(y - Ka - b) = 0; gradient in b: -2c 1'(y - Ka - b) = 0
+    A = np.block(
+        [
+            [K + 2.0 * error_weight * K @ K, 2.0 * error_weight * K @ np.ones((n, 1))],
+            [2.0 * error_weight * np.ones((1, n)) @ K, np.array([[2.0 * error_weight * n]])],
+        ]
+    )
+    right = np.append(2.0 * error_weight * K @ y, 2.0 * error_weight * y.sum())
+    solution = np.linalg.lstsq(A, right, rcond=None)[0]
+    return K_new @ solution[:n] + solution[n]
+
+
+# ---- scikit-learn --------------------------------------------------------------------------------
+
+
+def test_ridge_regression(data):
+    X, y, X_new = data
+    alpha = gamma_to("scikit-learn", GAMMA)
+    theirs = Ridge(alpha=alpha, tol=1e-12).fit(X, y).predict(X_new)
+    model = LSSVMRegressor(Linear(), gamma=gamma_from("scikit-learn", alpha)).fit(X, y)
+    assert_allclose(model.predict(X_new), theirs, rtol=1e-9)
+    assert np.abs(Ridge(alpha=GAMMA).fit(X, y).predict(X_new) - theirs).max() > 1e-3, "the relation is no identity"
+
+
+def test_kernel_ridge_on_the_centred_kernel_and_target(data):
+    X, y, X_new = data
+    rate = sigma_to("scikit-learn", SIGMA)
+    centerer = KernelCenterer().fit(rbf_kernel(X, gamma=rate))
+    centred = centerer.transform(rbf_kernel(X, gamma=rate))
+    peer = KernelRidge(alpha=gamma_to("scikit-learn", GAMMA), kernel="precomputed").fit(centred, y - y.mean())
+    theirs = peer.predict(centerer.transform(rbf_kernel(X_new, X, gamma=rate))) + y.mean()
+    assert_allclose(ours(X, y, X_new), theirs, rtol=1e-8)
+
+
+def test_rbf_kernel(data):
+    X, _, X_new = data
+    assert_allclose(RBF(SIGMA)(X, X_new), rbf_kernel(X, X_new, gamma=sigma_to("scikit-learn", SIGMA)), atol=1e-14)
+    assert_allclose(RBF(sigma_from("scikit-learn", 0.8))(X, X_new), rbf_kernel(X, X_new, gamma=0.8), atol=1e-14)
+
+
+def test_the_gaussian_process_kernel(data):
+    X, _, X_new = data
+    scale = sigma_to("scikit-learn Gaussian process", SIGMA)
+    assert_allclose(RBF(SIGMA)(X, X_new), kernels.RBF(scale)(X, X_new), atol=1e-13)
+
+
+def test_the_gaussian_process_posterior_mean(data):
+    """Without a bias the machine is the process; symmetric data with an odd target have bias zero."""
+    X, _, X_new = data
+    X = np.vstack([X, -X])
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    name = "scikit-learn Gaussian process"
+    peer = GaussianProcessRegressor(
+        kernels.RBF(sigma_to(name, SIGMA)), alpha=gamma_to(name, GAMMA), optimizer=None
+    ).fit(X, y)
+    assert_allclose(ours(X, y, X_new), peer.predict(X_new), atol=1e-9)
+
+
+def test_linear_svr_with_squared_loss(data):
+    X, y, X_new = data
+    C = gamma_to("scikit-learn SVM, squared loss", GAMMA)
+    peer = LinearSVR(
+        loss="squared_epsilon_insensitive",
+        epsilon=0.0,
+        C=C,
+        dual=False,
+        intercept_scaling=1e4,
+        tol=1e-14,
+        max_iter=9999,
+    ).fit(X, y)
+    model = LSSVMRegressor(Linear(), gamma=gamma_from("scikit-learn SVM, squared loss", C)).fit(X, y)
+    assert_allclose(model.predict(X_new), peer.predict(X_new), atol=1e-5)
+
+
+def test_linear_svc_with_squared_loss_where_all_points_miss_the_margin(data):
+    """With a weight so small that every point is inside the margin, the squared hinge is the square."""
+    X, y, X_new = data
+    labels = np.where(y > np.median(y), 1, -1)
+    gamma = 1e-3
+    C = gamma_to("scikit-learn SVM, squared loss", gamma)
+    peer = LinearSVC(loss="squared_hinge", C=C, dual=False, intercept_scaling=1e4, tol=1e-12, max_iter=10**5).fit(
+        X, labels
+    )
+    model = LSSVMClassifier(Linear(), gamma=gamma).fit(X, labels)
+    assert (labels * model.decision_function(X) < 1.0).all()
+    assert_allclose(model.decision_function(X_new), peer.decision_function(X_new), rtol=1e-3, atol=1e-7)
+
+
+def test_the_hinge_agrees_in_the_limit(data):
+    X, y, X_new = data
+    labels = np.where(y > np.median(y), 1, -1)
+    assert labels.sum() == 0, "balanced, or the hinge's bias runs away"
+    rate = sigma_to("scikit-learn SVM", SIGMA)
+    distances = []
+    for gamma in (1e-2, 1e-3, 1e-4):
+        peer = SVC(C=gamma_to("scikit-learn SVM", gamma), gamma=rate, tol=1e-12).fit(X, labels)
+        model = LSSVMClassifier(RBF(SIGMA), gamma=gamma).fit(X, labels)
+        theirs = (peer.decision_function(X_new) - peer.intercept_) / gamma
+        mine = (model.decision_function(X_new) - model.bias_) / gamma
+        distances.append(np.abs(mine - theirs).max() / np.abs(theirs).max())
+    assert distances[0] < 0.2
+    assert distances[2] < 0.02 * distances[0]
+    assert distances[2] < 1e-3
+
+
+# ---- papers and other toolboxes, by what they minimise -------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Pelckmans2005", "Suykens2002", "Carvalho2006"])
+def test_papers_with_our_objective(data, name):
+    X, y, X_new = data
+    K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
+    theirs = gamma_to(name, GAMMA)
+    assert_allclose(ours(X, y, X_new), minimised(K, K_new, y, 0.5 * theirs), atol=1e-8)
+    assert sigma_to(name, SIGMA) == SIGMA
+
+
+def test_cawley_2004_weighs_without_the_half(data):
+    X, y, X_new = data
+    K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
+    theirs = 1.9  # 1/2 w'w + gamma_003 sum e^2
+    found = ours(X, y, X_new, gamma=gamma_from("Cawley2004", theirs))
+    assert_allclose(found, minimised(K, K_new, y, theirs), atol=1e-8)
+
+
+def test_cawley_2002_divides_by_the_number_of_rows(data):
+    X, y, X_new = data
+    K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
+    theirs = 40.0  # 1/2 w'w + gamma_000/N sum e^2
+    found = ours(X, y, X_new, gamma=gamma_from("Cawley2002", theirs, n=30))
+    assert_allclose(found, minimised(K, K_new, y, theirs / 30), atol=1e-8)
+
+
+def bordered(K, y, diagonal):
+    n = len(y)
+    A = np.block([[K + diagonal * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    solution = np.linalg.solve(A, np.append(y, 0.0))
+    return solution[:n], solution[n]
+
+
+def test_the_diagonal_cawley_prints_belongs_to_our_objective(data):
+    """gamma sum e^2 gives K + I/(2 gamma); the printed K + I/gamma solves the objective with the half."""
+    X, y, X_new = data
+    K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
+    weight = 1.9
+
+    def predicted(diagonal):
+        alpha, b = bordered(K, y, diagonal)
+        return K_new @ alpha + b
+
+    objective = minimised(K, K_new, y, weight)
+    assert_allclose(predicted(1.0 / (2.0 * weight)), objective, atol=1e-8)
+    assert np.abs(predicted(1.0 / weight) - objective).max() > 1e-3
+    assert_allclose(predicted(1.0 / weight), minimised(K, K_new, y, 0.5 * weight), atol=1e-8)
+
+
+def test_ls_svmlab_code_and_help_text(data):
+    X, y, X_new = data
+    d2 = np.square(X_new[:, None] - X[None]).sum(axis=2)
+    sig2 = 0.9
+    assert_allclose(RBF(sigma_from("LS-SVMlab", sig2))(X_new, X), np.exp(-d2 / (2.0 * sig2)), atol=1e-13)
+    assert_allclose(RBF(sigma_from("LS-SVMlab, help text", sig2))(X_new, X), np.exp(-d2 / sig2), atol=1e-13)
+    for name, factor in (("LS-SVMlab", 2.0), ("LS-SVMlab, help text", 1.0)):
+        gam = gamma_to(name, GAMMA)  # K + I/gam on the diagonal
+        K = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / (factor * sig2))
+        alpha, b = bordered(K, y, 1.0 / gam)
+        theirs = np.exp(-d2 / (factor * sig2)) @ alpha + b
+        assert_allclose(ours(X, y, X_new, sigma=sigma_from(name, sig2)), theirs, atol=1e-9)
+
+
+def test_kernlab_divides_by_the_number_of_rows(data):
+    """tau/2 w'w + 1/(2N) sum e^2, and exp(-sigma d^2)."""
+    X, y, X_new = data
+    tau, rate = 0.02, 0.6
+    K = np.exp(-rate * np.square(X[:, None] - X[None]).sum(axis=2))
+    K_new = np.exp(-rate * np.square(X_new[:, None] - X[None]).sum(axis=2))
+    theirs = minimised(K, K_new, y, 1.0 / (2.0 * 30 * tau))
+    found = ours(X, y, X_new, gamma=gamma_from("kernlab", tau, n=30), sigma=sigma_from("kernlab", rate))
+    assert_allclose(found, theirs, atol=1e-8)
+
+
+def test_every_convention_is_tested_here():
+    named = set(Path(__file__).read_text(encoding="utf-8").split('"'))
+    assert set(CONVENTIONS) <= named
+
+
+# ---- laws ----------------------------------------------------------------------------------------
+
+numbers = st.floats(1e-12, 1e12)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(value=numbers, n=st.integers(1, 10**6))
+def test_round_trips(name, value, n):
+    assert_allclose(gamma_from(name, gamma_to(name, value, n), n), value, rtol=1e-13)
+    assert_allclose(gamma_to(name, gamma_from(name, value, n), n), value, rtol=1e-13)
+    assert_allclose(sigma_from(name, sigma_to(name, value)), value, rtol=1e-13)
+    assert_allclose(sigma_to(name, sigma_from(name, value)), value, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_only_some_depend_on_the_number_of_rows(name):
+    if CONVENTIONS[name].depends_on_n:
+        assert gamma_to(name, 1.0, 10) != gamma_to(name, 1.0, 20)
+        for convert in (gamma_from, gamma_to):
+            with pytest.raises(DeclarationError, match=r"depends on the number of rows; pass n=N"):
+                convert(name, 1.0)
+    else:
+        assert gamma_to(name, 2.0) == gamma_to(name, 2.0, 20)
+    assert "N" in CONVENTIONS[name].weight or not CONVENTIONS[name].depends_on_n
+
+
+def test_the_examples_of_the_module():
+    assert gamma_from("kernlab", 0.01, n=50) == 2.0
+    assert sigma_to("scikit-learn", 0.5) == 4.0
+    assert CONVENTIONS["Cawley2004"].name == "Cawley2004"
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("convert", [gamma_from, gamma_to, sigma_from, sigma_to])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, "1", None, True, [1.0]])
+def test_numbers_that_are_not_positive(convert, wrong):
+    with pytest.raises(DeclarationError, match="positive"):
+        convert("scikit-learn", wrong)
+
+
+@pytest.mark.parametrize("convert", [gamma_from, gamma_to, sigma_from, sigma_to])
+@pytest.mark.parametrize("name", ["sklearn", "", "cawley2004"])
+def test_unknown_names_list_the_known(convert, name):
+    with pytest.raises(DeclarationError, match=r"no convention named .*; there are Pelckmans2005, .*, kernlab"):
+        convert(name, 1.0)
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, True, "30"])
+def test_numbers_of_rows(n):
+    with pytest.raises(DeclarationError, match="n must be a number of rows >= 1"):
+        gamma_from("kernlab", 1.0, n=n)
+
+
+@pytest.mark.parametrize("convert", [gamma_from, gamma_to, sigma_from, sigma_to])
+@pytest.mark.parametrize("value", [5e-324, 1e-200, 1e200, 1.7e308])
+def test_results_outside_the_floating_point_range_are_refused(convert, value):
+    """Nought and infinity are no parameters of anybody's machine."""
+    arguments = (30,) if convert in (gamma_from, gamma_to) else ()
+    wrong = {}
+    for name in CONVENTIONS:
+        try:
+            found = convert(name, value, *arguments)
+        except DeclarationError:
+            continue
+        except ArithmeticError as error:
+            wrong[name] = repr(error)
+        else:
+            if not 0.0 < found < np.inf:
+                wrong[name] = found
+    assert not wrong
+
+
+# ---- documentation -------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    assert f"\n\n{table()}\n\n" in page
+    assert len(table().splitlines()) == 2 + len(CONVENTIONS)
+
+
+def test_the_public_names():
+    assert all(hasattr(conventions, name) for name in conventions.__all__)

@@ -1,0 +1,310 @@
+"""Solvers: asked by name, judged by our residuals, recorded, silent."""
+
+import importlib.util
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate import solvers
+from substrate.errors import DeclarationError, SolverError
+from substrate.solvers import (
+    ORDER,
+    Attempt,
+    SolverRecord,
+    installed_solvers,
+    solve_problem,
+    tolerance_of,
+    valid_options,
+)
+
+every_solver = pytest.mark.parametrize("solver", ORDER)
+TARGET = np.array([1.0, 2.0, 6.0])
+
+
+@pytest.fixture
+def need():
+    def need(*names):
+        for name in names:
+            if name not in installed_solvers():
+                pytest.skip(f"the optional solver {name} is not installed")
+
+    return need
+
+
+def _projection():
+    """The point of the plane 1'x = 0 nearest to the target: x = target - 3, multiplier 6."""
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - TARGET)), [cp.sum(x) == 0])
+    return problem, x
+
+
+def _worst_of(x):
+    return lambda tolerance: float(np.abs(x.value - (TARGET - 3.0)).max()) / (10.0 * tolerance)
+
+
+def _find_spec_without(monkeypatch, *modules):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in modules else real(name, *rest))
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["GUROBI", "", "qp", 3, None.__class__], ids=str)
+def test_an_unknown_solver_is_refused_with_the_choices(name):
+    problem, x = _projection()
+    with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, ECOS"):
+        solve_problem(problem, _worst_of(x), name)
+
+
+def test_the_solvers_named_as_requirements_are_installed():
+    assert {"CLARABEL", "PIQP", "OSQP"} <= set(installed_solvers())
+    assert set(installed_solvers()) <= set(ORDER)
+
+
+@every_solver
+def test_an_absent_solver_is_refused_with_the_command_that_installs_it(solver, monkeypatch):
+    known = solvers._SOLVERS[solver]
+    _find_spec_without(monkeypatch, known.module)
+    problem, x = _projection()
+    with pytest.raises(SolverError, match=f"{solver} is not installed; run `pip install {known.package}`"):
+        solve_problem(problem, _worst_of(x), solver)
+    with pytest.raises(SolverError, match="pip install"):
+        valid_options(solver.lower())
+    assert solver not in installed_solvers()
+
+
+def test_an_absent_solver_is_passed_over_for_the_next(monkeypatch):
+    _find_spec_without(monkeypatch, "clarabel")
+    problem, x = _projection()
+    record = solve_problem(problem, _worst_of(x))
+    assert [attempt.solver for attempt in record.attempts] == ["PIQP"]
+
+
+@every_solver
+def test_every_installed_solver_solves_under_any_spelling_of_its_name(solver, need):
+    need(solver)
+    problem, x = _projection()
+    record = solve_problem(problem, _worst_of(x), solver.lower())
+    (attempt,) = record.attempts
+    assert attempt.solver == solver
+    assert attempt.accepted
+    assert record.accepted
+    assert attempt.unit == 1.0
+    assert_allclose(x.value, TARGET - 3.0, atol=10 * tolerance_of(solver))
+
+
+def test_the_stated_order_starts_with_the_first_installed():
+    problem, x = _projection()
+    record = solve_problem(problem, _worst_of(x))
+    assert [attempt.solver for attempt in record.attempts] == [installed_solvers()[0]]
+
+
+# ---- options -------------------------------------------------------------------------------------
+
+
+@every_solver
+def test_every_installed_solver_lists_its_options_and_knows_our_defaults(solver, need):
+    need(solver)
+    options = valid_options(solver)
+    assert len(options) > 3
+    assert len(set(options)) == len(options)
+    assert not any(option.startswith("_") for option in options)
+    assert set(solvers._SOLVERS[solver].options) <= set(options)
+
+
+@every_solver
+def test_an_unknown_option_is_refused_with_the_valid_ones(solver, need):
+    need(solver)
+    problem, x = _projection()
+    with pytest.raises(DeclarationError) as caught:
+        solve_problem(problem, _worst_of(x), solver, no_such_option=1, eps_nowhere=2)
+    assert f"{solver} has no option ['eps_nowhere', 'no_such_option']; it understands " in str(caught.value)
+    for option in valid_options(solver):
+        assert option in str(caught.value)
+    assert x.value is None
+
+
+def test_options_without_a_solver_are_refused():
+    problem, x = _projection()
+    with pytest.raises(DeclarationError, match=r"options \['eps_abs', 'max_iter'\] belong to one solver; name it"):
+        solve_problem(problem, _worst_of(x), max_iter=10, eps_abs=1e-3)
+
+
+def test_an_option_reaches_the_solver(need):
+    need("OSQP")
+    problem, x = _projection()
+    solve_problem(problem, lambda tolerance: 0.0, "OSQP", max_iter=4000, eps_abs=1e-2, eps_rel=1e-2, polishing=False)
+    rough = float(np.abs(x.value - (TARGET - 3.0)).max())
+    solve_problem(problem, lambda tolerance: 0.0, "OSQP", max_iter=4000, eps_abs=1e-9, eps_rel=1e-9, polishing=False)
+    fine = float(np.abs(x.value - (TARGET - 3.0)).max())
+    assert fine < 1e-7
+    assert rough > 10.0 * fine
+
+
+# ---- acceptance ----------------------------------------------------------------------------------
+
+
+def test_optimal_with_a_bad_residual_is_rejected_and_the_next_solver_asked():
+    problem, _ = _projection()
+    verdicts = iter([50.0, 0.5])
+    record = solve_problem(problem, lambda tolerance: next(verdicts))
+    first, second = record.attempts
+    assert (first.solver, second.solver) == installed_solvers()[:2]
+    assert first.status == second.status == "optimal"
+    assert (first.worst, first.accepted) == (50.0, False)
+    assert (second.worst, second.accepted) == (0.5, True)
+    assert record.accepted
+    assert [name for name, _ in record.facts()] == ["solver", "solver"]
+    assert "says optimal, rejected at 5.0e+01 of its tolerance" in record.facts()[0][1]
+    assert "says optimal, accepted at 5.0e-01 of its tolerance" in record.facts()[1][1]
+
+
+def test_exactly_the_tolerance_is_accepted():
+    problem, _ = _projection()
+    assert solve_problem(problem, lambda tolerance: 1.0).accepted
+
+
+def test_the_residual_is_asked_for_at_the_tolerance_of_the_solver(need):
+    need("ECOS", "OSQP")
+    asked = []
+    for name in ("OSQP", "ECOS"):
+        problem, _ = _projection()
+        solve_problem(problem, lambda tolerance: asked.append(tolerance) or 0.0, name)
+    assert asked == [tolerance_of("OSQP"), tolerance_of("ECOS")] == [1e-6, 1e-5]
+
+
+def test_when_none_is_accepted_the_best_point_and_its_multiplier_come_back_with_a_warning():
+    problem, x = _projection()
+    seen = []
+
+    def worst(tolerance):
+        # each point is made recognisable; the second is called the best
+        x.save_value(np.full(3, float(len(seen))))
+        problem.constraints[0].dual_variables[0].save_value(np.array(10.0 * len(seen)))
+        seen.append([7.0, 3.0, 9.0, 8.0, 5.0, 4.0][len(seen)])
+        return seen[-1]
+
+    with pytest.warns(
+        ConvergenceWarning, match="no solver met the certificate's tolerances; the best point is kept"
+    ) as w:
+        record = solve_problem(problem, worst)
+    assert w[0].filename == __file__ or "substrate" not in w[0].filename
+    assert [attempt.worst for attempt in record.attempts] == seen
+    assert len(seen) == len(installed_solvers())
+    assert not record.accepted
+    assert_allclose(x.value, 1.0)
+    assert_allclose(problem.constraints[0].dual_value, 10.0)
+
+
+def test_an_unknown_residual_is_never_accepted():
+    problem, _ = _projection()
+    for unknown in (np.nan, np.inf):
+        with pytest.raises(SolverError, match="no solver returned a point"):
+            solve_problem(problem, lambda tolerance, unknown=unknown: unknown, installed_solvers()[0])
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "ECOS", "HIGHS"])
+def test_an_infeasible_problem_has_no_point_and_the_error_says_so(solver, need):
+    need(solver)
+    x = cp.Variable()
+    problem = cp.Problem(cp.Minimize(x), [x >= 1, x <= 0])
+    with pytest.raises(SolverError, match=rf"no solver returned a point \({solver}: infeasible") as caught:
+        solve_problem(problem, lambda tolerance: 0.0, solver)
+    assert caught.value.retry_helps
+
+
+def test_without_any_point_the_error_says_what_each_solver_said(monkeypatch):
+    def fails(self, solver, **kwargs):
+        raise cp.error.SolverError(f"{solver.lower()} broke")
+
+    monkeypatch.setattr(cp.Problem, "solve", fails)
+    with pytest.raises(SolverError, match="no solver returned a point") as caught:
+        solve_problem(_projection()[0], lambda tolerance: 0.0)
+    for name in installed_solvers():
+        assert f"{name}: failed ({name.lower()} broke)" in str(caught.value)
+
+
+def test_a_solver_that_fails_leaves_no_stale_point_behind(monkeypatch):
+    problem, x = _projection()
+    solve_problem(problem, lambda tolerance: 0.0)
+    assert x.value is not None
+
+    def fails(self, *args, **kwargs):
+        raise cp.error.SolverError("broke down\nat length")
+
+    monkeypatch.setattr(cp.Problem, "solve", fails)
+    with pytest.raises(SolverError, match=r"OSQP: failed \(broke down\)"):
+        solve_problem(problem, lambda tolerance: 0.0, "OSQP")
+    assert x.value is None
+
+
+def test_an_interruption_is_not_swallowed(monkeypatch):
+    def interrupted(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cp.Problem, "solve", interrupted)
+    problem, x = _projection()
+    with pytest.raises(KeyboardInterrupt):
+        solve_problem(problem, _worst_of(x))
+
+
+def test_a_rejected_problem_is_tried_in_other_units_before_the_next_solver():
+    problem, x = _projection()
+    unit = 8.0
+
+    def twin():
+        z = cp.Variable(3)
+        return cp.Problem(cp.Minimize(cp.sum_squares(z - TARGET / unit)), [cp.sum(z) == 0]), unit
+
+    points = []
+
+    def worst(tolerance):
+        points.append(x.value.copy())
+        return 2.0 if len(points) == 1 else 0.0
+
+    record = solve_problem(problem, worst, rescaled=twin)
+    assert [(attempt.solver, attempt.unit) for attempt in record.attempts] == [("CLARABEL", 1.0), ("CLARABEL", 8.0)]
+    assert "in units of 8" in str(record.attempts[1])
+    assert_allclose(x.value, TARGET - 3.0, atol=1e-8)
+    assert_allclose(problem.constraints[0].dual_value, 6.0, rtol=1e-8)
+
+
+def test_an_iteration_limit_warns_and_is_not_accepted(need):
+    need("OSQP")
+    problem, x = _projection()
+    with pytest.warns(ConvergenceWarning, match="OSQP says user_limit, rejected"):
+        record = solve_problem(problem, _worst_of(x), "OSQP", max_iter=1)
+    assert not record.accepted
+    assert record.attempts[0].status == "user_limit"
+
+
+# ---- silence and values --------------------------------------------------------------------------
+
+
+@every_solver
+def test_solvers_are_silent_unless_asked(solver, need, capfd):
+    need(solver)
+    problem, x = _projection()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solve_problem(problem, _worst_of(x), solver)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
+
+
+def test_verbose_lets_the_solver_speak(capfd):
+    problem, x = _projection()
+    solve_problem(problem, _worst_of(x), "OSQP", verbose=True)
+    assert "OSQP" in capfd.readouterr().out
+
+
+def test_records_are_values():
+    attempt = Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0)
+    assert SolverRecord((attempt,)) == SolverRecord((Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0),))
+    assert not SolverRecord(()).accepted

@@ -1,0 +1,43 @@
+"""Every example asks a question, is short, runs without a warning, and ends with a certificate that holds."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+over_examples = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 5
+
+
+@over_examples
+def test_it_is_short_and_asks_a_question(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    question = ast.get_docstring(ast.parse(text)).splitlines()[0]
+    assert "?" in question
+    assert path.stem.split("_")[0] in {"how", "what", "which", "do", "does", "why", "when", "where", "can", "is"}
+
+
+@over_examples
+def test_it_runs_and_its_certificate_holds(path, tmp_path):
+    environment = {**os.environ, "PYTHONWARNINGS": "error", "MPLCONFIGDIR": str(tmp_path)}
+    before = {entry.name for entry in path.parent.iterdir()} | {"__pycache__"}
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    block = done.stdout.rstrip().split("\n\n")[-1].splitlines()
+    assert block[0].endswith(": holds"), block[0]
+    assert "DOES NOT HOLD" not in done.stdout
+    heading = block[1].split()
+    assert heading == ["check", "residual", "scale", "relative", "tolerance", "pass", "formula"]
+    assert any(" yes " in line for line in block)
+    assert not any(" NO " in line for line in block)
+    assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing beside itself"
