@@ -17,12 +17,37 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: Where each estimator lives; also what a model file may name.
 ESTIMATORS = {
+    "FusedLeastSquaresRegressor": "problems.estimators.substrates",
+    "L1SubstrateClassifier": "problems.estimators.substrates",
+    "L1SubstrateRegressor": "problems.estimators.substrates",
     "LSSVMClassifier": "problems.estimators.ls_svm",
     "LSSVMRegressor": "problems.estimators.ls_svm",
+    "SubstrateRegressor": "problems.estimators.substrates",
 }
-_PROBLEMS = ("ls_svm_classification", "ls_svm_regression")
+_PROBLEMS = (
+    "fused_least_squares",
+    "l1_substrate",
+    "ls_svm_classification",
+    "ls_svm_regression",
+    "ls_svm_substrate",
+    "penalized_fusion",
+)
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor", "load", "ls_svm_classification", "ls_svm_regression"]
+__all__ = [
+    "FusedLeastSquaresRegressor",
+    "L1SubstrateClassifier",
+    "L1SubstrateRegressor",
+    "LSSVMClassifier",
+    "LSSVMRegressor",
+    "SubstrateRegressor",
+    "fused_least_squares",
+    "l1_substrate",
+    "load",
+    "ls_svm_classification",
+    "ls_svm_regression",
+    "ls_svm_substrate",
+    "penalized_fusion",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,27 +1,72 @@
-"""What a problem file says of itself so that ``substrate verify`` can run it: equations, data set, parameters."""
+"""What a problem file says of itself so that ``substrate verify`` can run it: equations, and worked cases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from substrate.kernels import Kernel
 
-__all__ = ["Demonstration"]
+__all__ = ["Case", "Demonstration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One worked case.
+
+    Parameters
+    ----------
+    label
+        What is special about it: a form, a task.
+    choice
+        The arguments of ``declare`` that choose it, for instance ``{"form": "dual"}``.
+    dataset
+        The data set's name in :mod:`substrate.datasets`.
+    kernel
+        The kernel, with ``"median"`` widths resolved on the data.
+    parameters
+        The remaining arguments of ``declare``.
+    task
+        With ``"classification"`` the two classes become the labels -1 and +1.
+    every
+        Each k-th row only, where the whole set would make a slow demonstration.
+    standardize
+        Whether columns are brought to mean zero and unit variance first.
+    validation
+        Whether every other row validates: the arguments ``K_val`` and ``y_val``.
+    """
+
+    label: str
+    choice: Mapping[str, Any]
+    dataset: str
+    kernel: Kernel
+    parameters: Mapping[str, Any]
+    task: str = "regression"
+    every: int = 1
+    standardize: bool = False
+    validation: bool = False
+
+    def arguments(self, X: Any, y: Any) -> dict[str, Any]:
+        """The arguments of ``declare`` on points and targets, without ``choice``."""
+        if self.task == "classification":
+            y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
+        if self.standardize:
+            deviations = X.std(axis=0)
+            X = (X - X.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+        X, y = X[:: self.every], np.asarray(y[:: self.every], dtype=np.float64)
+        kernel = self.kernel.resolved(X)
+        if not self.validation:
+            return {"K": kernel(X), "y": y, **self.parameters}
+        # the larger half validates: fusing more training than validation points is what section 4.2 warns of
+        train, valid = slice(1, None, 2), slice(0, None, 2)
+        known = {"K": kernel(X[train]), "y": y[train], "K_val": kernel(X[valid], X[train]), "y_val": y[valid]}
+        return {**known, **self.parameters}
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """One worked case: the data set's name in :mod:`substrate.datasets`, the kernel, and the arguments of ``declare``.
-
-    ``every`` takes each k-th row where the whole set would make a slow demonstration; with ``task="classification"``
-    the two classes become the labels -1 and +1.
-    """
+    """The equations a problem states, and its worked cases."""
 
     equations: str
-    dataset: str
-    kernel: Kernel
-    parameters: Mapping[str, Any]
-    forms: tuple[str, ...]
-    task: str = "regression"
-    every: int = 1
-    standardize: bool = False
+    cases: tuple[Case, ...]

@@ -29,7 +29,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from problems.demonstration import Demonstration
+from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
@@ -53,11 +53,10 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
-    dataset="ripley",
-    kernel=RBF(sigma=0.5),
-    parameters={"gamma": 1.0},
-    forms=("primal", "dual"),
-    task="classification",
+    cases=tuple(
+        Case(form, {"form": form}, "ripley", RBF(sigma=0.5), {"gamma": 1.0}, task="classification")
+        for form in ("primal", "dual")
+    ),
 )
 
 

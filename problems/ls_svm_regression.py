@@ -26,7 +26,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from problems.demonstration import Demonstration
+from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
@@ -49,10 +49,9 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
-    dataset="motorcycle",
-    kernel=RBF(sigma=10.0),
-    parameters={"gamma": 20.0},
-    forms=("primal", "dual"),
+    cases=tuple(
+        Case(form, {"form": form}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0}) for form in ("primal", "dual")
+    ),
 )
 
 

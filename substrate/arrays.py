@@ -110,7 +110,7 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
         raise DataError(f"{name} must be {wanted}, received {array.ndim}-D of shape {array.shape}")
     if array.size == 0:
         raise DataError(f"{name} is empty: received shape {array.shape}")
-    result = np.ascontiguousarray(array, dtype=np.float64)
+    result = np.asarray(array, dtype=np.float64, order="C")  # keeps an array of no dimensions as it is
     if not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
         raise DataError(

@@ -12,6 +12,7 @@ __all__ = [
     "DeclarationError",
     "DegenerateKernelWarning",
     "IndefiniteKernelWarning",
+    "OverfittingWarning",
     "ScaleWarning",
     "SolverError",
     "SubstrateError",
@@ -57,3 +58,7 @@ class DegenerateKernelWarning(SubstrateWarning):
 
 class IndefiniteKernelWarning(SubstrateWarning):
     """The kernel matrix has a negative eigenvalue beyond rounding."""
+
+
+class OverfittingWarning(SubstrateWarning):
+    """The model has so much freedom that it fits what should judge it."""

@@ -8,7 +8,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from substrate.errors import DeclarationError, SolverError
@@ -31,11 +31,17 @@ _SOLVERS: dict[str, _Solver] = {
     ),
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver("osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}),
-    # ECOS sees a quadratic objective as a second-order cone and reaches the square root of its gap, no more.
-    "ECOS": _Solver("ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, 1e-5),
+    "ECOS": _Solver(
+        "ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, tolerance=1e-5
+    ),
     "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}),
-    "HIGHS": _Solver("highspy", "highspy", {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}),
+    "HIGHS": _Solver(
+        "highspy", "highspy", {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}, 1e-5
+    ),
 }
+
+#: Relative residual at which a point is taken without trying the problem in other units.
+GOAL = 1e-6
 
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
 ORDER: tuple[str, ...] = tuple(_SOLVERS)
@@ -157,16 +163,24 @@ def solve_problem(
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
     for name in names:
+        tolerance = tolerance_of(name)
+        tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None, rescaled) if rescaled is not None else (None,):
             start = time.perf_counter()
             status, unit = _run_scaled(problem, twin, name, verbose, options)
             seconds = time.perf_counter() - start
-            distance = worst(tolerance_of(name)) if _has_point(problem) else float("inf")
-            attempts.append(Attempt(name, status, unit, distance, distance <= 1.0, seconds))
-            if distance <= 1.0:
-                return SolverRecord(tuple(attempts))
-            if distance < float("inf") and (best is None or distance < best[0]):
-                best = (distance, _values(problem))
+            distance = worst(tolerance) if _has_point(problem) else float("inf")
+            tries.append((distance, _values(problem), Attempt(name, status, unit, distance, False, seconds)))
+            if distance * tolerance <= GOAL:  # good enough not to try other units
+                break
+        distance, values, attempt = min(tries, key=lambda one: one[0])
+        chosen = replace(attempt, accepted=distance <= 1.0)
+        attempts += [chosen if one is attempt else one for _, _, one in tries]
+        if chosen.accepted:
+            _restore(problem, values)
+            return SolverRecord(tuple(attempts))
+        if distance < float("inf") and (best is None or distance < best[0]):
+            best = (distance, values)
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
         raise SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver")

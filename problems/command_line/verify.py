@@ -9,7 +9,7 @@ import json
 import pkgutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from types import ModuleType
@@ -19,7 +19,7 @@ import numpy as np
 
 import problems
 from problems.command_line.progress import Progress
-from problems.demonstration import Demonstration
+from problems.demonstration import Case, Demonstration
 from substrate import datasets
 from substrate.arrays import Array
 from substrate.errors import DeclarationError, SubstrateError
@@ -61,36 +61,38 @@ def verify(problem: str | None = None, solver: str | None = None) -> Iterator[Li
         raise DeclarationError(f"no problem named {problem!r}; there are {', '.join(modules)}")
     solvers = installed_solvers() if solver is None else (canonical_name(solver),)
     chosen = {problem: modules[problem]} if problem is not None else modules
-    cases = [(name, module, form) for name, module in chosen.items() for form in module.DEMONSTRATION.forms]
+    cases = [(name, module, case) for name, module in chosen.items() for case in module.DEMONSTRATION.cases]
     progress = Progress(len(cases) * len(solvers))
     try:
-        for name, module, form in cases:
-            yield _line(name, module, form, solvers, progress)
+        for name, module, case in cases:
+            yield _line(name, module, case, solvers, progress)
     finally:
         progress.close()
 
 
-def _line(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], progress: Progress) -> Line:
+def _line(name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], progress: Progress) -> Line:
     demonstration: Demonstration = module.DEMONSTRATION
-    label = f"{name} ({form})"
+    label = f"{name} ({case.label})"
     start = time.perf_counter()
     try:
-        return _compared(name, module, form, solvers, progress)
+        return _compared(name, module, case, solvers, progress)
     except SubstrateError as error:  # one problem that cannot be declared must not hide the others
         seconds = time.perf_counter() - start
         return Line(label, demonstration.equations, "", (), float("inf"), False, seconds, (str(error),))
 
 
-def _compared(name: str, module: ModuleType, form: str, solvers: tuple[str, ...], progress: Progress) -> Line:
+def _compared(name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], progress: Progress) -> Line:
     demonstration: Demonstration = module.DEMONSTRATION
     start = time.perf_counter()
-    K, y = _data(demonstration)
-    reference = module.closed_form(K, y, **demonstration.parameters) if hasattr(module, "closed_form") else None
+    arguments = case.arguments(*getattr(datasets, case.dataset)())
+    reference = None
+    if hasattr(module, "closed_form"):
+        reference = module.closed_form(**_understood(module.closed_form, {**arguments, **case.choice}))
     ran, complaints, distances, holds = [], [], [], True
     points: list[dict[str, Array]] = []
-    declared = module.declare(K, y, **demonstration.parameters, **_form(module, form))
+    declared = module.declare(**arguments, **case.choice)
     for solver in solvers:
-        progress.step(f"{name} {form} {solver}")
+        progress.step(f"{name} {case.label} {solver}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a rejected point shows in its certificate
@@ -108,26 +110,25 @@ def _compared(name: str, module: ModuleType, form: str, solvers: tuple[str, ...]
         points.append(point)
     if reference is None and len(ran) < 2:
         complaints.append("neither a closed form nor a second solver to compare with")
-    size = f"N={K.shape[0]}"
+    size = f"N={arguments['y'].size}"
     agreement = max(distances, default=float("inf"))
     seconds = time.perf_counter() - start
     return Line(
-        f"{name} ({form})", demonstration.equations, size, tuple(ran), agreement, holds, seconds, tuple(complaints)
+        f"{name} ({case.label})",
+        demonstration.equations,
+        size,
+        tuple(ran),
+        agreement,
+        holds,
+        seconds,
+        tuple(complaints),
     )
 
 
-def _data(demonstration: Demonstration) -> tuple[Array, Array]:
-    X, y = getattr(datasets, demonstration.dataset)()
-    X, y = X[:: demonstration.every], y[:: demonstration.every]
-    if demonstration.standardize:
-        X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
-    if demonstration.task == "classification":
-        y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
-    return demonstration.kernel.resolved(X)(X), np.asarray(y, dtype=np.float64)
-
-
-def _form(module: ModuleType, form: str) -> dict[str, Any]:
-    return {"form": form} if "form" in inspect.signature(module.declare).parameters else {}
+def _understood(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a closed form takes: it need not know which form was declared."""
+    known = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in known}
 
 
 def table(lines: list[Line]) -> str:

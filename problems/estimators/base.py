@@ -77,9 +77,9 @@ class KernelEstimator(BaseEstimator):
                 raise DataError(f"{name} contains NaN or infinity")
         alpha, support = self._coefficients(), self.support_
         n = alpha.shape[0]
-        if support.dtype.kind not in "iu" or support.shape != (n,) or alpha.ndim not in (1, 2) or n == 0:
+        if support.dtype.kind not in "iu" or support.shape != (n,) or alpha.ndim not in (1, 2):
             raise DataError("the support indices and the support values do not belong together")
-        if support.min() < 0 or (pairwise and support.max() >= self.n_features_in_):
+        if n and (support.min() < 0 or (pairwise and support.max() >= self.n_features_in_)):
             raise DataError("a support index is out of range")
         if not pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
             raise DataError(
@@ -88,16 +88,27 @@ class KernelEstimator(BaseEstimator):
             )
         if np.shape(self.bias_) != alpha.shape[1:]:
             raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {alpha.shape[1:]} outputs")
-        trial = np.zeros((1, self.n_features_in_)) if pairwise else self.support_vectors_[:1]
+        trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
         if not np.isfinite(self._evaluated(trial)).all():
             raise DataError("a trial prediction is not finite")
+
+    def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
+        """Set what every expansion has; a model is fitted from then on, so everything that may fail comes before."""
+        self.kernel_ = kernel
+        self.support_ = rows
+        if not kernel.pairwise:
+            self.support_vectors_ = X.copy() if X.shape[0] == rows.size else X[rows]
+        self.bias_ = bias
+        self.support_values_ = support_values
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: a fit that fails must not leave half of each behind."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> tuple[Any, Any, Array]:
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
+    ) -> tuple[Any, Any, Array]:
         """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
@@ -106,7 +117,7 @@ class KernelEstimator(BaseEstimator):
             raise DataError("y is sparse; pass a dense array, y.toarray()")
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=numeric,
-            multi_output=numeric, ensure_min_samples=2,
+            multi_output=multi_output, ensure_min_samples=2,
         )  # fmt: skip
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
@@ -186,7 +197,9 @@ class KernelEstimator(BaseEstimator):
     def _evaluated(self, X: Any) -> Array:
         kernel, alpha = self.kernel_, self._coefficients()
         points = None if kernel.pairwise else self.support_vectors_
-        result = np.empty((X.shape[0], *alpha.shape[1:]))
+        result = np.zeros((X.shape[0], *alpha.shape[1:]))
+        if alpha.shape[0] == 0:  # nothing but the bias is left
+            return np.asarray(result + self.bias_)
         buffer = np.empty((256, alpha.shape[0]))
         with blas_threads(alpha.shape[0]):
             for rows in row_blocks(X.shape[0], alpha.shape[0]):

@@ -11,19 +11,19 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
+from problems.estimators.coded import CodedClassifier, classes_of
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.codings import code_book, correlation_scores
+from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 
@@ -45,14 +45,10 @@ class _LSSVM(KernelEstimator):
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, title: str, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
-        self.kernel_ = kernel
-        self.support_ = rows
-        if not kernel.pairwise:
-            self.support_vectors_ = X.copy()
-        self.bias_ = float(fit.bias[0]) if one_output else fit.bias
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
-        self.support_values_ = np.ascontiguousarray(fit.support_values[:, 0] if one_output else fit.support_values)
+        alpha = np.ascontiguousarray(fit.support_values[:, 0] if one_output else fit.support_values)
+        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 
     def _certify(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...], title: str) -> Certificate:
         """Rows for the coefficients held now; a zero in a column of labels leaves that row out of the machine."""
@@ -135,7 +131,7 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._forget()
         method = self._method()
-        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
         X, y, weights, rows = self._kept(X, y, weights)
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
@@ -155,7 +151,9 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         the fit makes the certificate fail.
         """
         check_is_fitted(self)
-        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
+        X, y, weights, _ = self._kept(
+            *type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        )
         Y = y[:, None] if y.ndim == 1 else y
         return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
 
@@ -177,7 +175,7 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         return tags
 
 
-class LSSVMClassifier(ClassifierMixin, _LSSVM):
+class LSSVMClassifier(CodedClassifier, _LSSVM):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -254,23 +252,6 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
         self._keep(X, rows, kernel, signed, "LS-SVM classification (as regression on the labels)", one)
         return self
 
-    def decision_function(self, X: Any) -> Array:
-        """f(x) for two classes, one score a class for more; the largest score wins."""
-        outputs = self._expansion(X)
-        if self.classes_.size == 2:
-            return outputs
-        if self.coding == "one_vs_rest":
-            return outputs
-        if self.coding == "one_vs_one":
-            return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, self.classes_.size))
-        return correlation_scores(outputs, self.code_book_)
-
-    def predict(self, X: Any) -> Any:
-        """The class of each row."""
-        scores = self.decision_function(X)
-        winners = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[winners]
-
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the KKT system on the given training data."""
         check_is_fitted(self)
@@ -284,7 +265,6 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
         """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
-        check_classification_targets(labels)
         present = np.unique(labels[weights > 0.0])
         if self.class_weight is not None and present.size:
             kept = weights > 0.0
@@ -294,12 +274,7 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
             weights = weights.copy()
             weights[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
         X, labels, weights, rows = self._kept(X, labels, weights)
-        classes = np.unique(labels)
-        if classes.size < 2:
-            raise DataError(
-                f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
-            )
-        return X, labels, weights, rows, classes
+        return X, labels, weights, rows, classes_of(labels)
 
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (Y != 0.0).all():
@@ -318,20 +293,5 @@ class LSSVMClassifier(ClassifierMixin, _LSSVM):
         most = max(fit.iterations for fit in fits)
         return SaddleFit(alpha, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), most)
 
-    def _coefficients(self) -> Array:
-        coefficients: Array = self.support_codes_ * self.support_values_
-        return coefficients
-
     def _members(self, column: Array) -> Any:
         return column != 0.0
-
-    def _check_loaded(self) -> None:
-        if self.__sklearn_is_fitted__():
-            machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
-            if self.support_codes_.shape != self.support_values_.shape or self.classes_.ndim != 1:
-                raise DataError("the codes, the classes and the support values do not belong together")
-            if self.code_book_.shape != (self.classes_.size, machines):
-                raise DataError(
-                    f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
-                )
-        super()._check_loaded()

@@ -9,23 +9,30 @@ r"""The L1 substrate by an active set that is identified, solved exactly and che
 
 On a set of signed atoms the conditions are linear: they are solved through a QR factorisation of the active columns, a
 step that would change a sign is cut where the first coefficient vanishes and that atom leaves, and when the signs agree
-the atom that violates its bound most enters. The objective decreases at every step, so no set of signed atoms comes
-back; zeros are zeros because their atoms are not in the set, not because a number was small.
+the atom that violates its bound most enters. Where its column depends on those in use, the coefficients move along the
+null vector, on which the errors stay and the 1-norm falls, until one of them vanishes. The objective decreases at every
+step, so no set of signed atoms comes back; one that does by rounding ends the trial of the atom that brought it. Zeros
+are zeros because their atoms are not in the set, not because a number was small.
 :math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import SolverError
+from substrate.threads import blas_threads
 
 __all__ = ["ActiveSetSolution", "l1_rows", "solve_l1", "zeta_max"]
 
 #: Relative excess over zeta at which an atom is said to violate its bound.
 _VIOLATION = 1e-11
+#: Relative size of a pivot at which a column is said to depend on those before it.
+_DEPENDENT = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,89 +54,118 @@ def zeta_max(Phi: Array, y: Array) -> float:
 def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) -> ActiveSetSolution:
     """Solve for one zeta > 0, from a = 0."""
     n_atoms = Phi.shape[1]
-    mean = Phi.mean(axis=0)
-    target = y - y.mean()
-    c0 = Phi.T @ target
-    a = np.zeros(n_atoms)
-    signs = np.zeros(n_atoms)
-    c = c0.copy()
     limit = 20 * n_atoms + 100 if max_steps is None else max_steps
-    scale = max(float(np.abs(c0).max()), zeta)
-    nu = float(c.max() + c.min()) / 2.0
-    for step in range(limit):
-        newcomers = _violators(c, nu, zeta, signs, scale)
-        if not newcomers:
-            return ActiveSetSolution(a, float(y.mean() - mean @ a), nu, step)
-        for atom, sign in newcomers:
-            signs[atom] = sign
-        a, signs, nu = _settle(Phi, mean, c0, a, signs, zeta)
-        c = Phi.T @ (target - Phi @ a + mean @ a)
+    with blas_threads(n_atoms):
+        problem = _Problem.of(Phi, y, zeta)
+        a, signs, nu = np.zeros(n_atoms), np.zeros(n_atoms), problem.start
+        c, seen = problem.c0, {signs.tobytes()}
+        refused: NDArray[np.bool_] = np.zeros(n_atoms, dtype=bool)
+        for step in range(limit):
+            newcomers = problem.violators(c, nu, signs, refused)
+            if not newcomers:
+                return ActiveSetSolution(a, float(y.mean() - problem.mean @ a), nu, step)
+            trial = signs.copy()
+            for atom, sign in newcomers:
+                trial[atom] = sign
+            found = problem.settle(a, trial)
+            if found[1].tobytes() in seen:  # only rounding brings a set back
+                refused[[atom for atom, _ in newcomers]] = True
+                continue
+            a, signs, nu = found
+            seen.add(signs.tobytes())
+            refused[:] = False
+            c = problem.correlations(a)
     raise SolverError(
         f"the active set did not settle within {limit} steps; use a conic solver for this zeta, or a larger zeta"
     )
 
 
-def _violators(c: Array, nu: float, zeta: float, signs: Array, scale: float) -> list[tuple[int, float]]:
-    """The atom that exceeds its bound most, with its sign; at the start one from each end, since they must balance."""
-    excess = c - nu
-    free = signs == 0.0
-    candidate = np.where(free, np.abs(excess), -np.inf)
-    if not signs.any():
-        high, low = int(c.argmax()), int(c.argmin())
-        return [(high, 1.0), (low, -1.0)] if (c[high] - c[low]) / 2.0 > zeta + _VIOLATION * scale else []
-    worst = int(candidate.argmax())
-    if candidate[worst] <= zeta + _VIOLATION * scale:
-        return []
-    return [(worst, float(np.sign(excess[worst])))]
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The data of one solve: atoms and their means, centred target, its correlations c0 with the atoms, zeta."""
 
+    Phi: Array
+    mean: Array
+    target: Array
+    c0: Array
+    zeta: float
 
-def _settle(Phi: Array, mean: Array, c0: Array, a: Array, signs: Array, zeta: float) -> tuple[Array, Array, float]:
-    """Solve on the active atoms, dropping those whose sign would change, until all signs agree."""
-    while True:
-        (active,) = np.nonzero(signs)
-        wanted, nu = _reduced(Phi[:, active] - mean[active], c0[active] - zeta * signs[active])
-        crossing = (wanted * signs[active] < 0.0) | ((wanted == 0.0) & (a[active] != 0.0))
-        if not crossing.any():
-            a = np.zeros_like(a)
-            a[active] = wanted
-            return a, signs, nu
-        here = a[active]
-        # how far towards the wanted point until the first coefficient vanishes; an atom that just entered with the
-        # wrong sign stands at zero and leaves at once
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(crossing, here / (here - wanted), np.inf)
-        reach = np.where(crossing & (here == 0.0), 0.0, reach)
-        first = int(reach.argmin())
-        a = a.copy()
-        a[active] = here + reach[first] * (wanted - here)
-        a[active[first]] = 0.0
-        signs = signs.copy()
-        signs[active[first]] = 0.0
+    @classmethod
+    def of(cls, Phi: Array, y: Array, zeta: float) -> "_Problem":
+        target = y - y.mean()
+        return cls(Phi, Phi.mean(axis=0), target, Phi.T @ target, zeta)
+
+    @property
+    def start(self) -> float:
+        """nu at a = 0, midway between the extreme correlations."""
+        return float(self.c0.max() + self.c0.min()) / 2.0
+
+    def correlations(self, a: Array) -> Array:
+        """c = Phi'P(y - Phi a)."""
+        (used,) = np.nonzero(a)
+        e = self.target - self.Phi[:, used] @ a[used]
+        return np.asarray(self.Phi.T @ (e - e.mean()))
+
+    def violators(self, c: Array, nu: float, signs: Array, refused: NDArray[np.bool_]) -> list[tuple[int, float]]:
+        """The atom that exceeds its bound most, with its sign; at first one from each end, since they must balance."""
+        bound = self.zeta + _VIOLATION * max(float(np.abs(self.c0).max()), self.zeta)
         if not signs.any():
-            return np.zeros_like(a), signs, float(c0.max() + c0.min()) / 2.0
+            high, low = int(c.argmax()), int(c.argmin())
+            new = (c[high] - c[low]) / 2.0 > bound and not refused[high]
+            return [(high, 1.0), (low, -1.0)] if new else []
+        excess = np.where((signs == 0.0) & ~refused, c - nu, 0.0)
+        worst = int(np.abs(excess).argmax())
+        return [(worst, float(np.sign(excess[worst])))] if abs(excess[worst]) > bound else []
 
+    def settle(self, a: Array, signs: Array) -> tuple[Array, Array, float]:
+        """Solve on the active atoms, dropping those whose sign would change, until all signs agree."""
+        a, signs = a.copy(), signs.copy()
+        while signs.any():
+            (active,) = np.nonzero(signs)
+            here, s = a[active], signs[active]
+            step, nu = self._step(active, here, s)
+            shrinking = (step * s < 0.0) & ((here + step) * s <= 0.0)
+            if nu is None:
+                shrinking = step * s < 0.0
+            elif not shrinking.any():
+                a[active] = here + step
+                return a, signs, nu
+            # how far until the first coefficient vanishes; one that just entered stands at zero and may leave at once
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reach = np.where(shrinking, -here / step, np.inf)
+            first = int(reach.argmin())
+            a[active] = here + reach[first] * step
+            a[active[first]] = signs[active[first]] = 0.0
+        return np.zeros_like(a), signs, self.start
 
-def _reduced(columns: Array, right: Array) -> tuple[Array, float]:
-    """a and nu with (C'C) a + nu 1 = right, 1'a = 0, for the centred active columns C."""
-    from scipy.linalg import solve_triangular
+    def _step(self, active: Any, here: Array, s: Array) -> tuple[Array, float | None]:
+        """To the solution on the active atoms, and its nu; or, where columns depend, down along a null vector."""
+        from scipy.linalg import solve_triangular
 
-    m = right.size
-    R: Array = np.asarray(np.linalg.qr(columns, mode="r"))
-    diagonal = np.abs(np.diagonal(R))
-    if R.shape[0] < m or diagonal.min() <= 1e-13 * diagonal.max():
-        system = np.block([[columns.T @ columns, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
-        both = np.linalg.lstsq(system, np.append(right, 0.0), rcond=None)[0]
-        return both[:-1], float(both[-1])
-    inner = solve_triangular(R, np.column_stack([right, np.ones(m)]), trans="T")
-    outer = solve_triangular(R, inner)
-    nu = float(outer[:, 0].sum() / outer[:, 1].sum())
-    return outer[:, 0] - nu * outer[:, 1], nu
+        m = active.size
+        C = self.Phi[:, active] - self.mean[active]
+        # a row of equal entries changes nothing where 1'a = 0, and makes the columns independent wherever a is unique
+        B = np.vstack([C, np.full((1, m), max(float(np.abs(C).max()), 1e-300))])
+        R: Array = np.asarray(np.linalg.qr(B, mode="r"))
+        pivots = np.abs(np.diagonal(R))
+        if R.shape[0] < m or pivots.min() <= _DEPENDENT * pivots.max():
+            null = np.linalg.svd(R, full_matrices=True)[2][-1]
+            return (-null if s @ null > 0.0 else null), None
+        step, nu, ones = np.zeros(m), 0.0, np.ones(m)
+        for _ in range(2):  # once more from where the first solve leads: what the factor has lost comes back
+            e = self.target - C @ (here + step)
+            left = np.column_stack([C.T @ e - self.zeta * s, ones])
+            solved = solve_triangular(R, solve_triangular(R, left, trans="T"))
+            nu = float((solved[:, 0].sum() + (here + step).sum()) / solved[:, 1].sum())
+            step = step + solved[:, 0] - nu * solved[:, 1]
+        return step, nu
 
 
 def l1_rows(Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8) -> tuple[Row, ...]:
     """The subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
     e = y - Phi @ a - b
-    c = Phi.T @ (e - e.mean())
+    centred = y - y.mean() - Phi @ a  # without b, which may be large beside what is left
+    c = Phi.T @ (centred - centred.mean())
     support = a != 0.0
     scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
     if support.any():

@@ -9,6 +9,7 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.composition.frames import Frame, coefficient_frame, feature_frame, fitted_frame, stacked_frame
 from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.result import Expansion
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -23,7 +24,7 @@ class CompiledSubstrate:
         self.frame = _choose(substrate, roles)
         self.mentioned = mentioned
         name = "alpha" if self.frame.kind == "coefficients" else "z"
-        self.z = cp.Variable(self.frame.size, name=name)
+        self.z = cp.Variable(self.frame.training.shape[1], name=name)
         self.shift = cp.Variable(name="b") if substrate.bias else cp.Constant(0.0)
         # In the frame of coefficients the variable is alpha itself, in the paper's sign.
         signed = self.frame.kind == "coefficients" and substrate.task == "classification"
@@ -32,6 +33,26 @@ class CompiledSubstrate:
         self.constraints: list[Any] = []
         if self.frame.kind == "coefficients" and substrate.bias:
             self.constraints.append(zero_sum(self._a, letter="y" if signed else "1").constraint)
+
+    @property
+    def unit(self) -> float:
+        """The size of the targets."""
+        return float(np.abs(self.substrate.y).max()) or 1.0
+
+    @property
+    def mean(self) -> float:
+        """The mean of the targets: what the machine is without a kernel."""
+        return float(self.substrate.y.mean()) if self.substrate.bias else 0.0
+
+    @property
+    def spread(self) -> float:
+        """The size of the targets about their mean."""
+        deviation = float(np.abs(self.substrate.y - self.mean).max())
+        return deviation if deviation > 1e-12 * self.unit else self.unit
+
+    def leaves(self) -> list[Any]:
+        """The variables a solver is to find."""
+        return [self.z, *([self.shift] if self.substrate.bias else [])]
 
     def replacements(self) -> dict[int, Any]:
         """What stands in the solved problem where each place-holder stood."""
@@ -71,6 +92,15 @@ class CompiledSubstrate:
                 value = s.kernel_rows(holder.points, holder.part) @ a
             holder.leaf.save_value(value)
 
+    def expansion(self) -> Expansion:
+        """The solution as plain numbers."""
+        s, a, b = self.substrate, self.coefficients(), self.bias()
+        f = s.gram.product(a) + b
+        e = s.y - f if s.task == "regression" else 1.0 - s.y * f
+        parts = range(len(s.components))
+        variation = np.array([float(np.abs(s.kernel_rows(None, part) @ a).max()) for part in parts])
+        return Expansion(s, s.signs * a, b, e, f, max(float(a @ (f - b)), 0.0), variation)
+
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """That the coordinates mean what they should: the expansion reproduces f, and 1'a = 0."""
         a, b = self.coefficients(), self.bias()
@@ -80,9 +110,9 @@ class CompiledSubstrate:
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [Row("kernel expansion", difference, scale, tolerance, "||K a + b - f||")]
         if self.substrate.bias:
-            # a direction hardly seen by the kernel may carry large coefficients: their sum counts by what it does to f
-            size = float(np.abs(a).sum())
-            rows.append(zero_sum_row(a, tolerance, np.array([size]), letter="1"))
+            # where a vanishes, its rounding counts by what it does to f
+            largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
+            rows.append(zero_sum_row(a, tolerance, np.array([self.unit / largest]), letter="1"))
         return tuple(rows)
 
     def record(self) -> tuple[tuple[str, str], ...]:

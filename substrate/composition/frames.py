@@ -22,20 +22,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.reflection import off_ones, reflect
 from substrate.gram import Gram
 from substrate.threads import blas_threads
 
-__all__ = ["DEFAULT_STACKED_CUTOFF", "Frame", "coefficient_frame", "feature_frame", "fitted_frame", "stacked_frame"]
+__all__ = ["DEFAULT_CUTOFF", "Frame", "coefficient_frame", "feature_frame", "fitted_frame", "stacked_frame"]
 
 #: Without a norm on w the machine is ill posed in directions the kernel hardly sees; this is how far it looks.
-DEFAULT_STACKED_CUTOFF = 1e-6
+DEFAULT_CUTOFF = 1e-6
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Plain numbers of one choice of coordinates; ``coefficients`` is A, or None for the identity."""
+    """Plain numbers of one choice of coordinates: the directions kept; A as ``coefficients``, None for the identity."""
 
     kind: str
     size: int
@@ -55,16 +56,7 @@ class Frame:
         return K if self.coefficients is None else np.asarray(K @ self.coefficients)
 
 
-def _reflect(V: Array) -> Array:
-    """Apply the Householder reflection that takes 1/sqrt(N) to the first unit vector (its own inverse)."""
-    n = V.shape[0]
-    v = np.full(n, 1.0 / np.sqrt(n))
-    v[0] -= 1.0
-    v /= np.linalg.norm(v)
-    return V - np.outer(2.0 * v, v @ V) if V.ndim == 2 else V - 2.0 * v * float(v @ V)
-
-
-def _eigen(gram: Gram, bias: bool, cutoff: float | None) -> tuple[Array, Array, Array, float]:
+def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array]:
     """Eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
 
     The direction 1 is reflected away before decomposing: left in, its eigenvalue zero would mix with the smallest ones,
@@ -72,28 +64,35 @@ def _eigen(gram: Gram, bias: bool, cutoff: float | None) -> tuple[Array, Array, 
     """
     gram.coordinates()  # refuses a matrix that is not positive semi-definite, with its smallest eigenvalue
     K = np.array(gram.matrix)
-    relative = gram.n * _EPS if cutoff is None else cutoff
-    inner = _reflect(_reflect(K).T)[1:, 1:] if bias else K
+    inner = reflect(reflect(K).T)[1:, 1:] if bias else K
     with blas_threads(gram.n):
         values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
     keep = values > relative * max(float(values[-1]), 0.0)
     chosen = vectors[:, keep][:, ::-1]
-    U = _reflect(np.vstack([np.zeros((1, chosen.shape[1])), chosen])) if bias else chosen
+    if not keep.any():  # a kernel that sees nothing has the feature zero
+        return np.zeros((gram.n, 1)), np.ones(1), np.zeros(gram.n)
+    U = off_ones(chosen) if bias else chosen
     mean = K.mean(axis=0) if bias else np.zeros(gram.n)
-    return np.ascontiguousarray(U), values[keep][::-1].copy(), mean, relative
+    return np.ascontiguousarray(U), values[keep][::-1].copy(), mean
+
+
+def _kept(U: Array) -> int:
+    return int(U.any(axis=0).sum())
 
 
 def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
     """Orthonormal coordinates of the fitted values."""
-    U, s, mean, relative = _eigen(gram, bias, cutoff)
-    return Frame("fitted values", s.size, U / s, U, None, None, mean, relative)
+    relative = DEFAULT_CUTOFF if cutoff is None else cutoff
+    U, s, mean = _eigen(gram, bias, relative)
+    return Frame("fitted values", _kept(U), U / s, U, None, None, mean, relative)
 
 
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
-    """Coordinates in which the norm of w is Euclidean."""
-    U, s, mean, relative = _eigen(gram, bias, cutoff)
+    """Coordinates in which the norm of w is Euclidean; it settles what the kernel hardly sees, so all is kept."""
+    relative = gram.n * _EPS if cutoff is None else cutoff
+    U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
-    return Frame("features", s.size, U / root, U * root, None, None, mean, relative)
+    return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative)
 
 
 def stacked_frame(
@@ -106,15 +105,18 @@ def stacked_frame(
         stacked = stacked - stacked.mean(axis=1)[:, None]
     with blas_threads(n):
         Q, s, Vt = np.linalg.svd(stacked, full_matrices=False)
-    relative = DEFAULT_STACKED_CUTOFF if cutoff is None else cutoff
-    keep = s > relative * s[0] if s.size and s[0] > 0.0 else np.zeros(s.size, dtype=bool)
+    relative = DEFAULT_CUTOFF if cutoff is None else cutoff
+    keep = s > relative * s[0]
+    size = int(keep.sum())
+    if not size:
+        keep, Q, Vt, s = s == s[0], 0.0 * Q, 0.0 * Vt, np.ones_like(s)
     A = Vt[keep].T / s[keep]
     if bias:
         A -= A.mean(axis=0)  # exactly 1'a = 0
     parts = tuple(Q[part * n : (part + 1) * n, keep] for part in range(len(components)))
     norm_factor = gram.coordinates().factor.T @ A if with_norm else None
-    training = np.sum(parts, axis=0) if parts else np.zeros((n, 0))
-    return Frame("stacked components", int(keep.sum()), A, training, parts, norm_factor, np.zeros(n), relative)
+    training = np.sum(parts, axis=0)
+    return Frame("stacked components", size, A, training, parts, norm_factor, np.zeros(n), relative)
 
 
 def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:

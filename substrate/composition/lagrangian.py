@@ -1,12 +1,15 @@
-r"""Optimality of any convex problem, checked from its own numbers.
+r"""Optimality of any convex problem in the user's own terms: his constraints, their multipliers, the Lagrangian.
 
-For :math:`\min f_0(x)` subject to :math:`g(x) \le 0`, :math:`h(x) = 0` with multipliers :math:`\lambda, \nu`, a
-feasible x is optimal when :math:`\lambda \ge 0`, :math:`\lambda^T g(x) = 0` and x minimises the Lagrangian
+For :math:`\min f_0(x)` subject to :math:`g(x) \le 0`, :math:`h(x) = 0`, :math:`k(x) \in \mathcal{K}` with multipliers
+:math:`\lambda, \nu, \mu`, a feasible x is optimal when :math:`\lambda \ge 0`, :math:`\mu \in \mathcal{K}^*`,
+:math:`\lambda^T g(x) = 0 = \mu^T k(x)` and x minimises the Lagrangian
 
-.. math:: L(x) = f_0(x) + \lambda^T g(x) + \nu^T h(x)
+.. math:: L(x) = f_0(x) + \lambda^T g(x) + \nu^T h(x) - \mu^T k(x)
 
-([Boyd2004]_ section 5.5.3). L is convex, so x minimises it exactly when no direction leads down; that is tried, on both
-sides of each, along random directions and along every variable by itself, by finite differences that also see kinks.
+([Boyd2004]_ section 5.5.3). L is convex, so x minimises it exactly when no direction leads down. Some are tried here,
+on both sides, by finite differences that also see kinks; that ties the multipliers the user reads to the point,
+whatever their cones, and :mod:`substrate.composition.conic` proves the rest. A finite step never blames a good point:
+a convex function rises at least as fast as its slope.
 """
 
 from typing import Any
@@ -16,52 +19,47 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 
-__all__ = ["constraint_rows", "stationarity_row"]
+__all__ = ["constraint_rows", "cost_at", "stationarity_row"]
 
-_DIRECTIONS = 12
+_DIRECTIONS = 4
 _STEP = 1e-7
 
 
-def constraint_rows(constraints: list[Any], names: list[str], value: float, tolerance: float) -> tuple[Row, ...]:
-    """Feasibility, sign and complementarity of each constraint at its current values."""
+def constraint_rows(
+    constraints: list[Any], names: list[str], cost: float, unit: float, tolerance: float
+) -> tuple[Row, ...]:
+    """Feasibility, sign and complementarity of each constraint at its current values.
+
+    ``cost`` is what the objective amounts to, ``unit`` the size of the targets.
+    """
     rows: list[Row] = []
     for constraint, name in zip(constraints, names, strict=True):
-        sides = [np.asarray(side.value, dtype=np.float64) for side in constraint.args if side.value is not None]
-        scale = 1.0 + sum(float(np.abs(side).max(initial=0.0)) for side in sides)
-        violation = float(np.max(np.abs(constraint.violation()), initial=0.0))
+        scale = unit + sum(_largest(side.value) for side in constraint.args)
+        violation = _largest(constraint.violation())
         rows.append(Row(f"{name}: feasible", violation, scale, tolerance, "largest violation"))
-        if _is_inequality(constraint):
-            dual, slack = _dual(constraint), np.asarray(constraint.expr.value, dtype=np.float64)
-            size = float(np.abs(dual).max(initial=0.0))
+        if not _is_equality(constraint):
+            size = max(_largest(dual) for dual in _duals(constraint))
             # a multiplier counts by what it adds to the objective
-            weight = (abs(value) + 1.0) / scale
-            rows.append(
-                Row(f"{name}: sign", float(max(-dual.min(initial=0.0), 0.0)), size + weight, tolerance, "max(-lambda)")
-            )
-            product = float(np.abs(dual * slack).sum())
-            rows.append(Row(f"{name}: slackness", product, abs(value) + 1.0, tolerance, "sum |lambda g|"))
-        elif not _is_equality(constraint):
-            rows.append(Row(f"{name}: sign", np.inf, 1.0, tolerance, "unknown for this kind of constraint"))
+            rows.append(Row(f"{name}: sign", _outside(constraint), size + cost / scale, tolerance, "excess over K*"))
+            rows.append(Row(f"{name}: slackness", _product(constraint), cost, tolerance, "|lambda'g|"))
     return tuple(rows)
 
 
-def stationarity_row(objective: Any, constraints: list[Any], variables: list[Any], tolerance: float) -> Row:
-    """The steepest way down the Lagrangian from the current point, against the sizes of its terms."""
+def stationarity_row(
+    objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float
+) -> Row:
+    """The steepest way down the Lagrangian from the current point, against what its terms amount to."""
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
-    duals = [_dual(constraint) for constraint in constraints]
 
     def lagrangian(values: list[Array]) -> tuple[float, float]:
         for variable, value in zip(variables, values, strict=True):
             variable.save_value(value)
-        terms = [float(objective.value)]
-        terms += [float(np.sum(dual * np.asarray(c.expr.value))) for dual, c in zip(duals, constraints, strict=True)]
+        terms = [float(objective.value), *(_lagrangian_term(constraint) for constraint in constraints)]
         return sum(terms), sum(abs(term) for term in terms)
 
-    if not all(_is_equality(c) or _is_inequality(c) for c in constraints):
-        return Row("Lagrangian stationarity", np.inf, 1.0, tolerance, "unknown for these constraints")
     rng = np.random.default_rng(0)
     try:
-        here, scale = lagrangian(point)
+        here, size = lagrangian(point)
         steepest = 0.0
         for move in _directions(point, rng):
             for side in (1.0, -1.0):
@@ -70,11 +68,25 @@ def stationarity_row(objective: Any, constraints: list[Any], variables: list[Any
     finally:
         for variable, value in zip(variables, point, strict=True):
             variable.save_value(value)
-    return Row("Lagrangian stationarity", steepest, scale + 1e-300, tolerance, "steepest descent of L, finite check")
+    return Row("Lagrangian stationarity", steepest, size + cost, tolerance, "steepest descent of L, finite check")
+
+
+def cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:
+    """|objective| at a given point, zero where it is not defined there; the variables keep the values they have."""
+    kept = [variable.value for variable in variables]
+    try:
+        for variable, value in zip(variables, values, strict=True):
+            variable.save_value(value)
+        with np.errstate(all="ignore"):
+            cost = abs(float(objective.value))
+    finally:
+        for variable, value in zip(variables, kept, strict=True):
+            variable.save_value(value)
+    return cost if np.isfinite(cost) else 0.0
 
 
 def _directions(point: list[Array], rng: np.random.Generator) -> list[list[Array]]:
-    sizes = [max(float(np.abs(x).max(initial=0.0)), 1e-12) for x in point]
+    sizes = [max(_largest(x), 1e-12) for x in point]
     every = [[s * rng.standard_normal(x.shape) for x, s in zip(point, sizes, strict=True)] for _ in range(_DIRECTIONS)]
     for k, (x, size) in enumerate(zip(point, sizes, strict=True)):
         alone = [np.zeros(other.shape) for other in point]
@@ -85,13 +97,57 @@ def _directions(point: list[Array], rng: np.random.Generator) -> list[list[Array
     return every
 
 
-def _dual(constraint: Any) -> Array:
-    return np.asarray(constraint.dual_value, dtype=np.float64)
+def _largest(value: Any) -> float:
+    return float(np.abs(np.asarray(value, dtype=np.float64)).max(initial=0.0))
+
+
+def _kind(constraint: Any) -> str:
+    return type(constraint).__name__
 
 
 def _is_equality(constraint: Any) -> bool:
-    return type(constraint).__name__ in ("Equality", "Zero")
+    return _kind(constraint) in ("Equality", "Zero")
 
 
 def _is_inequality(constraint: Any) -> bool:
-    return type(constraint).__name__ in ("Inequality", "NonPos")
+    return _kind(constraint) in ("Inequality", "NonPos")
+
+
+def _duals(constraint: Any) -> list[Array]:
+    return [np.asarray(dual.value, dtype=np.float64) for dual in constraint.dual_variables]
+
+
+def _pairs(constraint: Any) -> list[tuple[Array, Array]]:
+    """Each multiplier beside what it multiplies, in the shape of the latter."""
+    sides = [constraint.expr] if _is_equality(constraint) or _is_inequality(constraint) else constraint.args
+    values = [np.asarray(side.value, dtype=np.float64) for side in sides]
+    return [(dual.reshape(value.shape), value) for dual, value in zip(_duals(constraint), values, strict=True)]
+
+
+def _product(constraint: Any) -> float:
+    """|lambda'g|, entry by entry where the inequality is; of matrices the largest entry of their product."""
+    if _is_inequality(constraint) or _kind(constraint) == "NonNeg":
+        return sum(float(np.abs(dual * value).sum()) for dual, value in _pairs(constraint))
+    if _kind(constraint) == "PSD":
+        return max(_largest(dual @ value) for dual, value in _pairs(constraint))
+    return abs(_lagrangian_term(constraint))
+
+
+def _lagrangian_term(constraint: Any) -> float:
+    total = sum(float(np.sum(dual * value)) for dual, value in _pairs(constraint))
+    return total if _is_equality(constraint) or _is_inequality(constraint) else -total
+
+
+def _outside(constraint: Any) -> float:
+    """How far the multiplier is outside the dual cone; infinity for a cone that is not known here."""
+    kind, duals = _kind(constraint), _duals(constraint)
+    if _is_inequality(constraint) or kind == "NonNeg":
+        excess = float((-duals[0]).max(initial=0.0))
+    elif kind == "SOC":
+        norms = np.linalg.norm(duals[1], axis=constraint.axis if duals[1].ndim == 2 else None)
+        excess = float((norms - duals[0].ravel()).max(initial=0.0))
+    elif kind == "PSD":
+        excess = -float(np.linalg.eigvalsh((duals[0] + np.swapaxes(duals[0], -1, -2)) / 2.0).min())
+    else:
+        excess = np.inf
+    return max(excess, 0.0)

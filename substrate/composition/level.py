@@ -24,7 +24,11 @@ from substrate.gram import Gram
 from substrate.ingredients import signed_labels
 from substrate.kernels import Componentwise, Kernel, as_kernel
 
-__all__ = ["PlaceHolder", "Substrate"]
+__all__ = ["PlaceHolder", "Standing", "Substrate"]
+
+
+class Standing(cp.Variable):  # type: ignore[misc]
+    """The variable of a place-holder: it stands for values of a substrate, and no solver ever sees it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +55,8 @@ class Substrate:
     bias
         Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates wants only one.
     cutoff
-        Relative size of the directions left out of the coordinates; ``None`` is rounding level, or 1e-6 where the
-        machine speaks of components. A parameter of the model, shown on its certificate.
+        Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
+        a norm on w, 1e-6 where it has none or speaks of components. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
 
@@ -142,7 +146,8 @@ class Substrate:
         known = real_array(targets, "targets", ndim=1)
         if known.size != values.size:
             raise DataError(f"targets must have one entry per point: expected {values.size}, received {known.size}")
-        return known - values if self.task == "regression" else 1.0 - cp.multiply(known, values)
+        y = cp.Constant(known, name="y")  # named, so that a message can print the term
+        return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
     def f(self, points: Any = None) -> Any:
         """The machine's values at points (the training points if none are given), affine in whatever is optimised."""
@@ -190,6 +195,6 @@ class Substrate:
         for holder in self._holders:
             if holder.role == role and holder.part == part and points is None and holder.points is None:
                 return holder.leaf
-        holder = PlaceHolder(cp.Variable(shape, name=role, nonneg=nonneg), role, points, part)
+        holder = PlaceHolder(Standing(shape, name=role, nonneg=nonneg), role, points, part)
         self._holders.append(holder)
         return holder.leaf

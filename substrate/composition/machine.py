@@ -9,11 +9,15 @@ import numpy as np
 
 from substrate.certificates import Certificate, Row
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.lagrangian import constraint_rows, stationarity_row
+from substrate.composition.conic import WitnessedProblem
+from substrate.composition.lagrangian import constraint_rows, cost_at, stationarity_row
 from substrate.composition.level import Substrate
-from substrate.composition.result import Expansion, Result
-from substrate.errors import DeclarationError
-from substrate.solvers import SolverRecord, solve_problem
+from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
+from substrate.composition.result import Result
+from substrate.composition.trials import Trials
+from substrate.composition.units import in_units, knows_units
+from substrate.errors import CertificateError, DeclarationError, SolverError
+from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
 __all__ = ["Machine"]
 
@@ -48,18 +52,27 @@ class Machine:
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
-        self._given = list(subject_to)
+        self._given = [subject_to] if isinstance(subject_to, cp.Constraint) else list(subject_to)
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
+        self._trials = Trials()
+        self._record: SolverRecord | None = None
         self._compile(objective)
 
     def solve(self, solver: str | None = None, *, verbose: bool = False, **parameters: Any) -> Result:
         """Set parameters by name, solve, and return the solution; options of a solver go through ``problem.solve``."""
         self._set(parameters)
-        record = solve_problem(self.problem, self._worst, solver, verbose=verbose)
+        self._trials.begin()
+        rescaled = self._twin if knows_units(self.problem) else None
+        try:
+            self._record = solve_problem(self.problem, self._worst, solver, rescaled=rescaled, verbose=verbose)
+        except SolverError:
+            self._trials.refuse_unsolvable()
+            raise
+        self._trials.settle()
         for compiled in self._compiled:
             compiled.write_back()
         for mine, theirs in zip(self._given, self._own, strict=True):
@@ -68,16 +81,21 @@ class Machine:
         return Result(
             float(self.problem.objective.value),
             {parameter.name(): parameter.value for parameter in self.problem.parameters()},
-            tuple(_expansion(compiled) for compiled in self._compiled),
-            self.certificate(record),
-            record,
+            tuple(compiled.expansion() for compiled in self._compiled),
+            self.certificate(),
+            self._record,
         )
 
-    def certificate(self, record: SolverRecord | None = None) -> Certificate:
+    def certificate(self) -> Certificate:
         """The report on the values the problem's variables hold now."""
+        if any(variable.value is None for variable in self.problem.variables()):
+            raise CertificateError("there is nothing to certify yet; solve the machine first")
+        attempts = self._record.attempts if self._record else ()
+        made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
-        return Certificate("Machine", self._rows(_TOLERANCE), (*facts, *(record.facts() if record else ())))
+        facts += self._record.facts() if self._record else ()
+        return Certificate("Machine", self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE), tuple(facts))
 
     def _compile(self, objective: Any) -> None:
         leaves = {id(v) for part in (objective, *self._given) for v in part.variables()}
@@ -92,25 +110,11 @@ class Machine:
             if compiled.substrate.ridge > 0.0:
                 total = total + 0.5 * compiled.substrate.ridge * compiled.squared_norm()
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
-        _refuse_non_convex(objective, total, self._given, self._own)
+        refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
-        self.problem = cp.Problem(cp.Minimize(total), [*self._own, *structure])
-        foreign = [v for v in self.problem.variables() if v.name() in ("alpha", "f", "component", "squared_norm")]
-        known = {id(compiled.z) for compiled in self._compiled}
-        if any(id(v) not in known and v.name() != "alpha" for v in foreign):
-            raise DeclarationError(
-                "a term speaks of a substrate that the machine was not given; name all its substrates"
-            )
-        if not self.problem.is_dpp():
-            raise DeclarationError(
-                "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
-                "anew; write products of parameters, or functions of one, as a parameter of their own"
-            )
-        names = [parameter.name() for parameter in self.problem.parameters()]
-        if len(set(names)) != len(names):
-            raise DeclarationError(
-                f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name="
-            )
+        self.problem = WitnessedProblem(cp.Minimize(total), [*self._own, *structure], self._trials.keep)
+        refuse_incomplete(self.problem, self._compiled)
+        refuse_parameters(self.problem)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         parameters = {parameter.name(): parameter for parameter in self.problem.parameters()}
@@ -127,41 +131,31 @@ class Machine:
             raise DeclarationError(f"parameters {missing} have no value; pass them to solve({missing[0]}=...)")
 
     def _rows(self, tolerance: float) -> tuple[Row, ...]:
-        value = float(self.problem.objective.value)
-        names = [constraint.label or f"constraint {k + 1}" for k, constraint in enumerate(self._own)]
+        objective, variables = self.problem.objective, self.problem.variables()
+        cost = self._trivial_cost() + abs(float(objective.value)) or 1.0
+        unit = max(compiled.unit for compiled in self._compiled)
+        names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
-        rows += constraint_rows(self._own, names, value, tolerance)
-        rows.append(
-            stationarity_row(self.problem.objective, self.problem.constraints, self.problem.variables(), tolerance)
-        )
+        rows += constraint_rows(self._own, names, cost, unit, tolerance)
+        rows.append(stationarity_row(objective, self.problem.constraints, variables, cost, tolerance))
+        if self._trials.witness is not None:
+            rows += self._trials.witness.rows(self.problem, cost, tolerance)
         return tuple(rows)
 
+    def _trivial_cost(self) -> float:
+        """What the objective amounts to for a machine that is constant: the size that errors are judged by."""
+        objective, variables = self.problem.objective, self.problem.variables()
+        means = {id(compiled.shift): compiled.mean for compiled in self._compiled[:1]}
+        constant = [np.full(variable.shape, means.get(id(variable), 0.0)) for variable in variables]
+        zero = [np.zeros(variable.shape) for variable in variables]
+        # a constant target costs nothing; then a millionth of its level is still a size
+        return cost_at(objective, variables, constant) + 1e-6 * cost_at(objective, variables, zero)
+
     def _worst(self, tolerance: float) -> float:
-        return max(row.relative / row.tolerance for row in self._rows(tolerance))
+        with np.errstate(all="ignore"):  # a point that ran away is judged like any other
+            return self._trials.weigh(self._rows(tolerance))
 
-
-def _refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[Any]) -> None:
-    """Name the term or constraint that breaks cvxpy's rules, as the user wrote it."""
-    if not total.is_convex():
-        terms = objective.args if type(objective).__name__ == "AddExpression" else [objective]
-        copies = total.args if type(total).__name__ == "AddExpression" else [total]
-        bad = [str(term) for term, copy in zip(terms, copies, strict=False) if not copy.is_convex()]
-        raise DeclarationError(
-            f"the objective is not convex by cvxpy's rules; see the term {bad[0] if bad else objective}. Minimise "
-            "convex functions (squares, norms, huber, pos), scaled by non-negative numbers or parameters"
-        )
-    for constraint, copy in zip(given, own, strict=True):
-        if not copy.is_dcp():
-            raise DeclarationError(
-                f"the constraint {constraint} is not convex by cvxpy's rules; write convex <= concave or affine == affine"
-            )
-
-
-def _expansion(compiled: CompiledSubstrate) -> Expansion:
-    s = compiled.substrate
-    a, b = compiled.coefficients(), compiled.bias()
-    f = s.gram.product(a) + b
-    e = s.y - f if s.task == "regression" else 1.0 - s.y * f
-    parts = range(len(s.components))
-    variation = np.array([float(np.abs(s.kernel_rows(None, part) @ a).max()) for part in parts])
-    return Expansion(s, s.signs * a, b, e, f, max(float(a @ (f - b)), 0.0), variation)
+    def _twin(self) -> tuple[Any, float]:
+        """The same problem, measured in units of its targets."""
+        unit, worth = max(compiled.spread for compiled in self._compiled), self._trivial_cost() or 1.0
+        return WitnessedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit

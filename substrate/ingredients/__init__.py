@@ -12,6 +12,7 @@ from substrate.ingredients.classification_fit import (
     signed_labels,
 )
 from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
+from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
 from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
 from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm
 from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
@@ -19,6 +20,7 @@ from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 __all__ = [
     "ClassificationFit",
     "RegressionFit",
+    "Sparsity",
     "SquaredErrors",
     "SquaredNorm",
     "ZeroSum",
@@ -30,6 +32,8 @@ __all__ = [
     "norm_row",
     "regression_fit",
     "signed_labels",
+    "sparsity",
+    "sparsity_rows",
     "squared_errors",
     "squared_norm",
     "zero_sum",

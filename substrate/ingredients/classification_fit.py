@@ -66,13 +66,13 @@ def label_signed(K: Array, y: Array) -> Array:
     return omega
 
 
-def signed_labels(y: Any, n: int) -> Array:
+def signed_labels(y: Any, n: int, name: str = "y") -> Array:
     """Labels checked to be -1 or +1, both present, one for each row."""
-    labels = real_targets(y, n)
+    labels = real_targets(y, n, name)
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise DataError(
-            f"y must hold labels -1 and +1, received {np.unique(labels)[:5]}; map your classes to them first"
+            f"{name} must hold labels -1 and +1, received {np.unique(labels)[:5]}; map your classes to them first"
         )
     if np.unique(labels).size < 2:
-        raise DataError(f"y holds one class only ({labels[0]:+.0f}); a classifier needs both")
+        raise DataError(f"{name} holds one class only ({labels[0]:+.0f}); a classifier needs both")
     return labels

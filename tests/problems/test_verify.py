@@ -31,7 +31,7 @@ CANNOT_BE_DECLARED = """
 from problems.ls_svm_regression import DEMONSTRATION, closed_form
 from substrate.errors import DeclarationError
 
-def declare(K, y, gamma):
+def declare(K, y, gamma, form="primal"):
     raise DeclarationError("this one is not convex today")
 """
 CANNOT_BE_SOLVED = """
@@ -39,7 +39,7 @@ import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION, closed_form
 from substrate.declaration import Declared
 
-def declare(K, y, gamma):
+def declare(K, y, gamma, form="primal"):
     x = cp.Variable(name="x")
     problem = cp.Problem(cp.Minimize(cp.square(x)), [x >= 1, x <= 0])
     return Declared("Impossible", problem, {}, {"support_values": lambda: x.value}, lambda tolerance: (), lambda: ())
@@ -76,7 +76,9 @@ def test_every_problem_passes(capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     lines = json.loads(printed.out)
-    expected = {f"{name} ({form})" for name, module in problem_modules().items() for form in module.DEMONSTRATION.forms}
+    expected = {
+        f"{name} ({case.label})" for name, module in problem_modules().items() for case in module.DEMONSTRATION.cases
+    }
     assert {line["problem"] for line in lines} == expected
     for line in lines:
         assert line["passes"]

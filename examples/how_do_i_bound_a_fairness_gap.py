@@ -1,0 +1,34 @@
+"""How do I bound a fairness gap: the difference between the mean predictions of two groups?
+
+Two groups differ in their inputs, and past decisions also paid one of them a bonus. The bound is one constraint; its
+multiplier is the price of the last bit of fairness.
+"""
+
+import cvxpy as cp
+import numpy as np
+
+from substrate import Machine, Substrate
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+group = rng.integers(0, 2, size=150).astype(bool)
+merit = rng.normal(size=150) + 0.3 * group
+proxy = group + 0.3 * rng.normal(size=150)  # an innocent input that gives the group away
+X = np.column_stack([merit, proxy])
+y = np.tanh(merit) + 0.5 * group + 0.1 * rng.normal(size=150)
+
+s = Substrate(RBF(2.0), X, y)
+gap = cp.sum(s.f()[group]) / group.sum() - cp.sum(s.f()[~group]) / (~group).sum()
+epsilon = cp.Parameter(nonneg=True, name="epsilon")
+fair = cp.abs(gap) <= epsilon
+fair.set_label("fairness gap")
+machine = Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e), subject_to=[fair])
+
+print("bound on the gap   gap   root mean square error   price of the bound")
+for bound in (1.0, 0.4, 0.2, 0.1):
+    result = machine.solve(epsilon=bound)
+    error = np.sqrt(np.mean(result.e**2))
+    print(f"{bound:16.1f}  {gap.value:4.2f}   {error:22.3f}   {float(fair.dual_value):18.1f}")
+
+print()
+print(result.certificate)

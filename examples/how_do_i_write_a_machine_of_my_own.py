@@ -1,0 +1,34 @@
+"""How do I write a kernel machine of my own, with a penalty and a constraint that nobody has implemented?
+
+The function has four relevant inputs and two irrelevant ones. The machine penalises the largest value that each
+component takes (so that irrelevant ones shrink) and must rise in the third input, as we happen to know it does.
+"""
+
+import cvxpy as cp
+import numpy as np
+
+from substrate import Machine, Substrate
+from substrate.datasets import additive_function
+from substrate.kernels import RBF, Componentwise
+
+X, y = additive_function(n_samples=80, n_features=6, random_state=1)
+X_test, y_test = additive_function(n_samples=500, n_features=6, noise=0.0, random_state=2)
+X_low = np.full((20, 6), 0.5)
+X_low[:, 2] = np.linspace(0.0, 0.95, 20)
+X_high = X_low + 0.05 * np.eye(6)[2]
+
+s = Substrate(Componentwise(RBF(1.0)), X, y)  # level 1: alpha, b, c, e as cvxpy expressions
+rho = cp.Parameter(nonneg=True, name="rho")
+machine = Machine(
+    s,
+    minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation),
+    subject_to=[s.f(X_low) <= s.f(X_high)],
+)
+
+for value in (0.1, 3.0, 30.0):  # compiled once, solved three times
+    result = machine.solve(rho=value)
+    error = np.sqrt(np.mean((result.predict(X_test) - y_test) ** 2))
+    print(f"rho = {value:4g}: maximal variation {result.maximal_variation.round(2)}, error on new points {error:.2f}")
+
+print()
+print(result.certificate)

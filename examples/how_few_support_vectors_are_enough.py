@@ -1,0 +1,21 @@
+"""How few support vectors are enough?"""
+
+from problems import L1SubstrateClassifier, LSSVMClassifier
+from substrate.datasets import ripley
+from substrate.kernels import RBF
+
+X, y = ripley()
+X_test, y_test = ripley(subset="test")
+kernel = RBF(sigma=0.5)
+
+dense = LSSVMClassifier(kernel=kernel, gamma=1.0).fit(X, y)
+print(f"dense LS-SVM         {dense.support_.size:3d} vectors, test accuracy {dense.score(X_test, y_test):.3f}")
+
+for zeta in (0.5, 2.0, 8.0):
+    sparse = L1SubstrateClassifier(kernel=kernel, zeta=zeta).fit(X, y)
+    accuracy = sparse.score(X_test, y_test)
+    print(f"L1 substrate {zeta:4.1f}    {sparse.n_support_:3d} vectors, test accuracy {accuracy:.3f}")
+
+# the zeros are exact: rows outside the support are not stored, and the certificate checks the bound on each of them
+print()
+print(sparse.certificate_)

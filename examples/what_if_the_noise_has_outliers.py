@@ -1,0 +1,41 @@
+"""What if the noise has outliers: does another loss help, and how do I write it?
+
+The loss is one line: squares follow the outliers, Huber's loss and the absolute value (the pinball loss at one half) do
+not, and two more pinball losses give an interval.
+"""
+
+import cvxpy as cp
+import numpy as np
+
+from substrate import Machine, Substrate
+from substrate.datasets import sinc_outliers
+from substrate.kernels import RBF
+
+X, y = sinc_outliers(120, n_outliers=12, outlier_size=3.0, random_state=0)
+points = np.linspace(-5.0, 5.0, 400)[:, None]
+truth = np.sinc(points[:, 0])
+inliers = np.abs(y - np.sinc(X[:, 0])) < 1.0
+
+s = Substrate(RBF(1.0), X, y)
+
+
+def pinball(level):
+    """The loss whose minimiser is a quantile."""
+    return cp.sum(cp.maximum(level * s.e, (level - 1.0) * s.e))
+
+
+losses = {
+    "least squares": 5.0 * cp.sum_squares(s.e),
+    "Huber": 5.0 * cp.sum(cp.huber(s.e, 0.15)),
+    "absolute value": 2.0 * pinball(0.5),
+}
+for name, loss in losses.items():
+    result = Machine(s, minimize=0.5 * s.squared_norm + loss).solve()
+    error = np.sqrt(np.mean((result.predict(points) - truth) ** 2))
+    print(f"{name:14s} distance from the truth {error:.3f}, certified: {result.certificate.holds}")
+
+low, high = (Machine(s, minimize=0.05 * s.squared_norm + pinball(level)).solve() for level in (0.1, 0.9))
+inside = (low.f <= y) & (y <= high.f)
+print(f"between the quantiles 0.1 and 0.9 lie {inside.mean():.0%} of the points, {inside[inliers].mean():.0%} without "
+      "the outliers\n")  # fmt: skip
+print(high.certificate)

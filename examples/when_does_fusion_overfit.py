@@ -1,0 +1,38 @@
+"""When does the fusion of training and validation by least squares over-fit?"""
+
+import warnings
+
+import numpy as np
+
+from problems import FusedLeastSquaresRegressor, LSSVMRegressor, penalized_fusion
+from substrate.datasets import sinc
+from substrate.errors import OverfittingWarning
+from substrate.kernels import RBF
+
+kernel = RBF(sigma=1.0)
+X, y = sinc(n_samples=100, random_state=0)
+X_val, y_val = sinc(n_samples=100, random_state=1)
+grid = np.linspace(-5.0, 5.0, 500)[:, None]
+truth = np.sinc(grid[:, 0])
+
+
+def off(values: np.ndarray) -> float:
+    """Root mean square distance from the noise-free function."""
+    return float(np.sqrt(np.mean((values - truth) ** 2)))
+
+
+for n in (25, 100):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverfittingWarning)  # that is what is being shown
+        fused = FusedLeastSquaresRegressor(kernel=kernel).fit(X, y, X_val[:n], y_val[:n])
+    print(f"fused with {n:3d} validation points: off by {off(fused.predict(grid)):.3f} from the truth")
+
+K, K_val = kernel(X), kernel(X_val[:25], X)
+solved = penalized_fusion.closed_form(K, y, K_val, y_val[:25], xi=0.1)
+penalized = kernel(grid, X) @ solved["support_values"] + solved["bias"]
+print(f"penalized, 25 validation points:  off by {off(penalized):.3f}")
+
+tikhonov = LSSVMRegressor(kernel=kernel, gamma=10.0).fit(X, y)
+print(f"LS-SVM without validation:        off by {off(tikhonov.predict(grid)):.3f}\n")
+
+print(fused.certificate_)

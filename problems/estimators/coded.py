@@ -1,0 +1,61 @@
+"""Classifiers made of two-class machines: from machines' outputs to classes, whatever fitted them."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+
+from problems.estimators.base import KernelEstimator
+from substrate.arrays import Array
+from substrate.codings import correlation_scores
+from substrate.errors import DataError
+
+__all__ = ["CodedClassifier", "classes_of"]
+
+
+def classes_of(labels: Any) -> Any:
+    """The classes of checked labels, at least two."""
+    check_classification_targets(labels)
+    classes = np.unique(labels)
+    if classes.size < 2:
+        raise DataError(
+            f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
+        )
+    return classes
+
+
+class CodedClassifier(ClassifierMixin, KernelEstimator):
+    """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
+
+    coding: str
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x) for two classes, one score a class for more; the largest score wins."""
+        outputs = self._expansion(X)
+        if self.classes_.size == 2 or self.coding == "one_vs_rest":
+            return outputs
+        if self.coding == "one_vs_one":
+            return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, self.classes_.size))
+        return correlation_scores(outputs, self.code_book_)
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        winners = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[winners]
+
+    def _coefficients(self) -> Array:
+        coefficients: Array = self.support_codes_ * self.support_values_
+        return coefficients
+
+    def _check_loaded(self) -> None:
+        if self.__sklearn_is_fitted__():
+            machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
+            if self.support_codes_.shape != self.support_values_.shape or self.classes_.ndim != 1:
+                raise DataError("the codes, the classes and the support values do not belong together")
+            if self.code_book_.shape != (self.classes_.size, machines):
+                raise DataError(
+                    f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
+                )
+        super()._check_loaded()

@@ -1,0 +1,112 @@
+r"""Fusion of training and validation by least squares: the plainest way to choose the regularization constants c.
+
+.. math::
+
+    \min_{\alpha, b, c, e, e^v} \; \|e\|_2^2 + \|e^v\|_2^2 \quad \text{s.t.} \quad
+    \begin{cases} y = \Omega \alpha + b 1_N + e, \quad 1_N^T \alpha = 0, \quad e = \alpha + c, \\
+    y^v = \Omega^v \alpha + b 1_n + e^v \end{cases}
+
+Symbols: :math:`\Omega` kernel matrix of the N training points; :math:`\Omega^v` kernel values of the n validation
+points against them, :math:`n \times N`; e and :math:`e^v` errors on both; :math:`\alpha` support values; b bias; c
+additive regularization constants. In classification errors are :math:`1 - y \circ f` and the coefficients
+:math:`y \circ \alpha`.
+
+Nothing penalises :math:`\alpha`: with N unknowns and N + n equations the machine fits its validation points as hard as
+its training points, and over-fits them when N exceeds n (section 4.2), of which a warning is given. Directions in which
+the stacked kernel values are below ``cutoff`` times the largest are left out; the errors are unique, :math:`\alpha`
+and b only where the stacked matrix has full rank.
+
+Closed form: :func:`substrate.closed_form.stacked_least_squares.solve_stacked`.
+
+[Pelckmans2005]_ eq. (20)-(22). Erratum: the lower block of (22) prints :math:`1_N` where :math:`1_n` is meant.
+"""
+
+import warnings
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, in_paper_signs, validation_rows
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
+from substrate.declaration import Declared
+from substrate.errors import OverfittingWarning
+from substrate.gram import Gram
+from substrate.ingredients import RegressionFit, regression_fit
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
+
+_CASES = (
+    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, validation=True),
+    Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {}, "classification", validation=True),
+)
+DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20)-(22)", cases=_CASES)
+
+
+def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF) -> Declared:
+    """Declare the problem, in orthonormal coordinates z of the stacked kernel values of all rows."""
+    gram, target, known, below = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    warn_of_overfitting(target.size, known.size)
+    basis = StackedBasis.of(np.vstack([gram.matrix, below]), cutoff)
+    both = np.append(target, known)
+    problem, fit, e = _problem(basis, both)
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        return (fit.row(tolerance), *stacked_rows(basis, both, e.value, tolerance))
+
+    def record() -> tuple[tuple[str, str], ...]:
+        return (*gram.record(), ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {basis.cutoff:.1e}"))
+
+    def rescaled() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(both)) or 1.0
+        return _problem(basis, both / unit)[0], unit
+
+    values = _readings(target, known, task, e=lambda: e.value)
+    return Declared(f"Fused least squares, {task}", problem, {}, values, rows, record, rescaled=rescaled)
+
+
+def _problem(basis: StackedBasis, both: Array) -> tuple[Any, RegressionFit, Any]:
+    z, b, e = cp.Variable(basis.rank, name="z"), cp.Variable(name="b"), cp.Variable(both.size, name="e")
+    fit = regression_fit(both, basis.values @ z + b, e)
+    return cp.Problem(cp.Minimize(cp.sum_squares(e)), [fit.constraint]), fit, e
+
+
+def closed_form(
+    K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """The errors on both sets, which are unique, by one singular value decomposition."""
+    gram, target, known, below = _checked(
+        Gram.from_matrix(K.matrix if isinstance(K, Gram) else K), y, K_val, y_val, task
+    )
+    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, known), cutoff)
+    readings = _readings(target, known, task, e=lambda: solved.errors)
+    return {name: np.asarray(read()) for name, read in readings.items()}
+
+
+def warn_of_overfitting(n_training: int, n_validation: int) -> None:
+    """Say what section 4.2 says when there are more training than validation points."""
+    if n_training > n_validation:
+        warnings.warn(
+            f"{n_training} training points are fused with only {n_validation} validation points, and nothing penalises "
+            "alpha: expect over-fitting of the validation points; use more of them, or penalized_fusion",
+            OverfittingWarning,
+            stacklevel=3,
+        )
+
+
+def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
+    target = checked_targets(y, gram.n, task)
+    below, known = validation_rows(K_val, y_val, gram.n, task)
+    return gram, target, known, below
+
+
+def _readings(y: Array, y_val: Array, task: str, e: Any) -> dict[str, Any]:
+    signs = y_val if task == "classification" else np.ones(y_val.size)
+    own = in_paper_signs(y, task, lambda: np.zeros(y.size), lambda: 0.0, lambda: np.asarray(e())[: y.size])
+    return {"errors": own["errors"], "validation_errors": lambda: signs * np.asarray(e())[y.size :]}

@@ -1,0 +1,73 @@
+r"""The sparse LS-SVM substrate: the 1-norm of the support values as second level.
+
+.. math::
+
+    \min_{e, \alpha, b, c} \; \tfrac12 \|e\|_2^2 + \zeta \|\alpha\|_1 \quad \text{s.t.} \quad
+    \begin{cases} y = \Omega \alpha + b 1 + e, \quad 1^T \alpha = 0, \\ e = \alpha + c \end{cases}
+
+Symbols: :math:`\alpha` support values, whose 1-norm bounds the sensitivity of the solution to c (eq. (15)); b bias; e
+errors; c additive regularization constants, free and so determined by :math:`c = e - \alpha`; :math:`\Omega` kernel
+matrix; :math:`\zeta` weight. In classification :math:`e = 1 - y \circ f` and :math:`f = \Omega (y \circ \alpha) + b`.
+
+The predictor is :math:`f(x) = \sum_i \alpha_i k(x_i, x) + b` over the rows with :math:`\alpha_i \ne 0`. At
+:math:`\zeta \ge \zeta_{max} = (\max_i c^0_i - \min_i c^0_i)/2` with :math:`c^0 = \Omega^T (y - \bar y)` all are zero.
+
+Fast path: :func:`substrate.closed_form.l1_active_set.solve_l1`, whose zeros are exact.
+
+[Pelckmans2005]_ eq. (16), and (9)-(10) for the constraints. Errata: (16) has :math:`\|e\|^2` without the half that (24)
+has, so its zeta is twice ours; e^v is listed among its variables but does not occur.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, in_paper_signs
+from problems.sparse_expansion import sparse_expansion
+from substrate.arrays import Array, positive
+from substrate.closed_form.l1_active_set import solve_l1, zeta_max
+from substrate.declaration import Declared
+from substrate.gram import Gram
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "zeta_max"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (9)-(10), (16)",
+    cases=(
+        Case("regression", {"task": "regression"}, "boston", RBF(sigma=4.0), {"zeta": 20.0}, every=4, standardize=True),
+        Case(
+            "classification",
+            {"task": "classification"},
+            "ripley",
+            RBF(sigma=0.5),
+            {"zeta": 2.0},
+            "classification",
+            every=3,
+        ),
+    ),
+)
+
+
+def declare(K: Any, y: Any, zeta: float, task: str = "regression") -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram) and targets or labels -1, +1; ``zeta`` is its parameter."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target = checked_targets(y, gram.n, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    level = sparse_expansion(np.array(gram.matrix), target, positive(zeta, "zeta"), "zeta")
+    values = in_paper_signs(target, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
+    parameters, title = {"zeta": level.weight}, f"L1 substrate, {task}"
+    return Declared(title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled)
+
+
+def closed_form(K: Any, y: Any, zeta: float, task: str = "regression") -> dict[str, Array]:
+    """The same quantities by the active set."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    target = checked_targets(y, gram.n, task)
+    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    Phi = np.array(gram.matrix)
+    solved = solve_l1(Phi, target, positive(zeta, "zeta"))
+    e = target - Phi @ solved.coefficients - solved.bias
+    readings = in_paper_signs(target, task, lambda: solved.coefficients, lambda: solved.bias, lambda: e)
+    return {name: np.asarray(read()) for name, read in readings.items()}

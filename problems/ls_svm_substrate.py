@@ -1,0 +1,128 @@
+r"""The LS-SVM substrate: least squares with additive regularization.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac12 \sum_{i=1}^N (e_i - c_i)^2
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
+
+Symbols: w weights in feature space; b bias, not penalised; e errors; c additive regularization constants, given at this
+level; K kernel matrix. In classification :math:`y_i (w^T \varphi(x_i) + b) = 1 - e_i`.
+
+The multipliers of the equalities are the support values :math:`\alpha = e - c`, with
+:math:`w = \sum_i \alpha_i \varphi(x_i)` and :math:`1^T \alpha = 0`, so that
+
+.. math:: \begin{bmatrix} 0 & 1^T \\ 1 & K + I \end{bmatrix} \begin{bmatrix} b \\ \alpha \end{bmatrix}
+          + \begin{bmatrix} 0 \\ c \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix} .
+
+Where c satisfies :math:`\gamma^{-1} \alpha = \alpha + c` the machine is the LS-SVM with that :math:`\gamma` (12); and
+:math:`\alpha_i = -\partial p^* / \partial c_i` for the optimal value :math:`p^*` (15).
+
+Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system` on the target y - c with unit ridge.
+
+[Pelckmans2005]_ eq. (9)-(12), (15). (12) and (15) are right as printed.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets
+from substrate.arrays import Array, real_array
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.closed_form.saddle_system import solve_saddle_system
+from substrate.declaration import Declared
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.ingredients import error_row, regression_fit, squared_norm, zero_sum_row
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "tikhonov_constants"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (9)-(12), (15)",
+    cases=(
+        Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"c": 1.0}),
+        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"c": -0.5}, "classification"),
+    ),
+)
+
+
+def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram), targets or labels -1, +1, and constants c (one, or each).
+
+    ``c`` is the parameter; in classification the problem is written for the target y and the constants y∘c, which is
+    the same problem since :math:`y_i^2 = 1`.
+    """
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target = checked_targets(y, gram.n, task)
+    signs = target if task == "classification" else np.ones(gram.n)
+    return _declared(gram, gram.coordinates().factor, target, signs, _constants(c, gram.n), task)
+
+
+def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: str) -> Declared:
+    constants = cp.Parameter(gram.n, name="c", value=c)
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
+    fit, norm = regression_fit(target, R @ w + b, e), squared_norm(w, R)
+    distance = 0.5 * cp.sum_squares(e - cp.multiply(signs, constants))
+    problem = cp.Problem(cp.Minimize(norm.term + distance), [fit.constraint])
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        a, shifted = fit.multiplier, target - signs * constants.value
+        dual = (float(shifted @ a), -0.5 * float(np.sum((R.T @ a) ** 2)), -0.5 * float(a @ a))
+        primal = (float(norm.term.value), float(distance.value))
+        # where c takes all of y away nothing is left to fit, and a solver's noise is small beside y and c only
+        size = np.abs(shifted) + 1e-3 * (np.abs(target) + np.abs(constants.value))
+        return (
+            fit.row(tolerance),
+            error_row(a, np.ones(gram.n), e.value - signs * constants.value, tolerance, size),
+            norm.row(a, tolerance, size),
+            zero_sum_row(a, tolerance, size),
+            gap_row(primal, dual, tolerance, 0.5 * float(size @ size)),
+        )
+
+    def units() -> dict[str, float]:
+        largest = float(np.abs(target).max() + np.abs(constants.value).max())
+        return {"support_values": largest, "bias": largest, "errors": largest}
+
+    values = {
+        "support_values": lambda: signs * fit.multiplier,
+        "bias": lambda: b.value,
+        "errors": lambda: signs * e.value,
+    }
+
+    def rescaled() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(target - signs * constants.value)) or 1.0
+        return _declared(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
+
+    title = f"LS-SVM substrate, {task}"
+    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescaled)
+
+
+def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, Array]:
+    """The same quantities by the linear system (10)."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    target = checked_targets(y, gram.n, task)
+    signs = target if task == "classification" else np.ones(gram.n)
+    constants = _constants(c, gram.n)
+    solved = solve_saddle_system(gram, target - signs * constants, np.ones(gram.n))
+    alpha = signs * solved.support_values
+    return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": alpha + constants}
+
+
+def tikhonov_constants(support_values: Any, gamma: float) -> Array:
+    """The constants c = alpha/gamma - alpha that make the substrate the LS-SVM with that gamma, eq. (12)."""
+    alpha = real_array(support_values, "support_values", ndim=1)
+    constants: Array = alpha / gamma - alpha
+    return constants
+
+
+def _constants(c: Any, n: int) -> Array:
+    if isinstance(c, (bool, np.bool_)):
+        raise DataError(f"c must be one number or one for each row, received {c!r}")
+    constants = real_array(c, "c", ndim=(0, 1))
+    if constants.ndim == 1 and constants.size != n:
+        raise DataError(f"c must be one number or one for each row: expected {n}, received {constants.size}")
+    return np.array(np.broadcast_to(constants, n))

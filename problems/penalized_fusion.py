@@ -1,0 +1,83 @@
+r"""Fusion of training and validation with a penalty on the support values.
+
+.. math::
+
+    \min_{\alpha, b, c, e, e^v} \; \tfrac12 \|e\|_2^2 + \tfrac12 \|e^v\|_2^2 + \xi \|\alpha\|_1 \quad \text{s.t.} \quad
+    \begin{cases} y = \Omega \alpha + b 1_N + e, \quad 1_N^T \alpha = 0, \quad e = \alpha + c, \\
+    y^v = \Omega^v \alpha + b 1_n + e^v \end{cases}
+
+Symbols: :math:`\Omega` kernel matrix of the N training points; :math:`\Omega^v` kernel values of the n validation
+points against them, :math:`n \times N`; e and :math:`e^v` errors on both; :math:`\alpha` support values; b bias; c
+additive regularization constants; :math:`\xi` weight. In classification errors are :math:`1 - y \circ f` and the
+coefficients :math:`y \circ \alpha`.
+
+The validation rows are fitted here, so they cannot tune :math:`\xi`: that needs rows of their own.
+
+Fast path: :func:`substrate.closed_form.l1_active_set.solve_l1` on the stacked rows.
+
+[Pelckmans2005]_ eq. (20), (23). Errata: :math:`\Omega^v` is n x N here and N x n in (3); (23) has no halves, so its xi
+is twice ours.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, in_paper_signs, validation_rows
+from problems.sparse_expansion import sparse_expansion
+from substrate.arrays import Array, positive
+from substrate.closed_form.l1_active_set import solve_l1
+from substrate.declaration import Declared
+from substrate.gram import Gram
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+_REGRESSION = Case(
+    "regression",
+    {"task": "regression"},
+    "boston",
+    RBF(sigma=4.0),
+    {"xi": 20.0},
+    every=3,
+    standardize=True,
+    validation=True,
+)
+_LABELS = Case(
+    "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"xi": 2.0}, "classification", every=2,
+    validation=True,
+)  # fmt: skip
+DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20), (23)", cases=(_REGRESSION, _LABELS))
+
+
+def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> Declared:
+    """Declare the problem on the kernel matrix, the rows of the validation points, and both targets."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target = checked_targets(y, gram.n, task)
+    below, known = validation_rows(K_val, y_val, gram.n, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
+    level = sparse_expansion(stacked, both, positive(xi, "xi"), "xi")
+    values = _readings(target, known, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
+    parameters, title = {"xi": level.weight}, f"Penalized fusion, {task}"
+    return Declared(title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled)
+
+
+def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> dict[str, Array]:
+    """The same quantities by the active set."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    target = checked_targets(y, gram.n, task)
+    below, known = validation_rows(K_val, y_val, gram.n, task)
+    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
+    solved = solve_l1(stacked, both, positive(xi, "xi"))
+    e = both - stacked @ solved.coefficients - solved.bias
+    readings = _readings(target, known, task, lambda: solved.coefficients, lambda: solved.bias, lambda: e)
+    return {name: np.asarray(read()) for name, read in readings.items()}
+
+
+def _readings(y: Array, y_val: Array, task: str, a: Any, b: Any, e: Any) -> dict[str, Any]:
+    signs = y_val if task == "classification" else np.ones(y_val.size)
+    own = in_paper_signs(y, task, a, b, lambda: np.asarray(e())[: y.size])
+    return {**own, "validation_errors": lambda: signs * np.asarray(e())[y.size :]}

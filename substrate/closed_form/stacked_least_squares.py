@@ -1,0 +1,84 @@
+r"""Least squares on stacked rows of kernel values, with a free bias and coefficients that sum to zero.
+
+.. math:: \min_{a, b} \; \|t - \Phi a - b 1\|^2 \quad \text{s.t.} \quad 1^T a = 0
+
+[Pelckmans2005]_ eq. (22). With P the centring projections of rows and coefficients, :math:`P \Phi P = Q \Sigma V^T`
+gives orthonormal coordinates :math:`z = \Sigma V^T a` of the values, at right angles to the constant that the bias
+brings; directions below the cut-off are left out, and :math:`a = V \Sigma^{-1} z` is the shortest vector of
+coefficients with those values. The solution is then a projection: :math:`z = Q^T t`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import roundoff
+from substrate.closed_form.reflection import off_ones, reflect
+from substrate.threads import blas_threads
+
+__all__ = ["CUTOFF", "StackedBasis", "StackedSolution", "solve_stacked", "stacked_rows"]
+
+#: Relative size of the directions left out.
+CUTOFF = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class StackedBasis:
+    """Orthonormal coordinates of the values; ``coefficients`` takes them back to a."""
+
+    values: Array
+    coefficients: Array
+    mean: Array
+    cutoff: float
+
+    @property
+    def rank(self) -> int:
+        """How many directions are kept; at least one, which may be zero."""
+        return int(self.values.shape[1])
+
+    @classmethod
+    def of(cls, Phi: Array, cutoff: float) -> "StackedBasis":
+        """Decompose the centred rows."""
+        relative, mean = positive(cutoff, "cutoff"), Phi.mean(axis=0)
+        inner = reflect(reflect(Phi).T)[1:, 1:].T  # off the constant on both sides
+        noise = roundoff(max(Phi.shape), factor=1.0) * float(np.linalg.norm(Phi))
+        if inner.size == 0 or float(np.linalg.norm(inner)) <= noise:
+            return cls(np.zeros((Phi.shape[0], 1)), np.zeros((Phi.shape[1], 1)), mean, relative)
+        with blas_threads(Phi.shape[1]):
+            Q, s, Vt = np.linalg.svd(inner, full_matrices=False)
+        keep = s > max(relative * s[0], noise)
+        keep[0] = True
+        return cls(off_ones(Q[:, keep]), off_ones(Vt[keep].T / s[keep]), mean, relative)
+
+    def project(self, t: Array) -> "StackedSolution":
+        """The least squares solution: orthogonal projection onto the kept values and the constant."""
+        # a mean of equal numbers may be off by rounding
+        centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
+        z = self.values.T @ centred
+        a = self.coefficients @ z
+        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.values @ z)
+
+
+@dataclass(frozen=True, slots=True)
+class StackedSolution:
+    """Coefficients, bias and the errors of all rows."""
+
+    coefficients: Array
+    bias: float
+    errors: Array
+
+
+def solve_stacked(Phi: Array, t: Array, cutoff: float = CUTOFF) -> StackedSolution:
+    """Decompose and project."""
+    return StackedBasis.of(Phi, cutoff).project(t)
+
+
+def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> tuple[Row, ...]:
+    """The errors are orthogonal to the constant and to every direction of values: optimality of least squares."""
+    scale = float(np.linalg.norm(t))
+    return (
+        Row("1'e = 0", float(abs(e.sum())), scale * float(np.sqrt(t.size)), tolerance, "|1'e|"),
+        Row("errors orthogonal to f", float(np.linalg.norm(basis.values.T @ e)), scale, tolerance, "||Q'e||"),
+    )

@@ -1,0 +1,59 @@
+"""What is refused of a machine before anything is solved, in the words the user wrote."""
+
+from typing import Any
+
+from substrate.composition.compiled import CompiledSubstrate
+from substrate.composition.level import Standing
+from substrate.errors import DeclarationError
+
+__all__ = ["refuse_incomplete", "refuse_non_convex", "refuse_parameters"]
+
+
+def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[Any]) -> None:
+    """Name the term or constraint that breaks cvxpy's rules, as the user wrote it."""
+    if not total.is_convex():
+        terms = objective.args if type(objective).__name__ == "AddExpression" else [objective]
+        copies = total.args if type(total).__name__ == "AddExpression" else [total]
+        bad = [str(term) for term, copy in zip(terms, copies, strict=False) if not copy.is_convex()]
+        raise DeclarationError(
+            f"the objective is not convex by cvxpy's rules; see the term {bad[0] if bad else objective}. Minimise "
+            "convex functions (squares, norms, huber, pos), scaled by numbers >= 0 or by cp.Parameter(nonneg=True)"
+        )
+    for constraint, copy in zip(given, own, strict=True):
+        if not copy.is_dcp():
+            raise DeclarationError(
+                f"the constraint {constraint} is not convex by cvxpy's rules; write convex <= concave, affine == affine"
+            )
+
+
+def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
+    """A problem must speak of its own substrates only, and leave nothing of them undetermined."""
+    variables = problem.variables()
+    if any(isinstance(variable, Standing) for variable in variables):
+        raise DeclarationError("a term speaks of a substrate that the machine was not given; name all its substrates")
+    if problem.is_mixed_integer():
+        raise DeclarationError("a machine is convex: variables of your own cannot be boolean or integer")
+    present = {id(variable) for variable in variables}
+    for number, compiled in enumerate(substrates, start=1):
+        absent = [leaf.name() for leaf in compiled.leaves() if leaf.size and id(leaf) not in present]
+        if absent == ["b"]:
+            raise DeclarationError(
+                f"no term speaks of the bias of substrate {number}, so any would do; use its f or e, or bias=False"
+            )
+        if absent:
+            raise DeclarationError(f"no term speaks of substrate {number}; leave it out, or use its f, e or alpha")
+
+
+def refuse_parameters(problem: Any) -> None:
+    """Parameters enter affinely, and each can be called by its name."""
+    if not problem.is_dpp():
+        raise DeclarationError(
+            "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
+            "anew; write products of parameters, or functions of one, as a parameter of their own"
+        )
+    names = [parameter.name() for parameter in problem.parameters()]
+    if len(set(names)) != len(names):
+        raise DeclarationError(f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name=")
+    for taken in ("solver", "verbose"):
+        if taken in names:
+            raise DeclarationError(f"solve() has an argument {taken!r} already; give the parameter another name")

@@ -1,0 +1,215 @@
+"""Fusion by least squares (20)-(22): closed form = declared = lstsq after elimination; the warning of section 4.2."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from problems import fused_least_squares
+from substrate.datasets import motorcycle
+from substrate.errors import DataError, DeclarationError, OverfittingWarning
+from substrate.gram import Gram
+from substrate.kernels import RBF
+from substrate.solvers import ORDER, installed_solvers, tolerance_of
+
+TASKS = ("regression", "classification")
+
+
+def case(task, n=8, n_val=14, seed=0):
+    rng = np.random.default_rng(seed)
+    X, V = rng.normal(size=(n, 2)), rng.normal(size=(n_val, 2))
+    y, v = (np.sin(P[:, 0]) + 0.3 * rng.normal(size=len(P)) for P in (X, V))
+    if task == "classification":
+        y, v = (np.where(t > np.median(t), 1.0, -1.0) for t in (y, v))
+    return RBF(1.5)(X), y, RBF(1.5)(V, X), v
+
+
+def eliminated(K, y, K_val, y_val, task):
+    """(22) with a_N = -(a_1 + ... + a_{N-1}), by numpy."""
+    stacked, t = np.vstack([K, K_val]), np.append(y, y_val)
+    matrix = np.column_stack([stacked[:, :-1] - stacked[:, -1:], np.ones(t.size)])
+    e = t - matrix @ np.linalg.lstsq(matrix, t, rcond=1e-12)[0]
+    e = t * e if task == "classification" else e
+    return {"errors": e[: y.size], "validation_errors": e[y.size :]}
+
+
+def assert_same(found, expected, tolerance):
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert_allclose(found[name], value, atol=tolerance, rtol=0.0, err_msg=name)
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_closed_form_declared_and_lstsq_agree(task):
+    given = case(task)
+    expected = eliminated(*given, task)
+    closed = fused_least_squares.closed_form(*given, task)
+    assert_same(closed, expected, 1e-10)
+    declared = fused_least_squares.declare(*given, task).solve()
+    assert_same(declared.solution(), expected, 1e-6)
+    certificate = declared.certificate(against=closed)
+    assert certificate.holds, str(certificate)
+    cost = sum(np.sum(errors**2) for errors in expected.values())
+    assert_allclose(declared.problem.value, cost, rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ORDER)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_solver_agrees(task, solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    given = case(task)
+    declared = fused_least_squares.declare(*given, task).solve(solver)
+    assert declared.certificate().holds
+    assert_same(declared.solution(), eliminated(*given, task), 10.0 * tolerance_of(solver))
+
+
+def test_tied_inputs_have_unique_errors():
+    X, y = motorcycle()
+    K, below = RBF(10.0)(X[1::2]), RBF(10.0)(X[::2], X[1::2])
+    declared = fused_least_squares.declare(K, y[1::2], below, y[::2]).solve()
+    certificate = declared.certificate(against=fused_least_squares.closed_form(K, y[1::2], below, y[::2]))
+    assert certificate.holds, str(certificate)
+    assert any("kept at cut-off" in fact for name, fact in certificate.record if name == "coordinates")
+
+
+def test_classification_is_regression_on_the_labels():
+    given = case("classification")
+    labels = fused_least_squares.closed_form(*given, "classification")
+    values = fused_least_squares.closed_form(*given, "regression")
+    assert_allclose(labels["errors"], given[1] * values["errors"], atol=1e-12)
+    assert_allclose(labels["validation_errors"], given[3] * values["validation_errors"], atol=1e-12)
+
+
+def test_all_errors_are_orthogonal_to_all_that_can_be_fitted():
+    K, y, below, known = case("regression")
+    found = fused_least_squares.closed_form(K, y, below, known)
+    e = np.append(found["errors"], found["validation_errors"])
+    stacked = np.vstack([K, below])
+    assert_allclose(e.sum(), 0.0, atol=1e-12)
+    assert_allclose((stacked[:, :-1] - stacked[:, -1:]).T @ e, 0.0, atol=1e-10)
+
+
+def test_the_lower_block_needs_ones_for_every_validation_row():
+    # the printed 1_N has N entries where n rows stand: with n different from N it cannot even be written down
+    K, y, below, known = case("regression", n=8, n_val=14)
+    with pytest.raises(ValueError, match="dimensions"):
+        np.block([[np.ones((8, 1)), K], [np.ones((8, 1)), below]])
+    assert fused_least_squares.declare(K, y, below, known).solve().certificate().holds
+
+
+# ---- the warning ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "n_val"), [(8, 7), (8, 1), (9, 8), (8, 8), (8, 9), (2, 3)])
+def test_a_warning_exactly_when_training_exceeds_validation(n, n_val):
+    given = case("regression", n, n_val)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fused_least_squares.declare(*given)
+    assert [w.category for w in caught] == ([OverfittingWarning] if n > n_val else [])
+    for warning in caught:
+        assert f"{n} training points are fused with only {n_val} validation points" in str(warning.message)
+        assert "penalized_fusion" in str(warning.message)
+        assert warning.filename == __file__
+
+
+def test_what_the_warning_warns_of():
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(-3.0, 3.0, size=(60, 1)), axis=0)
+    clean, noisy = np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.5 * rng.normal(size=60)
+    train, valid = np.arange(60) % 3 > 0, np.arange(60) % 3 == 0
+    K, below = RBF(0.3)(X[train]), RBF(0.3)(X[valid], X[train])
+    with pytest.warns(OverfittingWarning):
+        declared = fused_least_squares.declare(K, noisy[train], below, noisy[valid]).solve()
+    fitted = noisy[valid] - declared.validation_errors
+    assert np.mean(declared.validation_errors**2) < 0.6 * np.mean((fitted - clean[valid]) ** 2)
+
+
+# ---- the cut-off ---------------------------------------------------------------------------------
+
+
+def test_a_larger_cutoff_keeps_fewer_directions_and_fits_no_better():
+    given = case("regression", 20, 30)
+    costs, kept = [], []
+    for cutoff in (1e-12, 1e-6, 1e-3, 1e-1, 0.9):
+        found = fused_least_squares.closed_form(*given, cutoff=cutoff)
+        costs.append(sum(np.sum(errors**2) for errors in found.values()))
+        declared = fused_least_squares.declare(*given, cutoff=cutoff).solve()
+        assert declared.certificate(against=found).holds
+        kept.append(next(v for v in declared.problem.variables() if v.name() == "z").size)
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] > kept[-1]
+    assert (np.diff(costs) >= -1e-9).all()
+
+
+# ---- the certificate and limits ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_certificate_sees_every_change(task):
+    declared = fused_least_squares.declare(*case(task), task).solve()
+    for leaf in declared.problem.variables():
+        original = np.array(leaf.value, dtype=float)
+        for index in np.ndindex(original.shape):
+            changed = original.copy()
+            changed[index] += 1e-2 * max(np.abs(original).max(), 1.0)
+            leaf.save_value(changed)
+            assert not declared.certificate().holds, f"entry {index} of {leaf}"
+        leaf.save_value(original)
+    assert declared.certificate().holds
+
+
+@pytest.mark.parametrize("factor", [1e12, 1e-12])
+def test_units(factor):
+    K, y, below, known = case("regression")
+    declared = fused_least_squares.declare(K, factor * y, below, factor * known).solve()
+    closed = fused_least_squares.closed_form(K, factor * y, below, factor * known)
+    certificate = declared.certificate(against=closed)
+    assert certificate.holds, str(certificate)
+    assert_allclose(closed["errors"] / factor, eliminated(K, y, below, known, "regression")["errors"], atol=1e-10)
+
+
+def test_training_points_that_validate_themselves_are_fitted_exactly():
+    K, y, _, _ = case("regression")
+    found = fused_least_squares.closed_form(K, y, K, y)
+    assert_allclose(found["errors"], 0.0, atol=1e-9)
+    assert_allclose(found["validation_errors"], found["errors"], atol=1e-12)
+
+
+def test_a_gram_object_serves_as_well():
+    K, y, below, known = case("regression")
+    gram = Gram.from_matrix(K)
+    expected = eliminated(K, y, below, known, "regression")
+    assert_same(fused_least_squares.closed_form(gram, y, below, known), expected, 1e-10)
+    assert_same(fused_least_squares.declare(gram, y, below, known).solve().solution(), expected, 1e-6)
+    assert_allclose(gram.matrix, K)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [fused_least_squares.declare, fused_least_squares.closed_form])
+def test_refusals_say_what_is_wrong(function):
+    K, y, below, known = case("regression")
+    with pytest.raises(DataError, match=r"K_val has a row per validation point.*expected 8 columns.*\(8, 14\)"):
+        function(K, y, below.T, known)
+    with pytest.raises(DataError, match="y_val must have one entry per row of K_val: expected 14, received 13"):
+        function(K, y, below, known[:-1])
+    with pytest.raises(DataError, match="K_val is empty"):
+        function(K, y, below[:0], known[:0])
+    with pytest.raises(DataError, match="K_val contains NaN or infinity"):
+        function(K, y, np.where(below == below.max(), np.nan, below), known)
+    with pytest.raises(DataError, match="y_val must be 1-D"):
+        function(K, y, below, known[:, None])
+    with pytest.raises(DeclarationError, match="cutoff must be positive"):
+        function(K, y, below, known, cutoff=0.0)
+    labels = np.where(y > np.median(y), 1.0, -1.0)
+    with pytest.raises(DataError, match=r"y_val must hold labels -1 and \+1"):
+        function(K, labels, below, known, "classification")
+    one_class = function(K, labels, below, np.ones(14), "classification")
+    assert one_class is not None, "validation points may be of one class"

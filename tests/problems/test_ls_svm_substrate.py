@@ -1,0 +1,253 @@
+"""The LS-SVM substrate: declared = closed form = the bordered matrix (10); (12) and (15) as laws."""
+
+import bordered_system
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from problems import ls_svm_classification, ls_svm_regression, ls_svm_substrate
+from substrate.datasets import motorcycle
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear
+from substrate.solvers import ORDER, installed_solvers, tolerance_of
+
+TASKS = ("regression", "classification")
+
+
+def case(task, n=14, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
+    return RBF(1.5)(X), y if task == "regression" else np.where(y > 0.0, 1.0, -1.0)
+
+
+def constants(kind, n):
+    return {"scalar": 0.7, "vector": np.random.default_rng(5).normal(size=n), "nought": 0.0}[kind]
+
+
+def bordered(K, y, c, task):
+    """(10) by numpy; in classification for Omega = y y'K and the target 1, whose border is y."""
+    n = y.size
+    c = np.broadcast_to(c, n)
+    if task == "regression":
+        alpha, b = bordered_system.solve(K, y - c, np.ones(n))
+        return {"support_values": alpha, "bias": b, "errors": y - K @ alpha - b}
+    omega = np.array([[y[i] * y[j] * K[i, j] for j in range(n)] for i in range(n)])
+    matrix = np.block([[np.zeros((1, 1)), y[None, :]], [y[:, None], omega + np.eye(n)]])
+    solution = np.linalg.solve(matrix, np.append(0.0, 1.0 - c))
+    alpha, b = solution[1:], solution[0]
+    return {"support_values": alpha, "bias": b, "errors": 1.0 - y * (K @ (y * alpha) + b)}
+
+
+def assert_same(found, expected, tolerance):
+    for name, value in expected.items():
+        value = np.asarray(value)
+        assert_allclose(found[name], value, atol=tolerance * max(np.abs(value).max(), 1e-3), rtol=0.0, err_msg=name)
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["scalar", "vector", "nought"])
+@pytest.mark.parametrize("task", TASKS)
+def test_declared_closed_form_and_numpy_agree(task, kind):
+    K, y = case(task)
+    c = constants(kind, y.size)
+    expected = bordered(K, y, c, task)
+    closed = ls_svm_substrate.closed_form(K, y, c, task)
+    assert_same(closed, expected, 1e-10)
+    declared = ls_svm_substrate.declare(K, y, c, task).solve()
+    assert_same(declared.solution(), expected, 1e-6)
+    certificate = declared.certificate(against=closed)
+    assert certificate.holds, str(certificate)
+    assert sum(row.name.startswith("agreement") for row in certificate.rows) == 3
+
+
+@pytest.mark.parametrize("solver", ORDER)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_solver_agrees(task, solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    K, y = case(task)
+    c = constants("vector", y.size)
+    declared = ls_svm_substrate.declare(K, y, c, task).solve(solver)
+    assert declared.certificate().holds
+    assert_same(declared.solution(), bordered(K, y, c, task), 10.0 * tolerance_of(solver))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_errors_are_alpha_plus_c(task):
+    K, y = case(task)
+    c = constants("vector", y.size)
+    for found in (
+        ls_svm_substrate.closed_form(K, y, c, task),
+        ls_svm_substrate.declare(K, y, c, task).solve().solution(),
+    ):
+        assert_allclose(found["errors"], found["support_values"] + c, atol=1e-6)
+        signs = y if task == "classification" else 1.0
+        assert_allclose((signs * found["support_values"]).sum(), 0.0, atol=1e-6)
+
+
+def test_classification_is_regression_on_signed_constants():
+    K, y = case("classification")
+    c = constants("vector", y.size)
+    labels = ls_svm_substrate.closed_form(K, y, c, "classification")
+    values = ls_svm_substrate.closed_form(K, y, y * c, "regression")
+    assert_allclose(labels["support_values"], y * values["support_values"], atol=1e-12)
+    assert_allclose(labels["errors"], y * values["errors"], atol=1e-12)
+    assert_allclose(labels["bias"], values["bias"], atol=1e-12)
+
+
+# ---- (12) and (15) -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.02, 1.0, 3.0, 500.0])
+@pytest.mark.parametrize("task", TASKS)
+def test_tikhonov_is_a_special_case(task, gamma):
+    K, y = case(task)
+    module = ls_svm_regression if task == "regression" else ls_svm_classification
+    machine = module.closed_form(K, y, gamma)
+    c = ls_svm_substrate.tikhonov_constants(machine["support_values"], gamma)
+    assert_allclose(machine["support_values"] / gamma, machine["support_values"] + c, rtol=1e-9)  # (12)
+    assert_same(ls_svm_substrate.closed_form(K, y, c, task), machine, 1e-8)
+    assert_same(ls_svm_substrate.declare(K, y, c, task).solve().solution(), machine, 1e-5)
+
+
+def test_gamma_one_has_constants_nought():
+    K, y = case("regression")
+    alpha = ls_svm_regression.closed_form(K, y, 1.0)["support_values"]
+    assert not ls_svm_substrate.tikhonov_constants(alpha, 1.0).any()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_alpha_is_minus_the_slope_of_the_optimal_value(task):
+    K, y = case(task, n=8)
+    c = constants("vector", y.size)
+    signs = y if task == "classification" else np.ones(y.size)
+
+    def optimal(c):
+        solved = ls_svm_substrate.closed_form(K, y, c, task)
+        a = signs * solved["support_values"]
+        return 0.5 * a @ K @ a + 0.5 * np.sum((solved["errors"] - c) ** 2)
+
+    assert_allclose(ls_svm_substrate.declare(K, y, c, task).solve().problem.value, optimal(c), rtol=1e-7)
+    step = 1e-5
+    slopes = [(optimal(c + step * unit) - optimal(c - step * unit)) / (2.0 * step) for unit in np.eye(y.size)]
+    assert_allclose(ls_svm_substrate.closed_form(K, y, c, task)["support_values"], -np.array(slopes), atol=1e-8)
+
+
+# ---- the declaration -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_other_constants_without_declaring_anew(task):
+    K, y = case(task)
+    declared = ls_svm_substrate.declare(K, y, 0.0, task).solve()
+    assert declared.problem.is_dpp()
+    assert declared.problem.is_qp()
+    assert set(declared.problem.parameters()) == set(declared.parameters.values())
+    for other in (np.full(y.size, 3.0), constants("vector", y.size)):
+        declared.parameters["c"].value = other
+        assert not declared.certificate().holds, "the old point does not solve the new problem"
+        declared.solve()
+        assert declared.certificate().holds
+        assert_same(declared.solution(), bordered(K, y, other, task), 1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_certificate_sees_every_change(task):
+    K, y = case(task)
+    declared = ls_svm_substrate.declare(K, y, constants("vector", y.size), task).solve()
+    duals = [dual for constraint in declared.problem.constraints for dual in constraint.dual_variables]
+    for leaf in (*declared.problem.variables(), *duals):
+        original = np.array(leaf.value, dtype=float)
+        for index in np.ndindex(original.shape):
+            changed = original.copy()
+            changed[index] += 1e-2 * max(np.abs(original).max(), 1.0)
+            leaf.save_value(changed)
+            assert not declared.certificate().holds, f"entry {index} of {leaf}"
+        leaf.save_value(original)
+    assert declared.certificate().holds
+
+
+def test_a_gram_object_serves_as_well_and_stays_as_it_is():
+    K, y = case("regression")
+    gram = Gram.from_matrix(K)
+    expected = bordered(K, y, 0.3, "regression")
+    assert_same(ls_svm_substrate.closed_form(gram, y, 0.3), expected, 1e-10)
+    assert_same(ls_svm_substrate.declare(gram, y, 0.3).solve().solution(), expected, 1e-6)
+    assert_allclose(gram.matrix, K)
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+def test_a_common_constant_moves_the_bias_only():
+    K, y = case("regression")
+    one, other = ls_svm_substrate.closed_form(K, y, 0.0), ls_svm_substrate.closed_form(K, y, 2.5)
+    assert_allclose(other["support_values"], one["support_values"], atol=1e-12)
+    assert_allclose(other["bias"], one["bias"] - 2.5, atol=1e-12)
+    assert_allclose(other["errors"], one["errors"] + 2.5, atol=1e-12)
+
+
+def test_constants_that_are_the_targets_leave_nothing_to_fit():
+    K, y = case("regression")
+    solved = ls_svm_substrate.closed_form(K, y, y)
+    assert_allclose(solved["support_values"], 0.0, atol=1e-15)
+    assert_allclose(solved["errors"], y, atol=1e-15)
+    assert ls_svm_substrate.declare(K, y, y).solve().certificate().holds
+
+
+def test_two_points_by_hand():
+    # K = I: 2 a + b = y - c and a_1 + a_2 = 0
+    solved = ls_svm_substrate.declare(np.eye(2), [0.0, 4.0], [0.0, 2.0]).solve()
+    assert_allclose(solved.support_values, [-0.5, 0.5], atol=1e-7)
+    assert_allclose(solved.bias, 1.0, atol=1e-7)
+    assert_allclose(solved.errors, [-0.5, 2.5], atol=1e-7)
+
+
+@pytest.mark.parametrize("factor", [1e12, 1e-12])
+def test_units(factor):
+    K, y = case("regression")
+    c = constants("vector", y.size)
+    declared = ls_svm_substrate.declare(K, factor * y, factor * c).solve()
+    certificate = declared.certificate(against=ls_svm_substrate.closed_form(K, factor * y, factor * c))
+    assert certificate.holds, str(certificate)
+    assert_allclose(declared.errors / factor, bordered(K, y, c, "regression")["errors"], atol=1e-5)
+
+
+@pytest.mark.parametrize("K", [np.zeros((3, 3)), np.ones((3, 3)), Linear()(np.array([[1.0], [2.0], [4.0]]))])
+def test_kernels_of_rank_nought_and_one(K):
+    y = np.array([1.0, 2.0, 6.0])
+    declared = ls_svm_substrate.declare(K, y, [0.0, 1.0, -1.0]).solve()
+    assert_same(declared.solution(), bordered(K, y, [0.0, 1.0, -1.0], "regression"), 1e-6)
+    assert declared.certificate().holds
+
+
+def test_tied_inputs():
+    X, y = motorcycle()
+    K = RBF(10.0)(X)
+    assert_same(ls_svm_substrate.closed_form(K, y, 1.0), bordered(K, y, 1.0, "regression"), 1e-8)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [ls_svm_substrate.declare, ls_svm_substrate.closed_form])
+def test_refusals_say_what_is_wrong(function):
+    K, y = case("regression")
+    for wrong in (np.zeros(13), np.zeros(15), [0.0]):
+        with pytest.raises(DataError, match=f"c must be one number or one for each row: expected 14, .*{len(wrong)}"):
+            function(K, y, wrong)
+    with pytest.raises(DataError, match="c must be 0-D or 1-D"):
+        function(K, y, np.zeros((14, 1)))
+    with pytest.raises(DataError, match="c contains NaN or infinity"):
+        function(K, y, np.inf)
+    for wrong in ("1", None, True):
+        with pytest.raises(DataError, match="c must"):
+            function(K, y, wrong)
+    with pytest.raises(DeclarationError, match="task must be 'regression' or 'classification', received 'ranking'"):
+        function(K, y, 0.0, "ranking")
+    with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
+        function(K, y, 0.0, "classification")

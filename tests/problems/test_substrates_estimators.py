@@ -1,0 +1,386 @@
+"""The estimators of the substrate family: they are the declared problems, sparse where they say so."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from problems import (
+    FusedLeastSquaresRegressor,
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
+    LSSVMRegressor,
+    SubstrateRegressor,
+    fused_least_squares,
+    l1_substrate,
+    load,
+    ls_svm_substrate,
+)
+from problems.estimators import sparse_fit
+from substrate.closed_form.l1_active_set import solve_l1
+from substrate.errors import DataError, DeclarationError, OverfittingWarning
+from substrate.kernels import RBF, Precomputed
+
+KERNEL = RBF(1.0)
+
+
+def regression(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3.0, 3.0, size=(n, 2))
+    return X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=n)
+
+
+def classes(n=36, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) + 2.0 * np.eye(3)[np.arange(n) % k][:, :2]
+    return X, np.array(["a", "b", "c"])[np.arange(n) % k]
+
+
+def stored(model, folder):
+    model.save(folder / "m.npz")
+    return [load(folder / "m.npz"), pickle.loads(pickle.dumps(model))]
+
+
+# ---- the substrate with given constants ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [0.0, -1.5, np.float32(2.0), 3, np.array(0.5)], ids=repr)
+def test_the_substrate_is_the_declared_problem(c):
+    X, y = regression()
+    model = SubstrateRegressor(KERNEL, c=c).fit(X, y)
+    declared = ls_svm_substrate.declare(KERNEL(X), y, c).solve()
+    assert model.certificate_.holds
+    assert_allclose(model.support_values_, declared.support_values, atol=1e-6)
+    assert_allclose(model.bias_, declared.bias, atol=1e-6)
+    assert_allclose(y - model.predict(X), model.support_values_ + model.constants_, atol=1e-10)
+    assert_allclose(model.constants_, np.full(30, c))
+
+
+def test_a_constant_for_each_row_goes_to_fit():
+    X, y = regression()
+    c = np.random.default_rng(1).normal(size=30)
+    model = SubstrateRegressor(KERNEL, c=7.0).fit(X, y, c=c)
+    expected = ls_svm_substrate.closed_form(KERNEL(X), y, c)
+    assert_allclose(model.support_values_, expected["support_values"], atol=1e-10)
+    assert_array_equal(model.constants_, c)
+    c[:] = 0.0
+    assert model.constants_.any(), "a copy is kept"
+    assert_allclose(SubstrateRegressor(KERNEL).fit(X, y, c=[7.0] * 30).bias_, model.set_params().fit(X, y).bias_)
+
+
+def test_the_constants_of_an_ls_svm_make_an_ls_svm():
+    X, y = regression()
+    machine = LSSVMRegressor(KERNEL, gamma=20.0).fit(X, y)
+    c = ls_svm_substrate.tikhonov_constants(machine.support_values_, 20.0)
+    model = SubstrateRegressor(KERNEL).fit(X, y, c=c)
+    new, _ = regression(seed=9)
+    assert_allclose(model.predict(new), machine.predict(new), atol=1e-8)
+
+
+@pytest.mark.parametrize("c", [np.zeros(29), np.zeros(31), [1.0]], ids=len)
+def test_constants_of_another_length_are_refused(c):
+    X, y = regression()
+    for parameters, argument in (({}, {"c": c}), ({"c": c}, {})):
+        with pytest.raises(DataError, match=f"c must be one number or one for each row: expected 30, .*{len(c)}"):
+            SubstrateRegressor(KERNEL, **parameters).fit(X, y, **argument)
+
+
+@pytest.mark.parametrize("c", [np.nan, np.inf, "1", 1j, True, {}, np.zeros((30, 1)), []], ids=str)
+def test_what_is_no_constant_is_refused(c):
+    X, y = regression()
+    for parameters, argument in (({}, {"c": c}), ({"c": c}, {})):
+        with pytest.raises(DataError, match=r"^c "):
+            SubstrateRegressor(KERNEL, **parameters).fit(X, y, **argument)
+
+
+# ---- the sparse substrate ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.3, 0.03])
+def test_the_sparse_regressor_is_the_declared_problem(share):
+    X, y = regression()
+    K = KERNEL(X)
+    zeta = share * l1_substrate.zeta_max(K, y)
+    model = L1SubstrateRegressor(KERNEL, zeta=zeta).fit(X, y)
+    declared = l1_substrate.declare(K, y, zeta).solve()
+    assert model.certificate_.holds
+    assert 2 <= model.n_support_ < 30
+    assert model.n_support_ == model.support_.size == model.support_values_.size == model.support_vectors_.shape[0]
+    assert model.support_values_.all(), "nothing that is zero is kept"
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    full = np.zeros(30)
+    full[model.support_] = model.support_values_
+    assert_allclose(full, declared.support_values, atol=1e-5)
+    assert_allclose(model.predict(X), y - declared.errors, atol=1e-6)
+    assert_allclose(model.zeta_max_, l1_substrate.zeta_max(K, y), rtol=1e-12)
+    new, _ = regression(seed=3)
+    assert_allclose(model.predict(new), KERNEL(new, X) @ full + model.bias_, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Precomputed()], ids=repr)
+def test_above_zeta_max_only_the_bias_is_left(kernel, tmp_path):
+    X, y = regression()
+    X = KERNEL(X) if kernel == Precomputed() else X
+    largest = L1SubstrateRegressor(kernel, zeta=0.1).fit(X, y).zeta_max_
+    for factor in (1.0, 10.0):
+        model = L1SubstrateRegressor(kernel, zeta=factor * largest).fit(X, y)
+        for other in (model, *stored(model, tmp_path)):
+            assert other.n_support_ == 0
+            assert other.certificate_.holds
+            assert_allclose(other.predict(X), np.full(30, y.mean()), rtol=1e-14)
+    assert L1SubstrateRegressor(kernel, zeta=0.999 * largest).fit(X, y).n_support_ >= 2
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+def test_every_machine_of_the_classifier_is_the_declared_problem(coding, tmp_path):
+    X, y = classes()
+    model = L1SubstrateClassifier(KERNEL, zeta=0.5, coding=coding).fit(X, y)
+    assert model.certificate_.holds
+    codes = model.code_book_[np.searchsorted(model.classes_, y)]
+    full = np.zeros((36, codes.shape[1]))
+    full[model.support_] = model.support_values_
+    assert_array_equal(model.support_codes_, codes[model.support_])
+    for column in range(codes.shape[1]):
+        members = codes[:, column] != 0.0
+        K, labels = KERNEL(X[members]), codes[members, column]
+        expected = l1_substrate.closed_form(K, labels, 0.5, "classification")
+        assert_allclose(full[members, column], expected["support_values"], atol=1e-9)
+        assert_allclose(model.bias_[column], expected["bias"], atol=1e-9)
+        assert not full[~members, column].any()
+    assert model.n_support_ == model.support_.size < 36
+    assert model.score(X, y) > 0.7
+    for other in stored(model, tmp_path):
+        assert_array_equal(other.decision_function(X), model.decision_function(X))
+        assert_array_equal(other.predict(X), model.predict(X))
+
+
+def test_two_classes():
+    X, y = classes(30, 2)
+    model = L1SubstrateClassifier(KERNEL, zeta=1.0).fit(X, y)
+    signs = np.where(y == "b", 1.0, -1.0)
+    expected = l1_substrate.declare(KERNEL(X), signs, 1.0, "classification").solve()
+    assert_allclose(model.decision_function(X), signs * (1.0 - expected.errors), atol=1e-6)
+    assert_array_equal(model.predict(X), np.where(model.decision_function(X) > 0.0, "b", "a"))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_classifier_without_support_vectors_says_the_largest_class(k, tmp_path):
+    X, y = classes(30, k)
+    y[:3] = "a"  # the most frequent now
+    model = L1SubstrateClassifier(KERNEL, zeta=1e6).fit(X, y)
+    for other in (model, *stored(model, tmp_path)):
+        assert other.n_support_ == 0
+        assert set(other.predict(X)) == {"a"}
+        assert other.decision_function(X[:4]).shape == ((4,) if k == 2 else (4, 3))
+
+
+@pytest.mark.parametrize("solver", ["cvxpy", "CLARABEL", "osqp"])
+def test_the_declared_problem_can_be_asked_for(solver):
+    X, y = regression()
+    fast = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)
+    slow = L1SubstrateRegressor(KERNEL, zeta=0.3, solver=solver).fit(X, y)
+    assert slow.certificate_.holds
+    assert "active set" in str(fast.certificate_)
+    assert "accepted" in str(slow.certificate_)
+    assert_allclose(slow.predict(X), fast.predict(X), atol=1e-5)
+    assert slow.zeta_max_ == fast.zeta_max_
+    X, y = classes()
+    fast = L1SubstrateClassifier(KERNEL, zeta=0.5).fit(X, y)
+    slow = L1SubstrateClassifier(KERNEL, zeta=0.5, solver=solver).fit(X, y)
+    assert_allclose(slow.decision_function(X), fast.decision_function(X), atol=1e-5)
+
+
+def test_a_set_that_does_not_settle_falls_back_and_says_so(monkeypatch):
+    X, y = regression()
+    expected = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y).predict(X)
+    monkeypatch.setattr(sparse_fit, "solve_l1", lambda Phi, y, zeta: solve_l1(Phi, y, zeta, max_steps=1))
+    model = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)
+    facts = dict(model.certificate_.record)
+    assert "did not settle within 1 steps" in facts["fallback"]
+    assert "accepted" in facts["solver"]
+    assert model.certificate_.holds
+    assert_allclose(model.predict(X), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [L1SubstrateRegressor, L1SubstrateClassifier])
+def test_a_sparse_model_is_small_when_saved(estimator, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 40))
+    y = X[:, 0] + 0.1 * rng.normal(size=200)
+    y = y if estimator is L1SubstrateRegressor else y > 0.0
+    sizes, supports = [], []
+    for zeta in (1e-3, 2.0):
+        model = estimator(RBF(9.0), zeta=zeta).fit(X, y)
+        model.save(tmp_path / "m.npz")
+        sizes.append((tmp_path / "m.npz").stat().st_size)
+        supports.append(model.n_support_)
+        assert sizes[-1] < 8.0 * 44 * model.n_support_ + 20_000
+    assert supports[1] < 0.5 * supports[0]
+    assert sizes[1] < sizes[0] - 8.0 * 40 * 0.9 * (supports[0] - supports[1])
+
+
+@pytest.mark.parametrize("estimator", [L1SubstrateRegressor, L1SubstrateClassifier])
+@pytest.mark.parametrize("zeta", [0.0, -1.0, np.nan, np.inf, "1", None, True, [1.0]], ids=str)
+def test_what_is_no_zeta_is_refused(estimator, zeta):
+    X, y = regression() if estimator is L1SubstrateRegressor else classes()
+    with pytest.raises(DeclarationError, match="zeta must be"):
+        estimator(KERNEL, zeta=zeta).fit(X, y)
+
+
+def test_an_unknown_coding_is_refused():
+    with pytest.raises(DeclarationError, match="coding"):
+        L1SubstrateClassifier(KERNEL, coding="by_hand").fit(*classes())
+
+
+# ---- fusion --------------------------------------------------------------------------------------
+
+
+def fusion_data():
+    X, y = regression(12)
+    V, v = regression(20, seed=5)
+    return X, y, V, v
+
+
+def test_the_fused_regressor_is_the_declared_problem(tmp_path):
+    X, y, V, v = fusion_data()
+    model = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
+    declared = fused_least_squares.declare(KERNEL(X), y, KERNEL(V, X), v).solve()
+    assert model.certificate_.holds
+    for other in (model, *stored(model, tmp_path)):
+        assert_allclose(y - other.predict(X), declared.errors, atol=1e-6)
+        assert_allclose(v - other.predict(V), declared.validation_errors, atol=1e-6)
+        assert_allclose(other.validation_error_, np.mean(declared.validation_errors**2), rtol=1e-6)
+    assert_allclose(model.support_values_.sum(), 0.0, atol=1e-9)
+    assert_array_equal(model.support_, np.arange(12))
+    assert "12 training and 20 validation" in str(model.certificate_)
+
+
+def test_rows_are_split_when_there_are_none_to_validate():
+    X, y = regression(40)
+    model = FusedLeastSquaresRegressor(KERNEL, validation_fraction=0.6, random_state=3).fit(X, y)
+    train, valid = model.support_, np.setdiff1d(np.arange(40), model.support_)
+    assert (train.size, valid.size) == (16, 24)
+    assert_array_equal(model.support_vectors_, X[train])
+    given = FusedLeastSquaresRegressor(KERNEL).fit(X[train], y[train], X[valid], y[valid])
+    assert_array_equal(given.predict(X), model.predict(X))
+    assert given.validation_error_ == model.validation_error_
+
+
+def test_kinds_of_random_state():
+    X, y = regression(40)
+
+    def support(state):
+        return FusedLeastSquaresRegressor(KERNEL, random_state=state).fit(X, y).support_
+
+    assert_array_equal(support(1), support(1))
+    assert_array_equal(support(1), support(np.random.RandomState(1)))
+    assert (support(1) != support(2)).any()
+    assert any((support(None) != support(None)).any() for _ in range(5))
+    for wrong in ("seed", -1, 1.5):
+        with pytest.raises(ValueError, match=r"random_state|seed"):
+            support(wrong)
+
+
+@pytest.mark.parametrize(("n", "n_val"), [(12, 11), (12, 12), (12, 13)])
+def test_the_warning_of_overfitting(n, n_val):
+    X, y, V, v = (*regression(n), *regression(n_val, seed=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
+    assert [w.category for w in caught] == ([OverfittingWarning] if n > n_val else [])
+    assert all(w.filename == __file__ for w in caught)
+
+
+def test_validation_rows_that_cannot_be_used_are_refused_by_name():
+    X, y, V, v = fusion_data()
+    for given in ((V, None), (None, v)):
+        with pytest.raises(DataError, match="X_val and y_val come together; one of them is missing"):
+            FusedLeastSquaresRegressor(KERNEL).fit(X, y, *given)
+    wrong = {
+        "X_val has 1 features, X has 2": (V[:, :1], v),
+        "X_val is empty|y_val is empty": (V[:0], v[:0]),
+        "X_val is empty": (V[:0], v),
+        "y_val is empty": (V, v[:0]),
+        "y_val must have one entry per row of X_val: expected 20, received 19": (V, v[:-1]),
+        "X_val contains NaN": (np.where(V.max() == V, np.nan, V), v),
+        "y_val contains NaN": (V, np.where(v == v.max(), np.nan, v)),
+        "X_val is a masked array": (np.ma.array(V), v),
+        "y_val is a masked array": (V, np.ma.array(v)),
+        "y_val holds dates": (V, np.datetime64("2020-01-01") + np.arange(20)),
+        "X_val must hold real numbers": (V.astype(str), v),
+        "y_val must hold real numbers": (V, v.astype(str)),
+        "y_val is complex": (V, v + 0j),
+        "y_val must be 1-D": (V, np.column_stack([v, v])),
+    }
+    for message, given in wrong.items():
+        model = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, *given)
+        assert not hasattr(model, "support_values_"), "nothing of the fit before is left"
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, 1.5, -0.1, np.nan, None, "half", True], ids=str)
+def test_a_validation_fraction_lies_between_nought_and_one(fraction):
+    with pytest.raises(DeclarationError, match="validation_fraction must be"):
+        FusedLeastSquaresRegressor(KERNEL, validation_fraction=fraction).fit(*regression())
+
+
+@pytest.mark.parametrize("cutoff", [0.0, -1.0, np.inf, None], ids=str)
+def test_a_cutoff_is_positive(cutoff):
+    with pytest.raises(DeclarationError, match="cutoff must be"):
+        FusedLeastSquaresRegressor(KERNEL, cutoff=cutoff).fit(*regression())
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)
+def test_fusion_of_a_precomputed_matrix(kernel, tmp_path):
+    X, y = regression(40)
+    factor = 0.5 if kernel == 2.0 * Precomputed() else 1.0
+    K = factor * KERNEL(X)
+    plain = FusedLeastSquaresRegressor(KERNEL, random_state=0).fit(X, y)
+    model = FusedLeastSquaresRegressor(kernel, random_state=0).fit(K, y)
+    for other in (model, *stored(model, tmp_path)):
+        assert_allclose(other.predict(K), plain.predict(X), atol=1e-7)
+    assert_array_equal(model.support_, plain.support_)
+    V, v = regression(50, seed=5)
+    given = FusedLeastSquaresRegressor(kernel).fit(K, y, factor * KERNEL(V, X), v)
+    expected = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
+    assert_allclose(given.predict(K), expected.predict(X), atol=1e-7)
+    lopsided = K.copy()
+    lopsided[0, 1] += 0.01
+    with pytest.raises(DataError, match="not symmetric"):
+        FusedLeastSquaresRegressor(kernel, random_state=0).fit(lopsided, y)
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, lambda V: pd.DataFrame(V, columns=["a", "b"]), np.ndarray.tolist])
+def test_validation_rows_of_many_kinds(form):
+    X, y, V, v = fusion_data()
+    expected = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
+    for targets in (v, v.tolist(), pd.Series(v)):
+        model = FusedLeastSquaresRegressor(KERNEL).fit(form(X), y, form(V), targets)
+        assert_allclose(model.predict(form(X)), expected.predict(X), atol=1e-7)
+
+
+# ---- habits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SubstrateRegressor(KERNEL, c=0.5),
+        L1SubstrateRegressor(KERNEL, zeta=0.3),
+        FusedLeastSquaresRegressor(KERNEL, cutoff=1e-6, validation_fraction=0.6, random_state=4),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_clones_and_stored_models_are_the_model(model, tmp_path):
+    X, y = regression()
+    fitted = clone(model).fit(X, y)
+    for other in (*stored(fitted, tmp_path), clone(fitted).fit(X, y)):
+        assert_array_equal(other.predict(X), fitted.predict(X))
+        assert str(other.certificate_) == str(fitted.certificate_)
+        assert other.get_params() == model.get_params()

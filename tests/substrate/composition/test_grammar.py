@@ -1,0 +1,446 @@
+"""The laws of the grammar: what the expressions are, which coordinates are chosen, what is written back, refused."""
+
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate import Machine, Substrate
+from substrate.errors import CertificateError, DataError, DeclarationError, SolverError
+from substrate.kernels import RBF, Componentwise, Linear, Polynomial, Precomputed
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(20, 2))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=20)
+
+
+@pytest.fixture
+def s(data):
+    return Substrate(RBF(1.5), *data)
+
+
+@pytest.fixture
+def additive(data):
+    return Substrate(Componentwise(RBF(1.5)), *data)
+
+
+def ridge(s, weight=1.0):
+    return 0.5 * s.squared_norm + 0.5 * weight * cp.sum_squares(s.e)
+
+
+def test_everything_a_substrate_offers_is_a_cvxpy_expression(data, additive):
+    X, _ = data
+    shapes = {
+        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "squared_norm": (), "maximal_variation": (2,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        expression = getattr(additive, name)
+        assert isinstance(expression, cp.Expression)
+        assert expression.shape == shape, name
+    for expression in (
+        additive.f(),
+        additive.f(X[:3]),
+        additive.component(1, X[:3]),
+        additive.errors(X[:3], [0, 1, 2]),
+    ):
+        assert isinstance(expression, cp.Expression)
+        assert expression.is_affine()
+    assert additive.f(X[:3]).shape == (3,)
+    assert additive.component(-1) is additive.component(1)
+    assert additive.maximal_variation.is_convex()
+
+
+def test_the_training_points_need_not_be_named(data, s):
+    assert s.f(data[0]) is s.f()
+    assert s.alpha is s.alpha
+    assert s.f(data[0][:5]).shape == (5,)
+
+
+def test_a_machine_is_one_problem_by_the_rules(s):
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=s.squared_norm + weight * cp.norm1(s.e), subject_to=[s.f() <= 5.0])
+    assert isinstance(machine.problem, cp.Problem)
+    assert machine.problem.is_dcp()
+    assert machine.problem.is_dpp()
+    assert [parameter.name() for parameter in machine.problem.parameters()] == ["weight"]
+    assert {variable.name() for variable in machine.problem.variables()} == {"z", "b"}
+
+
+@pytest.mark.parametrize(
+    ("term", "kind"),
+    [
+        (lambda s: cp.sum_squares(s.e), "fitted values"),
+        (lambda s: cp.sum_squares(s.e) + s.squared_norm, "features"),
+        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
+        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "stacked components"),
+        (lambda s: cp.sum_squares(s.e) + cp.norm1(s.alpha), "coefficients"),
+        (lambda s: cp.sum_squares(s.c) + s.squared_norm + cp.sum(s.maximal_variation), "coefficients"),
+    ],
+)
+def test_the_coordinates_follow_from_what_is_mentioned(additive, term, kind):
+    result = Machine(additive, minimize=term(additive)).solve()
+    facts = dict(result.certificate.record)
+    assert facts["coordinates"].startswith(kind)
+    assert ("uncut" in facts["coordinates"]) == (kind == "coefficients")
+    assert result.certificate.holds, str(result.certificate)
+
+
+def test_coordinates_do_not_change_the_solution(additive):
+    plain = Machine(additive, minimize=ridge(additive)).solve()
+    for mention in (additive.component(0)[0], additive.alpha[0]):
+        other = Machine(additive, minimize=ridge(additive) + 0.0 * mention).solve()
+        assert_allclose(other.f, plain.f, atol=1e-6)
+        assert_allclose(other.objective, plain.objective, rtol=1e-7)
+
+
+def test_values_are_written_back(data, additive):
+    X, y = data
+    s = additive
+    new = X[:4] + 0.1
+    there, part = s.f(new), s.component(1, new)
+    bound = s.f() <= float(np.quantile(y, 0.8))
+    result = Machine(s, minimize=ridge(s, 100.0), subject_to=[bound]).solve()
+    assert_allclose(s.e.value, y - result.predict(X), atol=1e-8)
+    assert_allclose(s.f().value, result.f)
+    assert_allclose(there.value, result.predict(new))
+    assert_allclose(part.value, result.component(1, new))
+    assert_allclose(s.squared_norm.value, result.squared_norm, rtol=1e-9)
+    assert bound.dual_value.shape == (20,)
+    assert bound.dual_value.max() > 1e-3
+    assert_allclose(bound.dual_value * (s.f().value - np.quantile(y, 0.8)), 0.0, atol=1e-6)
+
+
+def test_the_multipliers_are_sensitivities(s):
+    """d objective / d bound = -lambda, by differences."""
+    level = cp.Parameter(name="level")
+    bound = s.f() <= level
+    machine = Machine(s, minimize=ridge(s, 20.0), subject_to=[bound])
+    middle = machine.solve(level=1.0)
+    slope = bound.dual_value.sum()
+    ahead, behind = machine.solve(level=1.0 + 1e-4).objective, machine.solve(level=1.0 - 1e-4).objective
+    assert slope > 1.0
+    assert middle.certificate.holds
+    assert_allclose((behind - ahead) / 2e-4, slope, rtol=1e-4)
+
+
+def test_prediction_is_the_kernel_expansion(data, s):
+    X, _ = data
+    result = Machine(s, minimize=ridge(s)).solve()
+    new = np.random.default_rng(0).normal(size=(7, 2))
+    assert_allclose(result.predict(new), RBF(1.5)(new, X) @ result.alpha + result.b)
+    assert_allclose(result.alpha.sum(), 0.0, atol=1e-8)
+    assert_allclose(result.squared_norm, result.alpha @ RBF(1.5)(X) @ result.alpha)
+
+
+def test_components_add_up_and_vary_as_they_say(data, additive):
+    X, _ = data
+    s = additive
+    result = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.3 * cp.sum(s.maximal_variation)).solve()
+    new = np.random.default_rng(0).normal(size=(7, 2))
+    total = result.component(0, new) + result.component(1, new) + result.b
+    assert_allclose(total, result.predict(new), atol=1e-8)
+    expected = [np.abs(result.component(part, X)).max() for part in (0, 1)]
+    assert_allclose(result.maximal_variation, expected, rtol=1e-9)
+    assert_allclose(s.maximal_variation.value, expected, rtol=1e-6)
+
+
+def test_a_result_is_frozen_and_says_what_it_has(s):
+    result = Machine(s, minimize=ridge(s)).solve()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.objective = 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result[s].b = 0.0
+    with pytest.raises(AttributeError, match="no attribute 'beta'"):
+        _ = result.beta
+    with pytest.raises(KeyError, match="not part of the machine"):
+        _ = result[Substrate(Linear(), s.X, s.y)]
+
+
+def test_an_earlier_result_outlives_the_next_solve(s):
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=s.squared_norm + weight * cp.sum_squares(s.e))
+    first = machine.solve(weight=1.0)
+    kept = first.alpha.copy(), first.predict(s.X)
+    machine.solve(weight=100.0)
+    assert_allclose(first.alpha, kept[0])
+    assert_allclose(first.predict(s.X), kept[1])
+    assert first.parameters["weight"] == 1.0
+
+
+def test_another_value_is_a_fresh_machine(data):
+    def build():
+        s = Substrate(Componentwise(RBF(1.5)), *data)
+        rho = cp.Parameter(nonneg=True, name="rho")
+        return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+
+    machine = build()
+    for rho in (0.01, 3.0, 0.3):
+        again, fresh = machine.solve(rho=rho), build().solve(rho=rho)
+        assert_allclose(again.f, fresh.f, atol=1e-6)
+        assert_allclose(again.objective, fresh.objective, rtol=1e-8)
+        assert again.certificate.holds
+
+
+def test_parameters_go_by_name(s):
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=s.squared_norm + weight * cp.sum_squares(s.e))
+    with pytest.raises(DeclarationError, match=r"\['weight'\] have no value.*solve\(weight="):
+        machine.solve()
+    with pytest.raises(DeclarationError, match=r"no parameter \['rho'\]; it has \['weight'\]"):
+        machine.solve(rho=1.0)
+    with pytest.raises(DeclarationError, match="'weight' cannot be -1"):
+        machine.solve(weight=-1.0)
+    with pytest.raises(DeclarationError, match="'weight' cannot be"):
+        machine.solve(weight=np.ones(3))
+    assert ("parameter weight", "2.0") in machine.solve(weight=2.0).certificate.record
+
+
+@pytest.mark.parametrize(
+    ("term", "named"),
+    [
+        (lambda s: -cp.sum_squares(s.e), "term"),
+        (lambda s: s.squared_norm - cp.norm1(s.e), r"-norm1|-1.0 @ norm1|norm1"),
+        (lambda s: cp.Parameter(name="free") * cp.norm1(s.e), "nonneg=True"),
+        (lambda s: cp.sqrt(s.squared_norm) + cp.sum_squares(s.e), r"squared_norm, 0.5|sqrt"),
+    ],
+)
+def test_what_is_not_convex_is_named(s, term, named):
+    with pytest.raises(DeclarationError, match="not convex") as refused:
+        Machine(s, minimize=term(s))
+    assert refused.match(named)
+
+
+def test_a_constraint_that_is_not_convex_is_named(s):
+    with pytest.raises(DeclarationError, match=r"constraint 1.0 <= norm1\(y \+ -f\) is not convex"):
+        Machine(s, minimize=ridge(s), subject_to=[s.f() <= 3.0, cp.norm1(s.e) >= 1.0])
+    with pytest.raises(DeclarationError, match="squared_norm == 1"):
+        Machine(s, minimize=cp.norm1(s.e), subject_to=[s.squared_norm == 1.0])
+
+
+def test_what_would_be_compiled_anew_is_refused_with_the_fix(s):
+    p, q = cp.Parameter(nonneg=True, name="p"), cp.Parameter(nonneg=True, name="q")
+    with pytest.raises(DeclarationError, match=r"DPP.*parameter of their own"):
+        Machine(s, minimize=p * q * s.squared_norm + cp.sum_squares(s.e))
+    with pytest.raises(DeclarationError, match="share a name"):
+        Machine(s, minimize=p * s.squared_norm + cp.Parameter(nonneg=True, name="p") * cp.sum_squares(s.e))
+    with pytest.raises(DeclarationError, match="another name"):
+        Machine(s, minimize=cp.Parameter(nonneg=True, name="solver") * s.squared_norm + cp.sum_squares(s.e))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda t: cp.sum_squares(t.e),
+        lambda t: cp.norm1(t.alpha),
+        lambda t: cp.square(t.b),
+        lambda t: t.squared_norm,
+        lambda t: cp.sum(t.maximal_variation),
+    ],
+    ids=["e", "alpha", "b", "squared_norm", "maximal_variation"],
+)
+def test_a_stranger_is_refused(data, s, of):
+    stranger = Substrate(Linear(), *data)
+    with pytest.raises(DeclarationError, match="not given"):
+        Machine(s, minimize=ridge(s) + of(stranger))
+    with pytest.raises(DeclarationError, match="not given"):
+        Machine(s, minimize=ridge(s), subject_to=[of(stranger) <= 1.0])
+
+
+def test_names_of_ones_own_variables_are_free(s):
+    for name in ("f", "alpha", "b", "z", "component"):
+        own = cp.Variable(nonneg=True, name=name)
+        result = Machine(s, minimize=ridge(s) + own, subject_to=[cp.norm_inf(s.e) <= 0.5 + own]).solve()
+        assert result.certificate.holds, str(result.certificate)
+
+
+def test_what_is_left_undetermined_is_refused(data, s):
+    other = Substrate(Linear(), *data)
+    with pytest.raises(DeclarationError, match="no term speaks of substrate 2"):
+        Machine(s, other, minimize=ridge(s))
+    with pytest.raises(DeclarationError, match="bias of substrate 1"):
+        Machine(s, minimize=s.squared_norm)
+    with pytest.raises(DeclarationError, match="boolean or integer"):
+        Machine(s, minimize=ridge(s) + cp.Variable(boolean=True))
+
+
+def test_what_is_not_grammar_is_refused(data, s):
+    with pytest.raises(DeclarationError, match="plain bool"):
+        Machine(s, minimize=ridge(s), subject_to=[1.0 <= 2.0])
+    with pytest.raises(DeclarationError, match="scalar cvxpy expression"):
+        Machine(s, minimize=s.e)
+    with pytest.raises(DeclarationError, match="scalar cvxpy expression"):
+        Machine(s, minimize="errors")
+    with pytest.raises(DeclarationError, match="built on substrates"):
+        Machine(minimize=ridge(s))
+    with pytest.raises(DeclarationError, match="built on substrates"):
+        Machine("substrate", minimize=ridge(s))
+    with pytest.raises(DeclarationError, match="twice"):
+        Machine(s, s, minimize=ridge(s))
+    with pytest.raises(DeclarationError, match="component 1 was asked for, there are 1"):
+        s.component(1)
+    with pytest.raises(DataError, match="3 columns, the training points 2"):
+        s.f(np.ones((4, 3)))
+    with pytest.raises(DataError, match="expected 3, received 2"):
+        s.errors(data[0][:3], [1.0, 2.0])
+
+
+def test_several_substrates_are_listed_or_named(data):
+    X, y = data
+    one, two = Substrate(RBF(1.0), X, y), Substrate(Linear(), X, y, bias=False)
+    objective = one.squared_norm + two.squared_norm + cp.sum_squares(one.e - two.f())
+    listed, named = Machine([one, two], minimize=objective).solve(), Machine(one, two, minimize=objective).solve()
+    assert_allclose(listed.predict(X), named.predict(X), atol=1e-7)
+    assert_allclose(listed.predict(X), listed[one].predict(X) + listed[two].predict(X))
+    with pytest.raises(DeclarationError, match="ambiguous"):
+        _ = listed.alpha
+
+
+def test_one_constraint_needs_no_list_and_keeps_its_label(s):
+    bound = s.f() <= 1.0
+    bound.set_label("ceiling")
+    result = Machine(s, minimize=ridge(s), subject_to=bound).solve()
+    assert result.certificate["ceiling: feasible"].passes
+    assert bound.dual_value is not None
+
+
+def test_ridge_and_cutoff_are_part_of_the_model_and_shown(data):
+    X, y = data
+    loose, tight = (Substrate(RBF(3.0), X, y, cutoff=cutoff) for cutoff in (1e-2, 1e-9))
+    ranks = []
+    for s in (loose, tight):
+        result = Machine(s, minimize=cp.sum_squares(s.e)).solve()
+        fact = dict(result.certificate.record)["coordinates"]
+        assert f"cut-off {s.cutoff:.1e}" in fact
+        ranks.append(int(fact.split(", ")[1].split()[0]))
+    assert ranks[0] < ranks[1]
+    with_ridge = Substrate(RBF(3.0), X, y, ridge=0.2)
+    result = Machine(with_ridge, minimize=0.5 * cp.sum_squares(with_ridge.e)).solve()
+    assert "0.2/2 w'w" in dict(result.certificate.record)["ridge"]
+    plain = Substrate(RBF(3.0), X, y)
+    by_hand = Machine(plain, minimize=0.5 * cp.sum_squares(plain.e) + 0.1 * plain.squared_norm).solve()
+    assert_allclose(result.f, by_hand.f, atol=1e-6)
+    assert_allclose(result.objective, by_hand.objective, rtol=1e-8)
+
+
+def test_sparse_points_are_points(data):
+    X, y = data
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    dense, sparse = Substrate(RBF(1.5), X, y), Substrate(RBF(1.5), csr_array(X), y)
+    expected = Machine(dense, minimize=ridge(dense), subject_to=[dense.f(X[:5] + 0.1) <= 1.0]).solve()
+    found = Machine(sparse, minimize=ridge(sparse), subject_to=[sparse.f(csr_array(X[:5] + 0.1)) <= 1.0]).solve()
+    assert_allclose(found.f, expected.f, atol=1e-6)
+    assert_allclose(found.predict(csr_array(X)), expected.predict(X), atol=1e-6)
+
+
+def test_a_precomputed_matrix_is_a_kernel(data):
+    X, y = data
+    K, new = RBF(1.5)(X), RBF(1.5)(X[:3] + 0.1, X)
+    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y)
+    found = Machine(given, minimize=ridge(given), subject_to=[given.f(new) <= 1.0]).solve()
+    expected = Machine(known, minimize=ridge(known), subject_to=[known.f(X[:3] + 0.1) <= 1.0]).solve()
+    assert_allclose(found.f, expected.f, atol=1e-6)
+    assert_allclose(found.predict(new), expected.predict(X[:3] + 0.1), atol=1e-6)
+    indefinite = np.diag([1.0] * 19 + [-1.0])
+    broken = Substrate(Precomputed(), indefinite, y)
+    with pytest.raises(DeclarationError, match="smallest eigenvalue"):
+        Machine(broken, minimize=ridge(broken))
+
+
+def test_a_kernel_that_sees_nothing_leaves_the_constant(data):
+    X, y = data
+    s = Substrate(0.0 * Linear(), X, y)
+    for minimize in (cp.sum_squares(s.e), ridge(s), cp.sum_squares(s.e) + cp.sum(s.maximal_variation)):
+        result = Machine(s, minimize=minimize).solve()
+        assert_allclose(result.f, y.mean(), atol=1e-8)
+        assert result.certificate.holds
+
+
+def test_a_substrate_without_bias_has_none(data):
+    X, y = data
+    s = Substrate(Polynomial(2, 1.0), X, y, bias=False)
+    result = Machine(s, minimize=ridge(s, 3.0)).solve()
+    assert result.b == 0.0
+    K = Polynomial(2, 1.0)(X)
+    assert_allclose(result.f, K @ np.linalg.solve(K + np.eye(20) / 3.0, y), atol=1e-6)
+    assert "1'alpha = 0" not in [row.name for row in result.certificate.rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"X": np.full((20, 2), np.nan)}, DataError, "X contains NaN"),
+        ({"y": np.append(np.zeros(19), np.inf)}, DataError, "y contains NaN or infinity"),
+        ({"y": np.zeros(19)}, DataError, "expected 20, received 19"),
+        ({"y": np.zeros((20, 1))}, DataError, "y must be 1-D"),
+        ({"X": np.zeros((1, 2)), "y": [1.0]}, DataError, "at least two points"),
+        ({"X": np.zeros(20)}, DataError, "X must be 2-D"),
+        ({"task": "ranking"}, DeclarationError, "task must be"),
+        ({"task": "classification"}, DataError, "-1"),
+        ({"ridge": -1.0}, DeclarationError, "ridge must be >= 0"),
+        ({"ridge": np.nan}, DeclarationError, "ridge must be a finite number"),
+        ({"cutoff": -1e-3}, DeclarationError, "cutoff must be >= 0"),
+        ({"cutoff": "small"}, DeclarationError, "cutoff must be"),
+    ],
+)
+def test_bad_input_is_refused_by_name(data, change, error, words):
+    given = {"kernel": RBF(1.0), "X": data[0], "y": data[1], **change}
+    with pytest.raises(error, match=words):
+        Substrate(**given)
+
+
+def test_contradictions_are_said(s):
+    machine = Machine(s, minimize=ridge(s), subject_to=[s.f() <= 0.0, s.f()[0] >= 1.0])
+    with pytest.raises(SolverError, match=r"infeasible, by the word of CLARABEL and .*contradict"):
+        machine.solve()
+    with pytest.raises(SolverError, match="infeasible, by the word of ECOS:"):
+        machine.solve(solver="ecos")
+    assert machine._trials.witness is None
+
+
+def test_a_fall_without_end_is_said(s):
+    with pytest.raises(SolverError, match=r"unbounded, by the word of .*add a penalty"):
+        Machine(s, minimize=cp.sum(s.e)).solve()
+
+
+def test_a_named_solver_is_asked_alone(s):
+    weight = cp.Parameter(nonneg=True, name="weight", value=3.0)
+    machine = Machine(s, minimize=0.5 * s.squared_norm + weight * cp.sum_squares(s.e), subject_to=[s.f() <= 1.0])
+    reference = machine.solve()
+    for solver in ("CLARABEL", "piqp", "OSQP", "ECOS"):
+        result = machine.solve(solver)
+        assert {attempt.solver for attempt in result.solver_record.attempts} == {solver.upper()}
+        assert_allclose(result.f, reference.f, atol=1e-4)
+        assert result.certificate.holds, str(result.certificate)
+    with pytest.raises(DeclarationError, match="unknown solver"):
+        machine.solve("SIMPLEX")
+
+
+def test_a_solver_stopped_early_is_not_believed(s, monkeypatch):
+    import substrate.solvers as solvers
+
+    lazy = dataclasses.replace(solvers._SOLVERS["OSQP"], options={"max_iter": 3})
+    monkeypatch.setitem(solvers._SOLVERS, "OSQP", lazy)
+    machine = Machine(s, minimize=s.squared_norm + 10.0 * cp.norm1(s.e))
+    with pytest.warns(ConvergenceWarning, match="does not hold"):
+        result = machine.solve("OSQP")
+    assert not result.certificate.holds
+
+
+def test_a_solve_through_the_problem_is_certified_too(s):
+    machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e))
+    machine.problem.solve(solver="CLARABEL", tol_gap_rel=1e-11, tol_gap_abs=1e-11)
+    assert machine.certificate().holds, str(machine.certificate())
+    machine.problem.solve(solver="CLARABEL", max_iter=4, tol_gap_rel=1e-2, tol_gap_abs=1e-2, tol_feas=1e-2)
+    assert not machine.certificate().holds
+
+
+def test_a_certificate_before_any_solve_is_refused(s):
+    with pytest.raises(CertificateError, match="solve the machine first"):
+        Machine(s, minimize=ridge(s)).certificate()

@@ -1,0 +1,306 @@
+"""The certificate of a machine: it holds at optima of every kind and breaks at everything else."""
+
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate import Machine, Substrate, solvers
+from substrate.composition.cones import dual_excess, primal_excess
+from substrate.composition.conic import WitnessedProblem
+from substrate.datasets import ripley
+from substrate.kernels import RBF, Componentwise, Linear
+
+
+def data(n=25, seed=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    return X, np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+def substrate(kernel=None, unit=1.0):
+    X, y = data()
+    return Substrate(kernel or RBF(1.5), X, unit * y)
+
+
+def pinball(e, level=0.8):
+    return cp.sum(cp.maximum(level * e, (level - 1.0) * e))
+
+
+def tikhonov():
+    s = substrate()
+    return Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
+
+
+def least_squares():
+    s = substrate(Linear())
+    return Machine(s, minimize=cp.sum_squares(s.e))
+
+
+def huber():
+    s = substrate()
+    return Machine(s, minimize=0.1 * s.squared_norm + cp.sum(cp.huber(s.e, 0.1)))
+
+
+def quantile():
+    s = substrate()
+    return Machine(s, minimize=0.1 * s.squared_norm + pinball(s.e))
+
+
+def tube():
+    s = substrate()
+    return Machine(s, minimize=0.1 * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - 0.2)))
+
+
+def lasso():
+    s = substrate()
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.3 * cp.norm1(s.alpha))
+
+
+def maximal_variation():
+    s = substrate(Componentwise(RBF(1.5)))
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.5 * cp.sum(s.maximal_variation))
+
+
+def logistic():
+    X, y = ripley()
+    s = Substrate(RBF(0.7), X[::10], np.where(y[::10] > 0, 1.0, -1.0))
+    return Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.logistic(-cp.multiply(s.y, s.f()))))
+
+
+def constrained():
+    s = substrate()
+    box = [s.f() <= 0.6, s.f(np.zeros((1, 2))) == 0.25, cp.sum(s.f()) >= 1.0, cp.norm(s.e) <= 3.0]
+    return Machine(s, minimize=0.1 * s.squared_norm + cp.norm1(s.e), subject_to=box)
+
+
+def cone():
+    s = substrate()
+    radius = cp.Variable(name="radius")
+    return Machine(s, minimize=radius + 0.05 * s.squared_norm, subject_to=[cp.SOC(radius, s.e)])
+
+
+def cones():
+    s = substrate()
+    t = cp.Variable(5, name="t")
+    pairs = cp.reshape(s.e[:10], (2, 5), order="F")
+    return Machine(s, minimize=cp.sum(t) + 0.1 * s.squared_norm + cp.norm1(s.e), subject_to=[cp.SOC(t, pairs)])
+
+
+def semidefinite():
+    s = substrate()
+    t = cp.Variable(name="t")
+    matrix = cp.bmat([[t, s.f()[0] - 0.5], [s.f()[0] - 0.5, 1.0]])
+    return Machine(s, minimize=t + 0.1 * s.squared_norm + cp.sum_squares(s.e), subject_to=[matrix >> 0])
+
+
+MACHINES = [
+    tikhonov, least_squares, huber, quantile, tube, lasso, maximal_variation, logistic, constrained, cone, cones,
+    semidefinite,
+]  # fmt: skip
+over_machines = pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.__name__)
+
+
+@over_machines
+def test_it_holds_at_the_optimum(build):
+    machine = build()
+    result = machine.solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert str(result.certificate).startswith("Machine: holds")
+    names = [row.name for row in result.certificate.rows]
+    assert ("cones: stationarity" in names) == (build is not semidefinite)
+
+
+@over_machines
+@pytest.mark.parametrize("seed", range(3))
+def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
+    machine = build()
+    machine.solve()
+    rng = np.random.default_rng(seed)
+    for variable in machine.problem.variables():
+        kept = np.array(variable.value)
+        move = rng.standard_normal(kept.shape)
+        variable.save_value(kept + 1e-3 * np.abs(kept).max() * move / np.abs(move).max())
+        assert not machine.certificate().holds, (variable.name(), str(machine.certificate()))
+        variable.save_value(kept)
+    assert machine.certificate().holds
+
+
+@pytest.mark.parametrize("build", [lasso, quantile, tube, huber], ids=lambda build: build.__name__)
+def test_a_move_that_keeps_every_kink_breaks_it(build):
+    """Along the kinks no random direction leads down from where one stands; the cones see it all the same."""
+    machine = build()
+    machine.solve()
+    (s,), (z,) = machine.substrates, [v for v in machine.problem.variables() if v.name() in ("z", "alpha")]
+    rng, kept = np.random.default_rng(0), np.array(z.value)
+    if build is lasso:
+        move = np.where(np.abs(kept) > 1e-6, rng.standard_normal(kept.shape), 0.0)
+        move[np.abs(kept) > 1e-6] -= move[np.abs(kept) > 1e-6].mean()  # 1'alpha = 0 stays
+    else:
+        A = machine._compiled[0].frame.training
+        level = np.array({"quantile": [0.0], "tube": [0.2, -0.2], "huber": []}[build.__name__])
+        e = np.asarray(s.e.value)
+        rows = A[(np.abs(e[:, None] - level).min(axis=1, initial=np.inf) < 1e-5)]
+        move = rng.standard_normal(kept.shape)
+        move -= np.linalg.pinv(rows) @ (rows @ move) if rows.size else 0.0
+    z.save_value(kept + 1e-3 * np.abs(kept).max() * move / np.abs(move).max())
+    report = machine.certificate()
+    assert not report.holds, str(report)
+    z.save_value(kept)
+    assert machine.certificate().holds
+
+
+@pytest.mark.parametrize("build", [constrained, cone, cones, semidefinite, lasso], ids=lambda build: build.__name__)
+def test_every_multiplier_moved_breaks_it(build):
+    machine = build()
+    machine.solve()
+    for k, constraint in enumerate(machine.problem.constraints):
+        for dual in constraint.dual_variables:
+            kept = np.array(dual.value)
+            step = 1e-3 * max(np.abs(kept).max(), 1.0)
+            for wrong in (kept + step, kept - step, np.full(kept.shape, np.nan)):
+                dual.save_value(wrong)
+                assert not machine.certificate().holds, (k, str(machine.certificate()))
+            dual.save_value(kept)
+    assert machine.certificate().holds
+
+
+def test_a_parameter_changed_after_the_solve_breaks_it():
+    s = substrate()
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=s.squared_norm + weight * cp.norm1(s.e))
+    assert machine.solve(weight=1.0).certificate.holds
+    weight.value = 1.1
+    assert not machine.certificate().holds
+    weight.value = 1.0
+    assert machine.certificate().holds
+
+
+def test_a_certificate_leaves_the_values_alone():
+    machine = constrained()
+    machine.solve()
+    before = [np.array(variable.value) for variable in machine.problem.variables()]
+    machine.certificate()
+    for variable, value in zip(machine.problem.variables(), before, strict=True):
+        assert_allclose(variable.value, value, rtol=0.0, atol=0.0)
+
+
+LOSSES = {
+    "squares": lambda e, unit: cp.sum_squares(e),
+    "huber": lambda e, unit: cp.sum(cp.huber(e, 0.1 * unit)),
+    "absolute": lambda e, unit: cp.norm1(e),
+    "pinball": lambda e, unit: pinball(e),
+    "largest": lambda e, unit: cp.norm_inf(e),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3, 1e6])
+def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
+    """The same machine in other units; its predictions scale where the loss is homogeneous with its penalty."""
+    power = 2.0 if loss in ("squares", "huber") else 1.0
+    s, plain = substrate(unit=unit), substrate()
+    weight = unit ** (power - 2.0)
+    machine = Machine(s, minimize=0.1 * weight * s.squared_norm + LOSSES[loss](s.e, unit))
+    result = machine.solve()
+    expected = Machine(plain, minimize=0.1 * plain.squared_norm + LOSSES[loss](plain.e, 1.0)).solve()
+    assert expected.certificate.holds
+    if not recwarn.list:
+        assert result.certificate.holds, str(result.certificate)
+        assert_allclose(result.f / unit, expected.f, atol=1e-4)
+    assert {warning.category for warning in recwarn.list} <= {ConvergenceWarning}
+    if loss == "squares" or unit == 1e3:
+        assert not recwarn.list
+
+
+@pytest.mark.parametrize("y", ["zero", "constant", "interpolated"])
+def test_it_holds_where_the_objective_vanishes(y):
+    X, values = data()
+    target = {"zero": 0.0 * values, "constant": 0.0 * values + 7.0, "interpolated": X @ [1.0, -2.0] + 3.0}[y]
+    for kernel in (Linear(), RBF(1.5)):
+        s = Substrate(kernel, X, target)
+        terms = {
+            "squares": cp.sum_squares(s.e),
+            "absolute": cp.norm1(s.e),
+            "tikhonov": cp.sum_squares(s.e) + 1e-3 * s.squared_norm,
+            "lasso": cp.sum_squares(s.e) + 1e-3 * cp.norm1(s.alpha),
+        }
+        for name, term in terms.items():
+            result = Machine(s, minimize=term).solve()
+            assert result.certificate.holds, (name, kernel, str(result.certificate))
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP", "OSQP", "ECOS", "SCS", "HIGHS"])
+def test_every_solvers_witness_is_understood(solver):
+    X, y = data()
+    w, b = cp.Variable(2), cp.Variable()
+    weight = cp.Parameter(nonneg=True, value=0.4)
+    kept = []
+    objective = 0.5 * cp.sum_squares(X @ w + b - y) + weight * cp.norm1(w)
+    problem = WitnessedProblem(cp.Minimize(objective), [w[0] <= 0.1, cp.sum(w) == 0.2], lambda *got: kept.append(got))
+    problem.solve(solver=solver)
+    name, word, witness = kept[-1]
+    assert (name, word) == (solver, "optimal")
+    rows = witness.rows(problem, 1.0, 1e-4)
+    assert len(rows) == 5
+    assert all(row.passes for row in rows), rows
+    w.save_value(w.value + np.array([1e-2, -1e-2]))
+    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4))
+
+
+def test_distances_from_cones():
+    assert primal_excess("Zero", np.array([0.0, -3.0]), [2]) == 3.0
+    assert dual_excess("Zero", np.array([0.0, -3.0]), [2]) == 0.0
+    assert primal_excess("NonNeg", np.array([1.0, -2.0]), [2]) == 2.0
+    assert primal_excess("SOC", np.array([5.0, 3.0, 4.0, 1.0, 2.0]), [3, 2]) == 1.0
+    inside, outside = np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0])
+    assert primal_excess("ExpCone", inside, [3]) <= 0.0
+    assert_allclose(primal_excess("ExpCone", outside, [3]), np.e - 1.0)
+    assert primal_excess("ExpCone", np.array([-1.0, 0.0, 0.5]), [3]) <= 0.0
+    assert primal_excess("ExpCone", np.array([1.0, 0.0, 0.5]), [3]) == 1.0
+
+
+def test_the_dual_of_the_exponential_cone_is_its_dual():
+    rng = np.random.default_rng(0)
+    v = rng.uniform(0.01, 3.0, size=400)
+    u = rng.normal(size=400)
+    boundary = np.column_stack([u, v, v * np.exp(u / v)])
+    for z in rng.normal(size=(200, 3)):
+        if dual_excess("ExpCone", z, [3]) <= 0.0:
+            assert (boundary @ z).min() >= -1e-9
+    on_the_edge = np.array([-1.0, 0.5, np.exp(-1.5)])  # -u exp(v/u) = e w
+    assert_allclose(dual_excess("ExpCone", on_the_edge, [3]), 0.0, atol=1e-12)
+    assert (boundary @ (on_the_edge - [0.0, 0.0, 0.1])).min() < 0.0
+
+
+def test_multipliers_come_back_from_other_units():
+    """In units of a millionth only the twin is solved well enough; what is read is still in the user's units."""
+    X, y = data()
+    found = {}
+    for unit in (1.0, 1e-6):
+        s = Substrate(RBF(1.5), X, unit * y)
+        ceiling = s.f() <= 0.5 * unit
+        machine = Machine(s, minimize=0.1 * s.squared_norm + cp.sum_squares(s.e), subject_to=[ceiling])
+        result = machine.solve("CLARABEL")
+        assert result.certificate.holds, str(result.certificate)
+        found[unit] = ceiling.dual_value / unit
+    assert result.solver_record.attempts[-1].unit != 1.0
+    assert found[1.0].max() > 0.1
+    assert_allclose(found[1e-6], found[1.0], atol=1e-5)
+
+
+def test_the_best_point_keeps_its_own_witness(monkeypatch):
+    """Two lazy solvers, the later one worse: the certificate speaks of the earlier one's point."""
+    rough = {"tol_gap_abs": 1e-4, "tol_gap_rel": 1e-4, "tol_feas": 1e-4}
+    for name, options in (("CLARABEL", rough), ("OSQP", {"max_iter": 3})):
+        monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
+    monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
+    machine = quantile()
+    with pytest.warns(ConvergenceWarning, match="does not hold"):
+        result = machine.solve()
+    best = min(attempt.worst for attempt in result.solver_record.attempts)
+    assert best < result.solver_record.attempts[-1].worst
+    assert_allclose(max(row.relative / row.tolerance for row in result.certificate.rows), best, rtol=1e-6)
