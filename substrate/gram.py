@@ -95,7 +95,7 @@ class Gram:
         check_memory(
             8.0 * n * n,
             f"the {n} x {n} kernel matrix",
-            "use solver='cg', which computes the kernel in blocks and stores none of it, or a reduced set of rows.",
+            "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or use fewer rows.",
         )
         if kernel.pairwise:
             matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
@@ -259,9 +259,9 @@ class Gram:
         smallest = float(values[0])
         if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()):
             warnings.warn(
-                f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the linear "
-                "system is solved all the same, but its solution is a saddle point and not a minimum; use a positive "
-                "semi-definite kernel",
+                f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
+                "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "
+                "point, not a minimum; use a positive semi-definite kernel",
                 IndefiniteKernelWarning,
                 stacklevel=stacklevel,
             )

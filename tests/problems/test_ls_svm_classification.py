@@ -97,7 +97,8 @@ def test_every_solver_agrees_with_the_bordered_solve(made, form, solver):
     assert certificate.holds, str(certificate)
     assert sum(row.name.startswith("agreement") for row in certificate.rows) == 3
     assert_same(declared.solution(), bordered(K, y, gamma, weights), 10.0 * tolerance_of(solver))
-    assert [attempt.solver for attempt in declared.solver_record.attempts] == [solver]
+    # a solver that misses the goal tries the problem in other units as well, but no other solver is asked
+    assert {attempt.solver for attempt in declared.solver_record.attempts} == {solver}
 
 
 @pytest.mark.parametrize("form", FORMS)
