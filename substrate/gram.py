@@ -95,7 +95,8 @@ class Gram:
         check_memory(
             8.0 * n * n,
             f"the {n} x {n} kernel matrix",
-            "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or use fewer rows.",
+            "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or take a reduced "
+            "set of rows.",
         )
         if kernel.pairwise:
             matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
