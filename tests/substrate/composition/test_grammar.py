@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from substrate import Machine, Substrate
 from substrate.errors import CertificateError, DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial, Precomputed
+from substrate.solvers import installed_solvers
 
 
 @pytest.fixture
@@ -399,8 +400,8 @@ def test_contradictions_are_said(s):
     machine = Machine(s, minimize=ridge(s), subject_to=[s.f() <= 0.0, s.f()[0] >= 1.0])
     with pytest.raises(SolverError, match=r"infeasible, by the word of CLARABEL and .*contradict"):
         machine.solve()
-    with pytest.raises(SolverError, match="infeasible, by the word of ECOS:"):
-        machine.solve(solver="ecos")
+    with pytest.raises(SolverError, match="infeasible, by the word of CLARABEL:"):
+        machine.solve(solver="clarabel")
     assert machine._trials.witness is None
 
 
@@ -409,15 +410,17 @@ def test_a_fall_without_end_is_said(s):
         Machine(s, minimize=cp.sum(s.e)).solve()
 
 
-def test_a_named_solver_is_asked_alone(s):
+@pytest.mark.parametrize("solver", ["CLARABEL", "piqp", "OSQP", "ECOS"])
+def test_a_named_solver_is_asked_alone(s, solver):
+    if solver.upper() not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
     weight = cp.Parameter(nonneg=True, name="weight", value=3.0)
     machine = Machine(s, minimize=0.5 * s.squared_norm + weight * cp.sum_squares(s.e), subject_to=[s.f() <= 1.0])
     reference = machine.solve()
-    for solver in ("CLARABEL", "piqp", "OSQP", "ECOS"):
-        result = machine.solve(solver)
-        assert {attempt.solver for attempt in result.solver_record.attempts} == {solver.upper()}
-        assert_allclose(result.f, reference.f, atol=1e-4)
-        assert result.certificate.holds, str(result.certificate)
+    result = machine.solve(solver)
+    assert {attempt.solver for attempt in result.solver_record.attempts} == {solver.upper()}
+    assert_allclose(result.f, reference.f, atol=1e-4)
+    assert result.certificate.holds, str(result.certificate)
     with pytest.raises(DeclarationError, match="unknown solver"):
         machine.solve("SIMPLEX")
 
