@@ -361,7 +361,7 @@ def test_a_member_that_occurs_twice(tmp_path):
         read_archive(write_members(tmp_path / "m.npz", parts))
 
 
-@pytest.mark.parametrize("name", ["../outside.npy", "/tmp/outside.npy", "extra.npy", "x.npy/", "header.json/../x.npy"])
+@pytest.mark.parametrize("name", ["../outside.npy", "/outside.npy", "extra.npy", "x.npy/", "header.json/../x.npy"])
 def test_members_that_are_not_announced(tmp_path, name):
     inner = tmp_path / "inner"
     inner.mkdir()
