@@ -25,8 +25,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Classification: beside SVC",
         f"`LSSVMClassifier(RBF(sqrt(10)), gamma=C)` and `SVC(gamma=0.1, C)` fitted on the same {COLUMNS} columns, and "
-        f"their accuracy on {N_TEST} further rows without label noise; a ratio above one means SVC takes longer. The "
-        "time of SVC grows with C and with the noise, ours does not depend on them. Median CPU seconds.",
+        f"their accuracy on {N_TEST} further rows without label noise; a ratio above one means SVC takes longer. "
+        "Our time depends on N alone, that of SVC on its support, on C and on the noise. Median CPU seconds.",
         (
             "N", "C = gamma", "label noise", "LSSVMClassifier, s", "SVC, s", "SVC / ours",
             "our accuracy", "SVC accuracy", "SVC support share",

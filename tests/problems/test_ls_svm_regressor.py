@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
-from substrate.errors import ScaleWarning
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
+from substrate.errors import IndefiniteKernelWarning, ScaleWarning
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 
@@ -233,3 +233,11 @@ def test_limits_of_gamma(data):
     X, y = data
     assert_allclose(LSSVMRegressor(RBF(2.0), gamma=1e-9).fit(X, y).predict(X), y.mean(), atol=1e-6)
     assert_allclose(LSSVMRegressor(RBF(1.0), gamma=1e9).fit(X, y).predict(X), y, atol=1e-5)
+
+
+def test_a_matrix_that_is_indefinite_warns_although_its_ridge_hides_it():
+    # K + I/gamma is positive definite and its factor exists; K itself is not
+    K = np.diag([1.0, 2.0, 3.0, -0.1])
+    with pytest.warns(IndefiniteKernelWarning, match=r"smallest eigenvalue -0\.1"):
+        model = LSSVMRegressor(kernel=Precomputed(), gamma=1.0).fit(K, [1.0, 2.0, 0.0, 4.0])
+    assert "not positive semi-definite" in str(model.certificate_)

@@ -284,3 +284,16 @@ def test_motorcycle_against_the_dense_system():
 def test_a_ridge_out_of_range_is_refused_with_both_causes(gamma, weight):
     with pytest.raises(DataError, match=r"1/\(gamma v\) leaves the range of floating point: gamma = 1e.308, weights"):
         ridge_of(gamma, np.array([1.0, weight]))
+
+
+def test_refinement_recovers_what_a_sloppy_factor_lost(monkeypatch):
+    rng = np.random.default_rng(5)
+    X, y, ridge = rng.normal(size=(40, 3)), rng.normal(size=40), np.full(40, 0.01)
+    exact = solve_saddle_system(Gram.of(RBF(2.0), X), y, ridge)
+    solve = Gram.solve
+    monkeypatch.setattr(Gram, "solve", lambda self, B: solve(self, B).astype(np.float32).astype(np.float64))
+    sloppy = solve_saddle_system(Gram.of(RBF(2.0), X), y, ridge)
+    assert exact.refinements == 0
+    assert sloppy.refinements >= 1
+    assert sloppy.backward_error < 1e-14
+    assert_allclose(sloppy.support_values, exact.support_values, rtol=1e-9, atol=1e-9)
