@@ -17,35 +17,49 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: Where each estimator lives; also what a model file may name.
 ESTIMATORS = {
+    "ComponentwiseLSSVMClassifier": "problems.estimators.componentwise",
+    "ComponentwiseLSSVMRegressor": "problems.estimators.componentwise",
     "FusedLeastSquaresRegressor": "problems.estimators.substrates",
     "L1SubstrateClassifier": "problems.estimators.substrates",
     "L1SubstrateRegressor": "problems.estimators.substrates",
     "LSSVMClassifier": "problems.estimators.ls_svm",
     "LSSVMRegressor": "problems.estimators.ls_svm",
+    "MaximalVariationClassifier": "problems.estimators.structure",
+    "MaximalVariationRegressor": "problems.estimators.structure",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
+    "componentwise_ls_svm",
+    "decoupled_maximal_variation",
     "fused_least_squares",
     "l1_substrate",
     "ls_svm_classification",
     "ls_svm_regression",
     "ls_svm_substrate",
+    "maximal_variation",
     "penalized_fusion",
 )
 
 __all__ = [
+    "ComponentwiseLSSVMClassifier",
+    "ComponentwiseLSSVMRegressor",
     "FusedLeastSquaresRegressor",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
     "LSSVMClassifier",
     "LSSVMRegressor",
+    "MaximalVariationClassifier",
+    "MaximalVariationRegressor",
     "SubstrateRegressor",
+    "componentwise_ls_svm",
+    "decoupled_maximal_variation",
     "fused_least_squares",
     "l1_substrate",
     "load",
     "ls_svm_classification",
     "ls_svm_regression",
     "ls_svm_substrate",
+    "maximal_variation",
     "penalized_fusion",
 ]
 

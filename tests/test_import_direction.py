@@ -25,7 +25,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.declaration",),
     ("substrate.composition",),
     ("problems",),  # the root: looks its names up on demand
-    ("problems.demonstration", "problems.expansion", "problems.sparse_expansion"),
+    (
+        "problems.components",
+        "problems.demonstration",
+        "problems.expansion",
+        "problems.sparse_expansion",
+        "problems.variation_expansion",
+    ),
     ("a problem file",),
     ("problems.estimators",),
     ("problems.command_line",),

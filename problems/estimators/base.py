@@ -77,7 +77,7 @@ class KernelEstimator(BaseEstimator):
                 raise DataError(f"{name} contains NaN or infinity")
         alpha, support = self._coefficients(), self.support_
         n = alpha.shape[0]
-        if support.dtype.kind not in "iu" or support.shape != (n,) or alpha.ndim not in (1, 2):
+        if support.dtype.kind not in "iu" or support.shape != (n,) or len(self._outputs()) > 1:
             raise DataError("the support indices and the support values do not belong together")
         if n and (support.min() < 0 or (pairwise and support.max() >= self.n_features_in_)):
             raise DataError("a support index is out of range")
@@ -86,8 +86,8 @@ class KernelEstimator(BaseEstimator):
                 f"{n} support values over {self.n_features_in_} features do not belong to support vectors of shape "
                 f"{self.support_vectors_.shape}"
             )
-        if np.shape(self.bias_) != alpha.shape[1:]:
-            raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {alpha.shape[1:]} outputs")
+        if np.shape(self.bias_) != self._outputs():
+            raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
         trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
         if not np.isfinite(self._evaluated(trial)).all():
             raise DataError("a trial prediction is not finite")
@@ -148,8 +148,11 @@ class KernelEstimator(BaseEstimator):
         kept = X[rows][:, rows] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
         return kept, y[rows], weights[rows], rows
 
+    def _own_kernel(self) -> Kernel:
+        return as_kernel(self.kernel)
+
     def _resolved_kernel(self, X: Any) -> Kernel:
-        kernel = as_kernel(self.kernel)
+        kernel = self._own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):
@@ -187,6 +190,10 @@ class KernelEstimator(BaseEstimator):
         """What the kernel values are multiplied by: alpha, with whatever sign the model gives it."""
         coefficients: Array = self.support_values_
         return coefficients
+
+    def _outputs(self) -> tuple[int, ...]:
+        """The shape of one row's prediction."""
+        return self._coefficients().shape[1:]
 
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""

@@ -52,7 +52,10 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__():
             machines = 1 if self.support_codes_.ndim == 1 else self.support_codes_.shape[1]
-            if self.support_codes_.shape != self.support_values_.shape or self.classes_.ndim != 1:
+            if (
+                self.support_codes_.shape != self.support_values_.shape[: self.support_codes_.ndim]
+                or self.classes_.ndim != 1
+            ):
                 raise DataError("the codes, the classes and the support values do not belong together")
             if self.code_book_.shape != (self.classes_.size, machines):
                 raise DataError(

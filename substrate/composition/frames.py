@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.component_coordinates import CUTOFF, stacked_directions
 from substrate.closed_form.reflection import off_ones, reflect
 from substrate.gram import Gram
 from substrate.threads import blas_threads
@@ -29,7 +30,7 @@ from substrate.threads import blas_threads
 __all__ = ["DEFAULT_CUTOFF", "Frame", "coefficient_frame", "feature_frame", "fitted_frame", "stacked_frame"]
 
 #: Without a norm on w the machine is ill posed in directions the kernel hardly sees; this is how far it looks.
-DEFAULT_CUTOFF = 1e-6
+DEFAULT_CUTOFF = CUTOFF
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -99,24 +100,12 @@ def stacked_frame(
     gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool
 ) -> Frame:
     """Orthonormal coordinates of the stacked values of all components."""
-    n = gram.n
-    stacked = np.vstack(components)
-    if bias:
-        stacked = stacked - stacked.mean(axis=1)[:, None]
-    with blas_threads(n):
-        Q, s, Vt = np.linalg.svd(stacked, full_matrices=False)
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
-    keep = s > relative * s[0]
-    size = int(keep.sum())
-    if not size:
-        keep, Q, Vt, s = s == s[0], 0.0 * Q, 0.0 * Vt, np.ones_like(s)
-    A = Vt[keep].T / s[keep]
-    if bias:
-        A -= A.mean(axis=0)  # exactly 1'a = 0
-    parts = tuple(Q[part * n : (part + 1) * n, keep] for part in range(len(components)))
+    A, size = stacked_directions(components, bias, relative)
+    parts = tuple(component @ A for component in components)
     norm_factor = gram.coordinates().factor.T @ A if with_norm else None
     training = np.sum(parts, axis=0)
-    return Frame("stacked components", size, A, training, parts, norm_factor, np.zeros(n), relative)
+    return Frame("stacked components", size, A, training, parts, norm_factor, np.zeros(gram.n), relative)
 
 
 def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:

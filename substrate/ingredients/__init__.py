@@ -11,6 +11,12 @@ from substrate.ingredients.classification_fit import (
     margin_row,
     signed_labels,
 )
+from substrate.ingredients.component_bounds import (
+    ComponentBounds,
+    component_bounds,
+    slackness_products,
+    variation_rows,
+)
 from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
 from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
 from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
@@ -19,12 +25,14 @@ from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 
 __all__ = [
     "ClassificationFit",
+    "ComponentBounds",
     "RegressionFit",
     "Sparsity",
     "SquaredErrors",
     "SquaredNorm",
     "ZeroSum",
     "classification_fit",
+    "component_bounds",
     "error_row",
     "fit_row",
     "label_signed",
@@ -32,10 +40,12 @@ __all__ = [
     "norm_row",
     "regression_fit",
     "signed_labels",
+    "slackness_products",
     "sparsity",
     "sparsity_rows",
     "squared_errors",
     "squared_norm",
+    "variation_rows",
     "zero_sum",
     "zero_sum_row",
 ]

@@ -1,0 +1,124 @@
+r"""The componentwise LS-SVM: an additive model, a sum of functions of one input each.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 \sum_{l=1}^d w_l^T w_l + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \quad \text{s.t.} \quad y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \quad i = 1, \dots, N
+
+Symbols: :math:`w_l` weights of component l; b bias; e errors; :math:`\gamma` weight of the errors;
+:math:`\Omega^l_{ij} = k^l(x_i^l, x_j^l)` kernel matrix of component l, a list of which is ``K``.
+
+The multipliers of the equalities are the support values :math:`\alpha = \gamma e`, shared by the components:
+:math:`w_l = \sum_i \alpha_i \varphi_l(x_i^l)`. So component l has the values :math:`f^l = \Omega^l \alpha` at the
+training points and the norm :math:`\|w_l\| = (\alpha^T \Omega^l \alpha)^{1/2}`, and the predictor is
+:math:`f(x) = \sum_l \sum_i \alpha_i k^l(x_i^l, x^l) + b`. Components are determined up to constants, which the bias
+takes up; a component's own constant is what its kernel makes of it.
+
+Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system` with :math:`\Omega = \sum_l \Omega^l`.
+
+[Pelckmans2005]_ eq. (6)-(8).
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.components import component_grams, component_matrices
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_targets
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.declaration import Declared
+from substrate.gram import Gram
+from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
+from substrate.kernels import RBF, Componentwise
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (6)-(8)",
+    cases=(Case("primal", {}, "boston", Componentwise(RBF(sigma=4.0)), {"gamma": 10.0}, every=4, standardize=True),),
+)
+
+
+def declare(K: Any, y: Any, gamma: float) -> Declared:
+    """Declare the problem on the component matrices (a list, or one matrix) and a target."""
+    grams = component_grams(K)  # refused where one is not positive semi-definite
+    target = real_targets(y, grams[0].n)
+    return _declared(grams, [gram.coordinates().factor for gram in grams], target, positive(gamma, "gamma"))
+
+
+def _declared(grams: tuple[Gram, ...], factors: list[Array], y: Array, value: float) -> Declared:
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    b, e = cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    w = [cp.Variable(R.shape[1], name=f"w{part}") for part, R in enumerate(factors, start=1)]
+    parts = [R @ weights for R, weights in zip(factors, w, strict=True)]
+    fit = regression_fit(y, cp.sum(parts) + b, e)
+    norms, errors = (
+        [squared_norm(weights, R) for weights, R in zip(w, factors, strict=True)],
+        squared_errors(e, gamma, np.ones(y.size)),
+    )
+    problem = cp.Problem(cp.Minimize(cp.sum([norm.term for norm in norms]) + errors.term), [fit.constraint])
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, trivial = fit.multiplier, 0.5 * gamma.value * float(y @ y)
+        squares = [float(np.sum((R.T @ alpha) ** 2)) for R in factors]
+        primal = (*(float(norm.term.value) for norm in norms), float(errors.term.value))
+        dual = (float(y @ alpha), -0.5 * sum(squares), -0.5 / gamma.value * float(alpha @ alpha))
+        return (
+            fit.row(tolerance),
+            errors.row(alpha, y, tolerance),
+            max((norm.row(alpha, tolerance, gamma.value * y) for norm in norms), key=lambda row: row.relative),
+            zero_sum_row(alpha, tolerance, gamma.value * y),
+            gap_row(primal, dual, tolerance, trivial),
+        )
+
+    values = {
+        "support_values": lambda: fit.multiplier,
+        "bias": lambda: b.value,
+        "errors": lambda: e.value,
+        "component_values": lambda: np.array([part.value for part in parts]),
+        "component_norms": lambda: np.array([np.linalg.norm(weights.value) for weights in w]),
+    }
+
+    def record() -> tuple[tuple[str, str], ...]:
+        return (*grams[0].record(), ("components", str(len(grams))))
+
+    def units() -> dict[str, float]:
+        largest = float(np.abs(y).max())
+        return {
+            "support_values": gamma.value * largest,
+            "component_norms": float(np.sqrt(gamma.value * (y @ y))),
+            **dict.fromkeys(("bias", "errors", "component_values"), largest),
+        }
+
+    def rescaled() -> tuple[Any, float]:
+        spread = float(np.linalg.norm(y - y.mean()))
+        unit = (
+            spread * float(np.sqrt(0.5 * gamma.value))
+            if spread > 1e-12 * float(np.abs(y).max())
+            else float(np.abs(y).max()) or 1.0
+        )
+        return _declared(grams, factors, y / unit, gamma.value).problem, unit
+
+    title = "Componentwise LS-SVM"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled)
+
+
+def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:
+    """The same quantities by linear algebra."""
+    matrices = component_matrices(K)
+    gram = Gram.from_matrix(np.sum(matrices, axis=0))
+    ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
+    solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
+    alpha = solved.support_values
+    values = np.array([matrix @ alpha for matrix in matrices])
+    return {
+        "support_values": alpha,
+        "bias": np.asarray(solved.bias),
+        "errors": ridge * alpha,
+        "component_values": values,
+        "component_norms": np.sqrt(np.maximum(values @ alpha, 0.0)),
+    }

@@ -1,0 +1,76 @@
+r"""Maximal variation with an expansion a component: components that vanish exactly.
+
+.. math::
+
+    \min_{w, b, e, t} \; \tfrac12 \|e\|_2^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_{l=1}^d t_l
+    \quad \text{s.t.} \quad
+    \begin{cases} y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \\
+                  |w_l^T \varphi_l(x_i^l)| \le t_l, \quad i = 1, \dots, N, \; l = 1, \dots, d \end{cases}
+
+Symbols: :math:`w_l = \sum_i a_i^l \varphi_l(x_i^l)` weights of component l, each with coefficients of its own, so that
+:math:`f^l = \Omega^l a^l`; b bias; e errors; :math:`t_l` maximal variation; :math:`\tau` the ``ridge``;
+:math:`\rho` weight. The predictor is :math:`f(x) = \sum_l \sum_i a_i^l k^l(x_i^l, x^l) + b`.
+
+In :mod:`problems.maximal_variation` one vector :math:`\alpha` serves all components, and with positive definite kernels
+none of them can vanish alone. Here each can, and does from a certain rho on. The price: without the ridge, a positive
+definite component may take any values at the training points whatever its input, so that nothing is learnt; then the
+problem is refused, unless the components have finite rank and are determined by their sum.
+
+Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
+
+[Pelckmans2005]_ eq. (13)-(14), with the components decoupled; not in the paper.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.components import component_grams, component_matrices
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets
+from problems.variation_expansion import fast_values, variation_expansion
+from substrate.arrays import Array, non_negative, positive
+from substrate.closed_form.component_coordinates import CUTOFF, decoupled_coordinates
+from substrate.declaration import Declared
+from substrate.kernels import RBF, Componentwise
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (13)-(14), decoupled",
+    cases=(
+        Case(
+            "with a ridge",
+            {},
+            "boston",
+            Componentwise(RBF(sigma=2.0)),
+            {"rho": 3.0, "ridge": 0.1},
+            every=20,
+            standardize=True,
+        ),
+    ),
+)
+_WHY = "as the weight of a squared norm"
+
+
+def declare(
+    K: Any, y: Any, rho: float, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+) -> Declared:
+    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1."""
+    grams = component_grams(K)  # refused where one is not positive semi-definite
+    target = checked_targets(y, grams[0].n, task)
+    weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    coordinates = decoupled_coordinates([np.array(gram.matrix) for gram in grams], bias, relative, tau)
+    return variation_expansion(coordinates, target, weight).declared(
+        f"Decoupled maximal variation, {task}", task, grams
+    )
+
+
+def closed_form(
+    K: Any, y: Any, rho: float, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """The same quantities by the fast path."""
+    matrices = component_matrices(K)
+    target = checked_targets(y, matrices[0].shape[0], task)
+    weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    return fast_values(decoupled_coordinates(matrices, bias, relative, tau), target, weight, task)

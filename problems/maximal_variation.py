@@ -1,0 +1,93 @@
+r"""Structure detection by maximal variation: one expansion for all components, and the sum of their largest values.
+
+.. math::
+
+    \min_{\alpha, b, e, t} \; \tfrac12 \|e\|_2^2 + \rho \sum_{l=1}^d t_l \quad \text{s.t.} \quad
+    \begin{cases} y = \sum_l \Omega^l \alpha + b 1 + e, \quad 1^T \alpha = 0, \\
+                  -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad l = 1, \dots, d \end{cases}
+
+Symbols: :math:`\alpha` support values, shared by the components; b bias (dropped with :math:`1^T\alpha = 0` by
+``bias=False``, as in the paper from (24) on); e errors; :math:`t_l` maximal variation of component l;
+:math:`\Omega^l` its kernel matrix, a list of which is ``K``; :math:`\rho` weight. The multipliers of the lower and
+upper bounds are :math:`\xi^{-l}, \xi^{+l} \ge 0`, that of :math:`1^T \alpha = 0` is :math:`\nu`. With
+:math:`\Omega = \sum_l \Omega^l` the optimality conditions are
+
+.. math::
+
+    \Omega^T (\Omega \alpha + b 1 - y) + \nu 1 = \sum_l \Omega^{lT} (\xi^{-l} - \xi^{+l}), \qquad
+    1^T (\xi^{-l} + \xi^{+l}) = \rho \;\; \forall l, \\
+    \xi^{-l}_i (t_l + \Omega^l_i \alpha) = 0, \qquad \xi^{+l}_i (t_l - \Omega^l_i \alpha) = 0 .
+
+They are the rows of the certificate; the products add up to the duality gap. The predictor is
+:math:`f(x) = \sum_i \alpha_i \sum_l k^l(x_i^l, x^l) + b`.
+
+There is no norm on w, so directions that the kernel hardly sees are settled by nothing. ``form="raw"`` states the
+problem as printed, for teaching; solvers often fail on it. ``form="conditioned"`` writes it in orthonormal coordinates
+of the stacked :math:`\Omega^l \alpha` and leaves out those below ``cutoff``, a parameter of the model.
+
+*When zeros are exact.* If some :math:`\Omega^l` is positive definite, :math:`t_l = 0` forces :math:`\alpha = 0`: with
+RBF components none vanishes alone, and the zeros of the paper's figures are thresholds. Components of finite rank
+(linear, polynomial) vanish exactly; so do those of :mod:`problems.decoupled_maximal_variation`.
+
+Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
+
+[Pelckmans2005]_ eq. (13)-(14), (24)-(27), (30). Errata: (14) has :math:`\|e\|^2` without the half of (24), so its rho
+is twice ours; (27a) lacks :math:`\Omega^l` on the right; (27b) holds for each l; in (13)-(14) the map is that of
+component l.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.components import component_grams, component_matrices
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets
+from problems.variation_expansion import fast_values, variation_expansion
+from substrate.arrays import Array, positive
+from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
+from substrate.declaration import Declared
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF, Componentwise, Linear
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (13)-(14), (24)-(27)",
+    cases=(
+        Case(
+            "conditioned", {"form": "conditioned"}, "boston", Componentwise(RBF(sigma=1.0)), {"rho": 10.0}, every=20,
+            standardize=True,
+        ),
+        Case(
+            "raw, finite rank", {"form": "raw"}, "boston", Componentwise(Linear()), {"rho": 10.0}, every=30,
+            standardize=True,
+        ),
+    ),
+)  # fmt: skip
+
+
+def declare(
+    K: Any, y: Any, rho: float, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    cutoff: float = CUTOFF,
+) -> Declared:  # fmt: skip
+    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1."""
+    if form not in ("conditioned", "raw"):
+        raise DeclarationError(f"form must be 'conditioned' or 'raw', received {form!r}")
+    grams = component_grams(K)  # refused where one is not positive semi-definite
+    target = checked_targets(y, grams[0].n, task)
+    weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")
+    components = [np.array(gram.matrix) for gram in grams]
+    coordinates = (shared_coordinates if form == "conditioned" else raw_coordinates)(components, bias, relative)
+    level = variation_expansion(coordinates, target, weight)
+    return level.declared(f"Maximal variation, {task} ({form})", task, grams)
+
+
+def closed_form(
+    K: Any, y: Any, rho: float, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """The same quantities by the fast path; alpha is left out, for the data determine it only up to the cut-off."""
+    matrices = component_matrices(K)
+    target = checked_targets(y, matrices[0].shape[0], task)
+    weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")
+    return fast_values(shared_coordinates(matrices, bias, relative), target, weight, task)

@@ -1,0 +1,135 @@
+r"""From a solver's point to the exact one: which components vanish, which rows are at their bound, then linear algebra.
+
+For :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l u\|_\infty` guess the components that vanish
+and, in each of the others, the rows where :math:`s_i B^l_i u = t_l`. With one of these rows as reference, the
+optimum is the projection of :math:`\tilde y - \rho \sum_l s_{ref} B^l_{ref}` on the null space of the differences
+:math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of what
+was projected away. The guess is right if no multiplier is negative and no row exceeds its bound; otherwise the worst of
+each is mended and the step repeated.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from substrate.arrays import Array
+
+__all__ = ["VariationPoint", "gap_of", "polished"]
+
+_ROUNDS = 40
+_DEPENDENT = 1e-11
+_EXACT = 1e-10
+#: How far outside its ball rounding may leave a multiplier of a vanishing component.
+_BALL = 1e-8
+#: A component below this share of the target is tried as zero.
+_NOUGHT = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class VariationPoint:
+    """A primal and dual point: u, and the net multipliers xi^+ - xi^- of the rows (d x N)."""
+
+    u: Array
+    xi: Array
+
+
+def gap_of(B: Array, target: Array, rho: float, point: VariationPoint) -> float:
+    """The duality gap of the dual point, with the primal point that it implies."""
+    implied = target - np.tensordot(point.xi, B, 2)
+    values = B @ implied
+    return float(rho * np.abs(values).max(axis=1).sum() - np.sum(point.xi * values))
+
+
+def polished(B: Array, target: Array, rho: float, point: VariationPoint, small: float = 1e-6) -> VariationPoint | None:
+    """The exact point of the same active set, or None where the guess cannot be mended."""
+    values = B @ point.u
+    t = np.abs(values).max(axis=1)
+    vanishing = t <= max(small * float(t.max()), _NOUGHT * float(np.linalg.norm(target)))
+    if vanishing.all():
+        return _with_duals_of_zeros(B, target, rho, VariationPoint(np.zeros(target.size), point.xi), vanishing)
+    N = _null_space(B[vanishing])
+    inner, goal = (B[~vanishing], target) if N is None else (B[~vanishing] @ N, N.T @ target)
+    found = _settled(inner, goal, rho, values[~vanishing], point.xi[~vanishing]) if goal.size else None
+    if found is None:
+        return None
+    u, xi = found[0], point.xi.copy()
+    xi[~vanishing] = found[1]
+    exact = VariationPoint(u if N is None else N @ u, xi)
+    return _with_duals_of_zeros(B, target, rho, exact, vanishing)
+
+
+def _null_space(B: Array) -> Array | None:
+    """An orthonormal basis of {u: B u = 0}; None is the whole space."""
+    if B.shape[0] == 0:
+        return None
+    rows = np.linalg.qr(B.reshape(-1, B.shape[2]), mode="r")
+    _, s, Vt = np.linalg.svd(rows)
+    rank = int((s > 1e-10 * s[0]).sum()) if s.size and s[0] > 0.0 else 0
+    return np.ascontiguousarray(Vt[rank:].T)
+
+
+def _settled(B: Array, target: Array, rho: float, values: Array, xi: Array) -> tuple[Array, Array] | None:
+    """Exact u and multipliers where no component vanishes, mending the active set a few times."""
+    active = np.abs(xi) > 1e-6 * rho
+    signs = np.sign(np.where(active, xi, values))
+    size = float(np.linalg.norm(target)) or 1.0
+    for _ in range(_ROUNDS):
+        for part in np.flatnonzero(~active.any(axis=1)):
+            row = int(np.abs(values[part]).argmax())
+            active[part, row], signs[part, row] = True, np.sign(values[part, row]) or 1.0
+        reference = np.where(active, np.abs(xi), -1.0).argmax(axis=1)
+        parts = np.arange(B.shape[0])
+        sign_of = signs[parts, reference]
+        anchor = sign_of[:, None] * B[parts, reference]
+        others = active.copy()
+        others[parts, reference] = False
+        at_part, at_row = np.nonzero(others)
+        differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
+        start = target - rho * anchor.sum(axis=0)
+        u, weights = _projected(differences, start)
+        xi = np.zeros_like(xi)
+        xi[at_part, at_row] = signs[at_part, at_row] * weights
+        taken = np.zeros(B.shape[0])
+        np.add.at(taken, at_part, weights)
+        xi[parts, reference] = sign_of * (rho - taken)
+        values = B @ u
+        slack = np.where(active, signs * xi, 0.0)
+        excess = np.abs(values) - (sign_of * values[parts, reference])[:, None]
+        if slack.min() >= -_EXACT * rho and excess.max() <= _EXACT * max(float(np.abs(values).max()), 1e-3 * size):
+            return u, xi
+        if slack.min() < -_EXACT * rho:
+            active[np.unravel_index(int(slack.argmin()), slack.shape)] = False
+        else:
+            worst = np.unravel_index(int(excess.argmax()), excess.shape)
+            active[worst], signs[worst] = True, np.sign(values[worst])
+    return None
+
+
+def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
+    """The projection of ``start`` on the null space of the rows, and the coordinates of the rest in the rows."""
+    weights = np.zeros(rows.shape[0])
+    if not rows.shape[0]:
+        return start, weights
+    Q, R, order = qr(rows.T, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(R))
+    rank = int((sizes > _DEPENDENT * sizes[0]).sum())
+    along = Q[:, :rank].T @ start
+    weights[order[:rank]] = solve_triangular(R[:rank, :rank], along)
+    return start - Q[:, :rank] @ along, weights
+
+
+def _with_duals_of_zeros(
+    B: Array, target: Array, rho: float, point: VariationPoint, vanishing: Array
+) -> VariationPoint | None:
+    """Correct the multipliers of vanishing components so that they imply u; None if they leave their ball."""
+    if not vanishing.any():
+        return point
+    rows = B[vanishing].reshape(-1, target.size)
+    missing = target - point.u - np.tensordot(point.xi, B, 2)
+    change, *_ = np.linalg.lstsq(rows.T, missing, rcond=1e-12)
+    xi = point.xi.copy()
+    xi[vanishing] += change.reshape(-1, B.shape[1])
+    if np.abs(xi[vanishing]).sum(axis=1).max() > rho * (1.0 + _BALL):
+        return None
+    return VariationPoint(point.u, xi)
