@@ -2,12 +2,13 @@
 
 The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.arrays`,
 :mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.ingredients`
-and :mod:`substrate.closed_form`, :mod:`substrate.declaration`. Models live next door, in :mod:`problems`.
+and :mod:`substrate.closed_form`, :mod:`substrate.declaration`, :mod:`substrate.composition`, :mod:`substrate.paths`,
+:mod:`substrate.fusion`. Models live next door, in :mod:`problems`.
 """
 
 from typing import Any
 
-__all__ = ["DISTRIBUTION", "Machine", "Result", "Substrate", "__version__"]
+__all__ = ["DISTRIBUTION", "Fusion", "Machine", "Result", "Substrate", "__version__", "fuse"]
 
 __version__ = "0.1.0"
 
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
+    if name in ("Fusion", "fuse"):
+        from substrate import fusion
+
+        return getattr(fusion, name)
     raise AttributeError(f"module 'substrate' has no attribute {name!r}")

@@ -22,8 +22,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.kernels",),
     ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
     ("substrate.ingredients", "substrate.closed_form"),
+    ("substrate.paths",),
     ("substrate.declaration",),
     ("substrate.composition",),
+    ("substrate.fusion",),
     ("problems",),  # the root: looks its names up on demand
     (
         "problems.components",

@@ -1,0 +1,227 @@
+r"""Fusion of training and validation: the parameter of a machine chosen with a proof.
+
+.. math::
+
+    \min_{\rho \ge 0} \; \frac1n \sum_{j=1}^n (y^v_j - f_\rho(x^v_j))^2 \quad \text{where} \quad
+    f_\rho = \arg\min \; \text{the machine at } \rho
+
+[Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
+turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here the true problem
+is solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
+path says how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array, positive, real_array, real_points
+from substrate.certificates import Certificate, Row
+from substrate.composition import Machine
+from substrate.errors import DataError, DeclarationError
+from substrate.fusion.parametric_qp import ParametricQP
+from substrate.fusion.refinement import Fold, Refined, refined
+from substrate.fusion.result import FusedPath, Fusion
+
+__all__ = ["fuse"]
+
+Progress = Callable[[int, float, float], None]
+
+
+def fuse(
+    machine: Any,
+    over: Any,
+    validation: tuple[Any, Any] | None = None,
+    cv: Any = None,
+    gap: float = 1e-3,
+    *,
+    data: tuple[Any, Any] | None = None,
+    budget: int = 500,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Fusion:
+    """Choose the parameter whose machine validates best, and bound how much better any other could be.
+
+    Parameters
+    ----------
+    machine
+        A :class:`~substrate.Machine`; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an
+        estimator that knows how to be fused.
+    over
+        The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
+        program: the weight of a norm, a maximum, a hinge.
+    validation
+        Points and targets to validate on.
+    cv
+        A sequence of ``(train, test)`` rows, for a function or an estimator, with ``data``; ``"loo"`` where an
+        estimator offers it.
+    gap
+        Relative distance between validation error and lower bound at which the search ends.
+    data
+        X and y, for a function or an estimator.
+    budget
+        Most solves; a search that spends them says so.
+    progress
+        Called with the number of solves, the best error and the bound (sums of squares) as the search goes on.
+
+    Returns
+    -------
+    Fusion
+        With ``lower_bound`` minus infinity, and a certificate that says why, where no proof exists: a loss that is not
+        strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
+    """
+    target = positive(gap, "gap")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
+    if hasattr(machine, "__fuse__"):
+        fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
+        return fused
+    if options:
+        raise DeclarationError(f"fuse does not know {sorted(options)}")
+    if isinstance(machine, Machine):
+        if validation is None or cv is not None:
+            raise DeclarationError(
+                "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
+            )
+        machines, sets = [machine], [_checked_validation(machine, *validation)]
+        final = machine
+    elif callable(machine):
+        machines, sets, final = _folds(machine, data, cv, validation)
+    else:
+        raise DeclarationError(
+            f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
+        )
+    parameters = [_parameter(one, over) for one in machines]
+    folds = [_fold(one, parameter, *known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+    found = refined(folds, target, budget, progress or (lambda *_: None))
+    return _fusion(final, _parameter(final, over), folds, sets, found, target)
+
+
+def _parameter(machine: Machine, over: Any) -> Any:
+    name = over.name() if isinstance(over, cp.Parameter) else over
+    known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
+    if name not in known:
+        raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
+    parameter = known[name]
+    if not parameter.is_scalar() or not parameter.is_nonneg():
+        raise DeclarationError(f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})")
+    missing = sorted(other for other, one in known.items() if other != name and one.value is None)
+    if missing:
+        raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {name!r}")
+    return parameter
+
+
+def _checked_validation(machine: Machine, X_val: Any, y_val: Any) -> tuple[Array, Array]:
+    X, y = real_points(X_val, "X_val"), real_array(y_val, "y_val", ndim=1)
+    width = machine.substrates[0].X.shape[1]
+    if X.shape[0] == 0:
+        raise DataError("X_val is empty; give at least one validation row")
+    if X.shape[1] != width:
+        raise DataError(f"X_val has {X.shape[1]} columns, the training points have {width}")
+    if y.size != X.shape[0]:
+        raise DataError(f"y_val must have one entry per row of X_val: expected {X.shape[0]}, received {y.size}")
+    if machine.substrates[0].task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
+        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(y)[:5]}")
+    return X, y
+
+
+def _folds(
+    build: Callable[[Any, Any], Any], data: Any, cv: Any, validation: Any
+) -> tuple[list[Machine], list[tuple[Array, Array]], Machine]:
+    """A machine and a validation set a fold, and the machine of all rows."""
+    if data is None:
+        raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
+    X, y = real_points(data[0], "X"), real_array(data[1], "y", ndim=1)
+    final = build(X, y)
+    if validation is not None and cv is None:
+        return [final], [_checked_validation(final, *validation)], final
+    machines, sets = [], []
+    for train, test in checked_splits(cv, y.size):
+        one = build(X[train], y[train])
+        machines.append(one)
+        sets.append(_checked_validation(one, X[test], y[test]))
+    if not all(isinstance(one, Machine) for one in (*machines, final)):
+        raise DeclarationError("the function must return a Machine")
+    return machines, sets, final
+
+
+def checked_splits(cv: Any, n: int) -> list[tuple[Array, Array]]:
+    """Folds as pairs of rows that train and rows that validate; refused where they overlap or are empty."""
+    if cv is None or isinstance(cv, (str, bytes)) or not isinstance(cv, Sequence):
+        raise DeclarationError(f"cv must be a sequence of (train, test) rows, received {cv!r}")
+    splits = []
+    for number, pair in enumerate(cv):
+        train, test = (np.asarray(part) for part in pair)
+        for name, rows in (("train", train), ("test", test)):
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
+                raise DataError(f"fold {number}: {name} must be row numbers, at least one, received {rows!r}")
+            if rows.min() < 0 or rows.max() >= n:
+                raise DataError(f"fold {number}: {name} names rows outside 0 to {n - 1}")
+        if np.intersect1d(train, test).size:
+            raise DataError(f"fold {number}: rows {np.intersect1d(train, test)[:5]} both train and validate")
+        splits.append((train, test))
+    if not splits:
+        raise DataError("cv holds no folds")
+    return splits
+
+
+def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
+    """The program of a machine, and the affine map from its solution to validation errors."""
+    unit = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
+    program = ParametricQP(machine.problem, parameter, unit)
+    M = np.zeros((y_val.size, program.q0.size))
+    for compiled in machine._compiled:
+        s, frame = compiled.substrate, compiled.frame
+        start = program.columns[compiled.z.id]
+        block = frame.map_from(s.kernel_rows(X_val) - frame.centre)
+        if frame.kind == "coefficients":
+            block = block * s.signs
+        M[:, start : start + compiled.z.size] += block
+        if s.bias:
+            M[:, program.columns[compiled.shift.id]] += 1.0
+    return Fold(program, M, y_val, program.sensitivity(M), {})
+
+
+def _fusion(
+    final: Machine,
+    parameter: Any,
+    folds: list[Fold],
+    sets: list[tuple[Array, Array]],
+    found: Refined,
+    gap: float,
+) -> Fusion:
+    rows = sum(y.size for _, y in sets)
+    best = found.best
+    value, error = float(found.values[best]), float(found.squares[best]) / rows
+    lower = found.lower_bound / rows
+    chosen: dict[str, Any] = {parameter.name(): value}
+    result = final.solve(**chosen)
+    facts = [
+        ("fused over", f"{parameter.name()} from 0 {'on' if found.complete else f'to {found.values[-1]:g}'}"),
+        ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
+    ]
+    proof: tuple[Row, ...] = ()
+    if np.isfinite(lower):
+        formula = "validation error - lower bound over all values"
+        # an error of rounding size needs no bound
+        scale = error + 1e-12 * float(np.mean(np.concatenate([y for _, y in sets]) ** 2))
+        proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
+    elif not all(np.isfinite(fold.sigma) for fold in folds):
+        facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
+    else:
+        facts.append(("no certificate", "the end of the path was not reached"))
+    if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
+        again = sets[0][1] - result.predict(sets[0][0])
+        known = folds[0].errors(folds[0].knots[value])
+        size = float(np.linalg.norm(sets[0][1])) + float(np.linalg.norm(known))
+        difference = float(np.linalg.norm(again - known))
+        proof += (Row("knot and machine agree", difference, size, 1e-5, "||e^v of the knot - e^v of the machine||"),)
+    certificate = Certificate(
+        f"Fusion over {parameter.name()}", (*result.certificate.rows, *proof), (*result.certificate.record, *facts)
+    )
+    knots = tuple(tuple(fold.knots[float(v)] for v in found.values) for fold in folds)
+    top = np.inf if found.complete else float(found.values[-1])
+    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, (0.0, top), (), found.stop)
+    return Fusion(parameter.name(), value, error, lower, result, path, certificate)

@@ -1,0 +1,189 @@
+r"""Adaptive refinement: knots where the lower bound is weakest, until it meets the best value found.
+
+The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there
+on the machine does not change any more. Then the interval with the smallest lower bound is cut where that bound is
+attained, again and again. It ends when best value and bound are within the requested gap, when the interval to be cut
+has collapsed, or when the budget of solves is spent; each is said.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import SolverError
+from substrate.fusion.parametric_qp import Knot, ParametricQP
+from substrate.paths.chord_certificate import Track, interval_bounds, merged
+
+__all__ = ["Fold", "Refined", "refined"]
+
+#: An interval shorter than this, relative to its upper end, is not cut any more.
+_COLLAPSED = 1e-12
+#: Penalty, as a share of what it is without any weight, that counts as the smallest possible.
+_NOUGHT = 1e-9
+#: Where the first knot above zero stands for zero: rho in units of the target.
+_FIRST = 1e-8
+_GROWTH = 4.0
+#: Ratio of neighbouring knots in a search without bounds.
+_RATIO = 1.5
+_DOUBLINGS = 60
+
+
+@dataclass(slots=True)
+class Fold:
+    """A program, how validation errors follow from its solution, and the knots solved so far (changed in place)."""
+
+    program: ParametricQP
+    M: Array
+    errors_at_zero: Array
+    sigma: float
+    knots: dict[float, Knot]
+
+    def errors(self, knot: Knot) -> Array:
+        """Validation errors at a knot, in the units of y."""
+        return np.asarray(self.errors_at_zero - self.program.unit * (self.M @ knot.x))
+
+    def solve(self, value: float) -> None:
+        """Add a knot."""
+        if value not in self.knots:
+            self.knots[value] = self.program.solve(value)
+
+    def track(self, values: Array) -> Track:
+        """The path through the common knots, as the bound wants it."""
+        knots = [self.knots[float(value)] for value in values]
+        unit = self.program.unit
+        crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
+        errors = np.array([self.errors(knot) for knot in knots])
+        gaps = np.array([knot.gap for knot in knots])
+        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """Where the search ended: knots, the sum of squares at each, the lower bound, and why."""
+
+    values: Array
+    squares: Array
+    lower_bound: float
+    complete: bool
+    solves: int
+    stop: str
+
+    @property
+    def best(self) -> int:
+        """The knot with the smallest error."""
+        return int(self.squares.argmin())
+
+
+def refined(folds: list[Fold], gap: float, budget: int, progress: Callable[[int, float, float], None]) -> Refined:
+    """Minimise the validation error over rho >= 0; an interruption ends the search with what is known."""
+    certified = all(np.isfinite(fold.sigma) for fold in folds)
+    stop, complete, solves = "", False, 0
+    try:
+        complete = _spanned(folds)
+        while True:
+            values, squares, bounds, places = _assessed(folds)
+            solves = len(values) * len(folds)
+            best = float(squares.min())
+            lower = min(float(bounds.min(initial=np.inf)), best)
+            progress(solves, best, lower)
+            if certified and best - lower <= gap * best:
+                stop = f"the gap of {gap:g} is met"
+                break
+            if solves + len(folds) > budget:
+                stop = f"the budget of {budget} solves is spent"
+                break
+            cut = _cut(values, squares, bounds, places) if certified else _grid_cut(values, squares, gap)
+            if cut is None:
+                stop = "the intervals have collapsed to rounding" if certified else "the best knot of a grid is settled"
+                break
+            for fold in folds:
+                fold.solve(cut)
+    except KeyboardInterrupt:
+        if not _common(folds).size:
+            raise
+        stop = "interrupted; the best so far is kept"
+    except SolverError as error:
+        if not _common(folds).size:
+            raise
+        stop = f"a solver failed: {error}"
+    values, squares, bounds, _ = _assessed(folds)
+    lower = min(float(bounds.min(initial=np.inf)), float(squares.min())) if certified else -np.inf
+    return Refined(values, squares, lower if complete else -np.inf, complete, len(values) * len(folds), stop)
+
+
+def _common(folds: list[Fold]) -> Array:
+    """The values at which every fold has a knot."""
+    return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
+
+
+def _assessed(folds: list[Fold]) -> tuple[Array, Array, Array, Array]:
+    values = _common(folds)
+    tracks = [fold.track(values) for fold in folds]
+    squares = np.sum([track.squares() for track in tracks], axis=0)
+    if values.size < 2 or not all(np.isfinite(fold.sigma) for fold in folds):
+        return values, squares, np.zeros(max(values.size - 1, 0)), np.full(max(values.size - 1, 0), 0.5)
+    bounds, places = interval_bounds(*merged(tracks, values))
+    return values, squares, bounds, places
+
+
+def _cut(values: Array, squares: Array, bounds: Array, places: Array) -> float | None:
+    """Where to solve next: inside the interval of the smallest bound; None where it has collapsed."""
+    widths = np.diff(values)
+    open_ones = widths > _COLLAPSED * values[1:]
+    k = int(np.where(open_ones, bounds, np.inf).argmin())
+    if not open_ones[k] or bounds[k] >= squares.min():
+        return None
+    return float(values[k] + np.clip(places[k], 0.1, 0.9) * widths[k])
+
+
+def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
+    """Without bounds: a geometric grid first, for a minimum may hide anywhere, then the neighbours of its best knot."""
+    low, high = values[1:-1], values[2:]  # the first interval starts at zero
+    ratios = high / low
+    if ratios.size and ratios.max() > _RATIO:
+        k = int(ratios.argmax())
+        return float(np.sqrt(low[k] * high[k]))
+    best = int(squares.argmin())
+    sides = [k for k in (best - 1, best) if 0 < k < values.size - 1 and values[k + 1] > (1.0 + gap) * values[k]]
+    if not sides:
+        return None
+    k = max(sides, key=lambda side: values[side + 1] / values[side])
+    return float(np.sqrt(values[k] * values[k + 1]))
+
+
+def _spanned(folds: list[Fold]) -> bool:
+    """The first knots, from nothing to where the penalty cannot shrink any more; whether that was reached."""
+    least = [fold.program.least_penalty() for fold in folds]
+    unit = max(fold.program.unit for fold in folds)
+    first = _FIRST * unit
+    for fold in folds:
+        _start(fold, first)
+    most = [fold.program.penalty(fold.knots[first].x) for fold in folds]
+    value = 1e-3 * unit
+    for _ in range(_DOUBLINGS):
+        for fold in folds:
+            fold.solve(value)
+        left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
+        if all(
+            low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
+            for low, now, top in zip(least, left, most, strict=True)
+        ):
+            return True
+        value *= _GROWTH
+    return False
+
+
+def _start(fold: Fold, first: float) -> None:
+    """The knot at zero, where nothing keeps bounds like t tight: its primal point is that of a tiny rho.
+
+    With primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
+    """
+    fold.solve(first)
+    near, at_zero = fold.knots[first], fold.program.solve(0.0)
+    m = fold.program.b.size
+    gap = fold.program.distance(near.x, at_zero.x) + float(at_zero.dual[m:] @ near.slack) + at_zero.gap
+    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap)
+    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap)

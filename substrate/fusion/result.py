@@ -1,0 +1,114 @@
+"""What a fused machine is: the best parameter, the machine there, and the proof."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Certificate
+
+__all__ = ["FusedPath", "Fusion"]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPath:
+    """The path a search has seen.
+
+    Parameters
+    ----------
+    parameter
+        Its name.
+    values
+        The parameter at the knots, ascending.
+    validation_errors
+        The mean squared validation error at each.
+    knots
+        For each fold its knots with primal and dual points; for an exact path, its record.
+    coverage
+        The values over which the lower bound holds.
+    holes
+        Intervals inside the coverage on which nothing is claimed.
+    stop
+        Why the search ended, in words.
+    """
+
+    parameter: str
+    values: Array
+    validation_errors: Array
+    knots: tuple[Any, ...]
+    coverage: tuple[float, float]
+    holes: tuple[tuple[float, float], ...]
+    stop: str
+
+    def __len__(self) -> int:
+        return self.values.size
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Training and validation fused: the parameter whose machine validates best, over all its values.
+
+    The parameter's value is an attribute under its own name (``fusion.rho``) and under ``value``; the quantities of the
+    machine there (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
+
+    Parameters
+    ----------
+    parameter, value
+        Its name, and its best value.
+    validation_error
+        The mean square of y - f over the validation rows.
+    lower_bound
+        No value of the parameter within ``path.coverage`` validates better; minus infinity where nothing is proved.
+    result
+        The machine at the best value, trained on all training rows.
+    path
+        The knots.
+    certificate
+        Of the machine and of the search.
+    """
+
+    parameter: str
+    value: float
+    validation_error: float
+    lower_bound: float
+    result: Any
+    path: FusedPath
+    certificate: Certificate
+
+    @property
+    def gap(self) -> float:
+        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        if self.validation_error == 0.0:
+            return 0.0
+        return (self.validation_error - self.lower_bound) / self.validation_error
+
+    def predict(self, X: Any) -> Array:
+        """The machine's values at the rows of X."""
+        return np.asarray(self.result.predict(X))
+
+    def plot(self, ax: Any = None) -> Any:
+        """The validation error over the parameter, with its best value and the lower bound; returns the axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        shown = self.path.values > 0.0
+        ax.plot(self.path.values[shown], self.path.validation_errors[shown], "k-", linewidth=1.0, label="validation")
+        ax.plot([self.value], [self.validation_error], "ko", label=f"best: {self.parameter} = {self.value:.4g}")
+        if np.isfinite(self.lower_bound):
+            ax.axhline(self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label="lower bound, all values")
+        ax.set_xscale("log")
+        ax.set_xlabel(self.parameter)
+        ax.set_ylabel("mean squared validation error (squared units of y)")
+        ax.legend()
+        return ax
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name == self.__dict__.get("parameter"):
+            return self.value
+        return getattr(self.__dict__["result"], name)
