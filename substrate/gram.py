@@ -175,6 +175,21 @@ class Gram:
             raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
         return np.asarray(X)
 
+    def inverse(self) -> Array:
+        """(K + diag(ridge))^{-1} with the factor at hand: a third of the work of :meth:`solve` on all unit vectors."""
+        from scipy.linalg.lapack import dpotri
+
+        if self._factor_diagonal is None:
+            raise DeclarationError("factorize(ridge) must come before inverse")
+        if self._pivots is not None:
+            return np.ascontiguousarray(self.solve(np.eye(self.n, order="F")))
+        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+            inverse, info = dpotri(self._store.T, lower=1)
+        if info != 0:
+            raise SolverError(f"LAPACK refused the inverse (info = {info})")
+        _mirror_lower(inverse)
+        return np.asarray(inverse.T)
+
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
 

@@ -22,10 +22,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.kernels",),
     ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
     ("substrate.ingredients", "substrate.closed_form"),
+    ("substrate.paths",),
     ("substrate.declaration",),
     ("substrate.composition",),
     ("problems",),  # the root: looks its names up on demand
-    ("problems.demonstration", "problems.expansion", "problems.sparse_expansion"),
+    ("problems.demonstration", "problems.expansion", "problems.progress", "problems.sparse_expansion"),
     ("a problem file",),
     ("problems.estimators",),
     ("problems.command_line",),
