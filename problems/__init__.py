@@ -21,7 +21,9 @@ ESTIMATORS = {
     "L1SubstrateClassifier": "problems.estimators.substrates",
     "L1SubstrateRegressor": "problems.estimators.substrates",
     "LSSVMClassifier": "problems.estimators.ls_svm",
+    "LSSVMClassifierCV": "problems.estimators.selection",
     "LSSVMRegressor": "problems.estimators.ls_svm",
+    "LSSVMRegressorCV": "problems.estimators.selection",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -38,7 +40,9 @@ __all__ = [
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
     "LSSVMClassifier",
+    "LSSVMClassifierCV",
     "LSSVMRegressor",
+    "LSSVMRegressorCV",
     "SubstrateRegressor",
     "fused_least_squares",
     "l1_substrate",

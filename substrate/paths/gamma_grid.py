@@ -29,8 +29,9 @@ def grid_gamma(
     targets = spectrum.targets(Y)
     low, high = (np.log(value - spectrum.lift) for value in lambdas)
     grid = np.exp(np.linspace(high, low, points)) + spectrum.lift
-    parts = [spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE]) for k in range(0, points, _AT_ONCE)]
-    losses = np.concatenate([loss(residuals) for residuals in parts])
+    losses = np.concatenate(
+        [loss(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE])) for k in range(0, points, _AT_ONCE)]
+    )
     best = losses.argmin(axis=0)
     values = losses.min(axis=0)
     return GammaSearch(

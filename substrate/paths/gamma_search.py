@@ -146,8 +146,8 @@ def search_gamma(
                 middle = 0.5 * (piece.start + piece.stop)
                 again += [(piece.start, middle), (middle, piece.stop)]
             else:
+                slacks = np.where(below < bounds, piece.rounding, slacks)
                 bounds = np.minimum(bounds, below)
-                slacks = np.maximum(slacks, piece.rounding)
         todo = np.array(again)
     unit = criterion.unit**2
     lower = np.minimum(np.maximum(bounds, 0.0), best.values)
