@@ -33,6 +33,7 @@ _PROBLEMS = (
     "ls_svm_regression",
     "ls_svm_substrate",
     "penalized_fusion",
+    "tikhonov_fusion",
 )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "ls_svm_regression",
     "ls_svm_substrate",
     "penalized_fusion",
+    "tikhonov_fusion",
 ]
 
 

@@ -46,11 +46,13 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins."""
-        return scores_of(self._expansion(X), self.coding, self.code_book_)
+        outputs = self._expansion(X)
+        return scores_of(outputs, self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
         """The class of each row."""
-        return self.classes_[winners(self.decision_function(X))]
+        scores = self.decision_function(X)
+        return self.classes_[winners(scores)]
 
     def _coefficients(self) -> Array:
         coefficients: Array = self.support_codes_ * self.support_values_

@@ -99,7 +99,8 @@ def lambda_range(spectra: Sequence[Spectrum], gammas: Any = None) -> tuple[float
     lift = max(spectrum.lift for spectrum in spectra)
     if gammas is None:
         trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
-        scale = trace if trace > 0.0 else (norm if norm > 0.0 else 1.0)
+        noise = 1e3 * EPS * norm  # a constant kernel, whose trace is rounding, is measured by its own size
+        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
         low = max(1e-11 * scale, 1e5 * EPS * norm, 2.0 * lift)
         return low, max(10.0 * scale, 10.0 * low)
     lowest, highest = gamma_ends(gammas)
