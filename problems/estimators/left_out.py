@@ -13,7 +13,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
-from substrate.closed_form.hat_matrix import projected_inverse
+from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.leave_one_out import (
     generalized_cross_validation,
     leave_one_out_residuals,
@@ -108,24 +108,22 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
 
     ``alpha``, ``ridge`` and ``members`` have a column a machine. Machines that share rows and ridge share an inverse.
     """
-    K = np.array(gram.matrix)
     fitted = gram.product(alpha) + bias
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
     freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     checks: list[Row] = []
     for columns in _shared(ridge, members):
         (rows,) = np.nonzero(members[:, columns[0]])
+        here = np.ix_(rows, columns)
         d = np.ascontiguousarray(ridge[rows, columns[0]])
-        part = Gram(K[np.ix_(rows, rows)], gram.kernel)
-        diagonal = np.array(projected_inverse(part, d).diagonal())
-        a = alpha[np.ix_(rows, columns)]
-        errors = d[:, None] * a
-        r = leave_one_out_residuals(a, diagonal)
-        residuals[np.ix_(rows, columns)] = r
-        outputs[np.ix_(rows, columns)] = fitted[np.ix_(rows, columns)] + errors - r
+        part = gram if rows.size == gram.n else gram.block(rows)
+        diagonal = projected_diagonal(part, d)
+        errors = d[:, None] * alpha[here]
+        residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
+        outputs[here] = fitted[here] + errors - r
         freedom[columns] = rows.size - d @ diagonal
         gcv[columns] = _gcv(errors, float(freedom[columns[0]]), d.size / (d * (1.0 / d).sum()))
-        checks.append(_refit(part, fitted[np.ix_(rows, columns)] + errors, d, r, int((d * diagonal).argmin())))
+        checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
 
@@ -146,8 +144,8 @@ def _gcv(errors: Array, freedom: float, weights: Array) -> Array:
 def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int) -> Row:
     """The row of largest leverage by an actual refit, against the closed form."""
     K = part.matrix
-    rest = np.delete(np.arange(part.n), row)
-    solved = solve_saddle_system(Gram(K[np.ix_(rest, rest)]), Y[rest], ridge[rest])
+    rest = np.arange(part.n) != row
+    solved = solve_saddle_system(Gram(K[rest][:, rest]), Y[rest], ridge[rest])
     explicit = Y[row] - K[row, rest] @ solved.support_values - solved.bias
     difference = float(np.abs(explicit - residuals[row]).max())
     scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())

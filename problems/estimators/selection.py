@@ -27,7 +27,7 @@ from problems.progress import Progress
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import roundoff
-from substrate.closed_form.hat_matrix import projected_inverse
+from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.codings import code_book
@@ -162,7 +162,7 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
     """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
     ridge = ridge_of(float(best.search.gamma[0]), np.ones(gram.n))
-    diagonal = np.array(projected_inverse(gram, ridge).diagonal())
+    diagonal = projected_diagonal(gram, ridge)
     alpha = fit.support_values if best.search.gamma.size == 1 else fit.support_values[:, :1]
     residuals = leave_one_out_residuals(alpha, diagonal)
     unit = target_unit(residuals)

@@ -33,7 +33,7 @@ __all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma"]
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
-_LENGTH = 5.5
+_LENGTH = 6.25
 _MOST_INTERVALS = 2000
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
