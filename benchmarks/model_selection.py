@@ -20,7 +20,8 @@ __all__ = ["run"]
 #: N: (rounds, sigmas and gammas of the share of the peer's grid that is measured, least speed-up).
 SIZES: dict[int, tuple[int, int, int, float]] = {500: (5, 2, 5, 80.0), 2000: (2, 1, 2, 30.0)}
 QUICK: dict[int, tuple[int, int, int, float]] = {500: (2, 1, 5, 80.0)}
-SIGMAS = np.geomspace(1.0, 30.0, 10)
+#: From half the median distance of the rows to seven times it.
+SIGMAS = np.geomspace(2.0, 30.0, 10)
 GAMMAS = np.logspace(-2.0, 6.0, 50)
 FOLDS = 10
 MOST_ABOVE_LIMIT = 1.3

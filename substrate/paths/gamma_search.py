@@ -204,7 +204,7 @@ class _Best:
         criterion = self.criterion
         eta = (criterion.size + 16) * EPS
         largest = values.max(axis=0)
-        rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 8.0 * DEGREE * EPS * largest)
+        rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 64.0 * DEGREE * EPS * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
         lower, best_points = np.empty(criterion.outputs), []

@@ -21,7 +21,7 @@ __all__ = ["Minimum", "minimum_of_polynomial"]
 _FIRST_CELLS = 64
 _MOST_HALVINGS = 40
 _MOST_STEPS = 5
-_TIED = 1e-14
+_TIED = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,23 @@ class Minimum:
 
 
 @cache
-def _cells(degree: int) -> tuple[Array, Array]:
-    """Centres of the first cells and the ends, and the Chebyshev polynomials with two derivatives there."""
-    width = 1.0 / _FIRST_CELLS
-    x = np.concatenate([-1.0 + width * (1.0 + 2.0 * np.arange(_FIRST_CELLS)), [-1.0, 1.0]])
-    return x, _basis(x, degree)
+def _derivatives(degree: int) -> tuple[Array, ...]:
+    """Matrices that take Chebyshev coefficients to those of the first three derivatives, of the same length."""
+    first = np.zeros((degree + 1, degree + 1))
+    first[:-1] = chebyshev.chebder(np.eye(degree + 1))
+    return first, first @ first, first @ first @ first
 
 
-def _basis(x: Array, degree: int) -> Array:
-    """Values, slopes and curvatures of all Chebyshev polynomials at x: shape (3, points, degree + 1)."""
-    unit = np.eye(degree + 1)
-    return np.stack([chebyshev.chebval(x, chebyshev.chebder(unit, order)).T for order in (0, 1, 2)])
+def _polynomials(x: Array, degree: int) -> Array:
+    """All Chebyshev polynomials at x, a row a point."""
+    return np.asarray(np.cos(np.outer(np.arccos(x), np.arange(degree + 1))))
 
 
 @cache
-def _third_derivative(degree: int) -> Array:
-    return np.asarray(chebyshev.chebder(np.eye(degree + 1), 3))
+def _first_cells(degree: int) -> tuple[Array, Array]:
+    """Centres of the first cells, then the two ends, and the polynomials there."""
+    x = np.concatenate([-1.0 + (1.0 + 2.0 * np.arange(_FIRST_CELLS)) / _FIRST_CELLS, [-1.0, 1.0]])
+    return x, _polynomials(x, degree)
 
 
 def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Minimum:
@@ -59,54 +60,50 @@ def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Mi
     nobody asks how much larger.
     """
     degree = coefficients.size - 1
-    m3 = float(np.abs(_third_derivative(degree) @ coefficients).sum())
-    x, basis = _cells(degree)
-    at = basis @ coefficients
-    first = int(at[0].argmin())
-    point, value = float(x[first]), float(at[0, first])
-    centres, width = x[:-2], 1.0 / _FIRST_CELLS
-    p, slope, curvature = at[:, :-2]
-    bound = float(at[0, -2:].min())
-    for halving in range(_MOST_HALVINGS):
-        if halving:
-            p, slope, curvature = _basis(centres, degree) @ coefficients
-        lowest, offset = _parabola(p, slope, curvature - m3 * width, width)
+    first, second, third = (matrix @ coefficients for matrix in _derivatives(degree))
+    series = np.column_stack([coefficients, first, second])
+    m3 = float(np.abs(third).sum())
+    x, basis = _first_cells(degree)
+    at = basis @ series
+    start = int(at[:, 0].argmin())
+    point, value = float(x[start]), float(at[start, 0])
+    bound = float(at[-2:, 0].min())
+    centres, width, at = x[:-2], 1.0 / _FIRST_CELLS, at[:-2]
+    for _ in range(_MOST_HALVINGS):
+        p, slope, curvature = at.T
+        lowest = _parabola(p, slope, curvature - m3 * width, width)
         best = int(p.argmin())
-        trial = float(centres[best] + offset[best])
-        at_trial = float(chebyshev.chebval(trial, coefficients))
-        if at_trial < value:
-            point, value = trial, at_trial
+        if p[best] < value:
+            point, value = float(centres[best]), float(p[best])
         open_cells = lowest < min(value, known) - slack
         bound = min(bound, float(lowest[~open_cells].min(initial=np.inf)))
         if not open_cells.any():
-            return Minimum(bound, *_polished(coefficients, point, value))
+            break
         left = centres[open_cells]
         width /= 2.0
         centres = np.concatenate([left - width, left + width])
-    # rounding of p itself exceeds the slack: what is left is bounded by the last cells
-    return Minimum(min(bound, float(lowest.min())), *_polished(coefficients, point, value))
+        at = _polynomials(centres, degree) @ series
+    else:  # rounding of p itself exceeds the slack: what is left is bounded by the last cells
+        bound = min(bound, float(lowest.min()))
+    return Minimum(bound, *_polished(series, point, value))
 
 
-def _polished(coefficients: Array, point: float, value: float) -> tuple[float, float]:
+def _polished(series: Array, point: float, value: float) -> tuple[float, float]:
     """Newton's steps to the stationary point next to the best one found, which differs from it by a cell at most."""
-    first, second = chebyshev.chebder(coefficients), chebyshev.chebder(coefficients, 2)
     x = point
     for _ in range(_MOST_STEPS):
-        curvature = float(chebyshev.chebval(x, second))
+        _, slope, curvature = (_polynomials(np.array([x]), series.shape[0] - 1) @ series)[0]
         if not curvature > 0.0:
             return point, value
-        x = float(np.clip(x - float(chebyshev.chebval(x, first)) / curvature, -1.0, 1.0))
-    at_x = float(chebyshev.chebval(x, coefficients))
+        x = float(np.clip(x - slope / curvature, -1.0, 1.0))
+    at_x = float((_polynomials(np.array([x]), series.shape[0] - 1) @ series)[0, 0])
     # at a minimum values differ by less than their rounding, so the slope decides where they tie
     return (x, at_x) if at_x <= value + _TIED * abs(value) else (point, value)
 
 
-def _parabola(p: Array, slope: Array, curvature: Array, width: float) -> tuple[Array, Array]:
-    """Minima of p + slope tau + curvature tau^2 / 2 on [-width, width], and where."""
-    down = -np.sign(slope) * width
+def _parabola(p: Array, slope: Array, curvature: Array, width: float) -> Array:
+    """Minima of p + slope tau + curvature tau^2 / 2 on [-width, width]."""
     at_end = p - np.abs(slope) * width + 0.5 * curvature * width**2
     inside = (curvature > 0.0) & (np.abs(slope) < curvature * width)
     with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = np.where(inside, -slope / curvature, down)
-        at_vertex = np.where(inside, p - 0.5 * slope**2 / curvature, at_end)
-    return at_vertex, vertex
+        return np.asarray(np.where(inside, p - 0.5 * slope**2 / curvature, at_end))
