@@ -54,7 +54,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split."""
+    """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
+
+    Scores are in the units of the search; ``error`` is how far the spectrum is known at that gamma.
+    """
 
     kernel: Kernel
     search: GammaSearch
@@ -108,22 +111,22 @@ def judge(kernel: Kernel, task: Task) -> Judged:
         search = grid_gamma(parts[0].spectrum, task.Y, lambdas, _loss(task))
     low = 1.0 / float(search.gamma.max())
     error = max(part.spectrum.decomposition_error(low) for part in parts)
-    scales = _scales(task)
-    splits = np.array([float(np.mean(search.criterion / scales))])
+    scales = _scales(task, search.unit)
+    score = float(np.mean(search.values / scales))
+    splits = np.array([score])
     if task.criterion == "folds":
         t = np.log(1.0 / search.gamma - criterion.lift)[None, :]
         columns = range(search.gamma.size)
-        at = [part.sample(t).values[0][columns, columns] * part.unit**2 for part in parts]
+        at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
         splits = np.array([float(np.mean(values / scales)) for values in at])
-    score = float(np.mean(search.criterion / scales))
     return Judged(kernel, search, score, splits, error, time.perf_counter() - start)
 
 
-def _scales(task: Task) -> Array:
+def _scales(task: Task, unit: float) -> Array:
     """What each output's criterion is measured in when kernels are compared: its variance, if there are several."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
-    spread = task.Y.std(axis=0)
+    spread = (task.Y / unit).std(axis=0)
     power = 1.0 if task.criterion in ("mean_absolute", "median_absolute") else 2.0
     return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
 

@@ -34,7 +34,7 @@ from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
-from substrate.paths.gamma_search import GAP, gamma_ends
+from substrate.paths.gamma_search import GAP, GammaSearch, gamma_ends
 
 __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
@@ -98,12 +98,10 @@ class _Selecting:
         return judged
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
-        bounds = best.search.lower_bound
-        if best.search.criterion.size == 1:  # one criterion: the bound covers every candidate
-            bounds = np.min([candidate.search.lower_bound for candidate in judged], axis=0)
-        self.gamma_ = float(best.search.gamma[0]) if one else best.search.gamma
-        self.criterion_ = float(best.search.criterion[0]) if one else best.search.criterion
-        self.criterion_lower_bound_ = float(bounds[0]) if one else bounds
+        search = _over_candidates(judged, best)
+        self.gamma_ = float(search.gamma[0]) if one else search.gamma
+        self.criterion_ = float(search.criterion[0]) if one else search.criterion
+        self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
         self.cv_results_ = _results(judged, one)
 
     def _final_fit(self, X: Any, Y: Array, judged: list[Judged], best: Judged, gammas: tuple[float, ...]) -> SaddleFit:
@@ -121,9 +119,7 @@ class _Selecting:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        bounds = np.min([candidate.search.lower_bound for candidate in judged], axis=0)
-        single = best.search.criterion.size == 1
-        rows = (replace(best.search, lower_bound=bounds) if single else best.search).rows()
+        rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
         facts = (
             ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
@@ -135,10 +131,19 @@ class _Selecting:
         return rows, facts
 
 
+def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
+    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    if best.search.gamma.size > 1:
+        return best.search
+    return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))
+
+
 def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
     """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
-    scores = -np.array([candidate.score for candidate in judged])
-    splits = -np.array([candidate.split_scores for candidate in judged])
+    unit = judged[0].search.unit if one else 1.0  # of several outputs each is in units of its variance
+    with np.errstate(over="ignore"):
+        scores = -np.array([candidate.score for candidate in judged]) * unit * unit
+        splits = -np.array([candidate.split_scores for candidate in judged]) * unit * unit
     gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
     seconds = np.array([candidate.seconds for candidate in judged])
     results: dict[str, Any] = {
@@ -167,7 +172,7 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
     residuals = leave_one_out_residuals(alpha, diagonal)
     unit = target_unit(residuals)
     again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))
-    value = float(np.sqrt(best.search.criterion[0]))
+    value = best.search.unit * float(np.sqrt(best.search.values[0]))
     tolerance = 1e-9 + 10.0 * best.error
     # where nothing is left over, what is left is rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())

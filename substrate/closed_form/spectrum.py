@@ -142,10 +142,11 @@ def centred_spectrum(gram: Gram) -> Spectrum:
         values, vectors = _eigen(inner)
         basis = _restored(vectors, v)
     largest = float(np.abs(values).max(initial=0.0))
-    lowest = float(values[0])
-    # below the noise of the matrix itself a negative eigenvalue is a zero
-    lift = -lowest if lowest < -roundoff(n, 1.0) * largest else 0.0
-    return Spectrum(basis, np.maximum(values + lift, 0.0), mean_row, lift, trace, max(largest, constant))
+    lowest, norm = float(values[0]), max(largest, constant)
+    # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
+    lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
+    values = np.where(values + lift > np.sqrt(n) * EPS * norm, values + lift, 0.0)
+    return Spectrum(basis, values, mean_row, lift, trace, norm)
 
 
 def _reflector(n: int) -> Array:

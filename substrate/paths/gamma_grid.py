@@ -36,9 +36,10 @@ def grid_gamma(
     values = losses.min(axis=0)
     return GammaSearch(
         gamma=1.0 / grid[best],
-        criterion=values,
-        lower_bound=np.full(values.size, -np.inf),
+        values=values,
+        bounds=np.full(values.size, -np.inf),
         slack=np.zeros(values.size),
+        unit=1.0,
         gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
         gap=np.inf,
         intervals=0,

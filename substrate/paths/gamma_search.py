@@ -41,21 +41,36 @@ _TIE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class GammaSearch:
-    """The best gamma an output, its criterion, a lower bound over the range, and what it took."""
+    """The best gamma an output, its criterion, a lower bound over the range, and what it took.
+
+    ``values``, ``bounds`` and ``slack`` (the rounding error taken off the bounds) are in units of ``unit`` squared, in
+    which they neither overflow nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared.
+    """
 
     gamma: Array
-    criterion: Array
-    lower_bound: Array
+    values: Array
+    bounds: Array
     slack: Array
+    unit: float
     gamma_range: tuple[float, float]
     gap: float
     intervals: int
     evaluations: int
 
     @property
+    def criterion(self) -> Array:
+        """The criterion at gamma."""
+        return _in_units(self.values, self.unit)
+
+    @property
+    def lower_bound(self) -> Array:
+        """No gamma of the range has a smaller criterion; minus infinity where nothing is claimed."""
+        return _in_units(self.bounds, self.unit)
+
+    @property
     def certified(self) -> bool:
-        """Whether there is a lower bound at all; a search on a grid has none, minus infinity."""
-        return bool(np.isfinite(self.lower_bound).all())
+        """Whether there is a lower bound at all; a search on a grid has none."""
+        return bool(np.isfinite(self.bounds).all())
 
     @property
     def closed(self) -> bool:
@@ -66,20 +81,17 @@ class GammaSearch:
         """The gap as a row of a certificate, the worst output's; none without a lower bound."""
         if not self.certified:
             return ()
-        worst, formula = None, "criterion - lower bound, over the range of gamma"
-        for value, bound, slack in zip(self.criterion, self.lower_bound, self.slack, strict=True):
-            row = Row("gap of gamma", float(value - bound), float(value + slack / self.gap), self.gap, formula)
-            worst = row if worst is None or row.relative > worst.relative else worst
-        assert worst is not None
-        return (worst,)
+        formula = "criterion - lower bound, over the range of gamma"
+        rows = [
+            Row("gap of gamma", float(value - bound), float(value + slack / self.gap), self.gap, formula)
+            for value, bound, slack in zip(self.values, self.bounds, self.slack, strict=True)
+        ]
+        return (max(rows, key=lambda row: row.relative),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The range, the effort and the rounding, for a certificate's record."""
         low, high = self.gamma_range
-        values = self.criterion.max()
-        rounding = (
-            float(np.max(self.slack / np.where(self.criterion > 0.0, self.criterion, 1.0))) if values > 0 else 0.0
-        )
+        rounding = float(np.max(self.slack / np.where(self.values > 0.0, self.values, 1.0)))
         ends = [
             f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
         ]
@@ -88,6 +100,11 @@ class GammaSearch:
         if not self.certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"
         return (("gamma searched", found), ("search of gamma", effort))
+
+
+def _in_units(values: Array, unit: float) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(values * unit * unit)
 
 
 def lambda_range(spectra: Sequence[Spectrum], gammas: Any = None) -> tuple[float, float]:
@@ -143,20 +160,20 @@ def search_gamma(
             below = piece.lower - piece.error
             # halving helps as long as the bound suffers from the interpolant rather than from rounding
             halve = (below < (1.0 - 0.5 * gap) * best.values) & (piece.error > 2.0 * piece.rounding)
-            if halve.any() and intervals + 2 * (len(again) + 1) <= most_intervals:
+            if halve.any() and intervals + len(again) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
                 again += [(piece.start, middle), (middle, piece.stop)]
             else:
-                slacks = np.where(below < bounds, piece.rounding, slacks)
+                # what rounding may have taken off: half of the error, and as much in bounding the interpolant
+                slacks = np.where(below < bounds, 3.0 * piece.rounding, slacks)
                 bounds = np.minimum(bounds, below)
         todo = np.array(again)
-    unit = criterion.unit**2
-    lower = np.minimum(np.maximum(bounds, 0.0), best.values)
     return GammaSearch(
         gamma=1.0 / (np.exp(best.places) + criterion.lift),
-        criterion=unit * best.values,
-        lower_bound=unit * lower,
-        slack=unit * np.minimum(slacks, best.values),
+        values=best.values,
+        bounds=np.minimum(np.maximum(bounds, 0.0), best.values),
+        slack=np.minimum(slacks, best.values),
+        unit=criterion.unit,
         gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
         gap=gap,
         intervals=intervals,
