@@ -141,9 +141,12 @@ def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
 def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
     """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
     unit = judged[0].search.unit if one else 1.0  # of several outputs each is in units of its variance
-    with np.errstate(over="ignore"):
-        scores = -np.array([candidate.score for candidate in judged]) * unit * unit
-        splits = -np.array([candidate.split_scores for candidate in judged]) * unit * unit
+    scores = -np.array([candidate.score for candidate in judged])
+    splits = -np.array([candidate.split_scores for candidate in judged])
+    deviations = splits.std(axis=1)
+    ranks = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
     gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
     seconds = np.array([candidate.seconds for candidate in judged])
     results: dict[str, Any] = {
@@ -157,8 +160,8 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
         results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
     return results | {
         "mean_test_score": scores,
-        "std_test_score": splits.std(axis=1),
-        "rank_test_score": np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32),
+        "std_test_score": deviations,
+        "rank_test_score": ranks,
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }
