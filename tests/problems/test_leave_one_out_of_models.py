@@ -50,6 +50,17 @@ def test_one_output_gives_plain_numbers_and_gcv_is_by_definition():
     assert 22.0 < np.sqrt(left_out.mean_square) < 24.0  # the level of [Cawley2004]
 
 
+def test_the_printed_gamma_of_the_motorcycle_lacks_a_sign_in_its_exponent():
+    # [Cawley2004] section 3.1: gamma 1.2055e-3, ours twice that, and 1/sigma^2 = 13.1 on the time scaled to [0, 1]
+    X1, y1 = motorcycle()
+    unit = (X1 - X1.min()) / np.ptp(X1)
+    printed, meant = (
+        LSSVMRegressor(RBF(13.1**-0.5), 2.0 * gamma).fit(unit, y1).leave_one_out() for gamma in (1.2055e-3, 1.2055e3)
+    )
+    assert np.sqrt(printed.mean_square) > 0.9 * y1.std()  # hardly better than the mean
+    assert np.sqrt(meant.mean_square) < 23.6
+
+
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
 @pytest.mark.parametrize("class_weight", [None, {"a": 1.0, "b": 2.0, "c": 0.5}])
 def test_classification_equals_refits(coding, class_weight):
