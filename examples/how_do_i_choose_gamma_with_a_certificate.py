@@ -10,15 +10,13 @@ X, y = motorcycle()
 candidates = [*(RBF(sigma) for sigma in (3.0, 5.0, 10.0, 20.0)), Matern(20.0), Matern(50.0)]
 model = LSSVMRegressorCV(kernels=candidates, criterion="loo", gap=1e-6).fit(X, y)
 print(f"{model.kernel_!r}, gamma = {model.gamma_:.4g}")
-print(
-    f"leave-one-out error {np.sqrt(model.criterion_):.4f} g; no gamma of the range, with any of the kernels, is below"
-)
-print(f"                    {np.sqrt(model.criterion_lower_bound_):.4f} g\n")
+print(f"leave-one-out error {np.sqrt(model.criterion_):.6f} g; no gamma of the range, with any of the kernels,")
+print(f"          is better than {np.sqrt(model.criterion_lower_bound_):.6f} g\n")
 
-for rank, params, score in sorted(
-    zip(model.cv_results_["rank_test_score"], model.cv_results_["params"], model.cv_results_["mean_test_score"])
-):
-    print(f"{rank}  {params['kernel']!r:24}  gamma {params['gamma']:10.4g}  error {np.sqrt(-score):.3f} g")
+results = model.cv_results_
+for k in np.argsort(results["rank_test_score"]):
+    params, error = results["params"][k], np.sqrt(-results["mean_test_score"][k])
+    print(f"{params['kernel']!r:28} gamma {params['gamma']:9.4g}, error {error:.3f} g")
 
 # the kernel's width as well, by a simplex search from there: a local one, and the certificate says so
 wider = LSSVMRegressorCV(model.kernel_, search="nelder-mead").fit(X, y)
