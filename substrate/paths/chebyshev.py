@@ -22,7 +22,15 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 
-__all__ = ["DEGREE", "LEBESGUE", "coefficients", "interpolation_error", "points"]
+__all__ = [
+    "DEGREE",
+    "LEBESGUE",
+    "coefficients",
+    "ellipse",
+    "growth_on_ellipse",
+    "interpolation_error",
+    "points",
+]
 
 #: Degree of every interpolant: about the fewest evaluations in all over ten decades of lambda.
 DEGREE = 32
@@ -51,11 +59,22 @@ def coefficients(values: Array) -> Array:
     return np.asarray(_transform() @ values)
 
 
+def ellipse(half_length: float, angles: Array) -> tuple[Array, Array]:
+    """rho of the ellipses that reach the given angles, and how far they reach beyond the ends of the interval."""
+    beta = angles / half_length
+    rho = beta + np.sqrt(1.0 + beta**2)
+    return rho, 0.5 * half_length * (rho + 1.0 / rho) - half_length
+
+
+def growth_on_ellipse(half_length: float, angles: Array, cone: int, growth: float) -> Array:
+    """The logarithm of M over the ceiling on the interval."""
+    _, beyond = ellipse(half_length, angles)
+    return np.asarray(growth * beyond - cone * np.log(np.cos(angles / 2.0)))
+
+
 def interpolation_error(half_length: float, ceiling: Array, cone: int, growth: float) -> Array:
     """The largest difference between function and interpolant, by the best of many ellipses."""
-    beta = _ANGLES / half_length
-    rho = beta + np.sqrt(1.0 + beta**2)
-    beyond = 0.5 * half_length * (rho + 1.0 / rho) - half_length
-    logarithm = growth * beyond - cone * np.log(np.cos(_ANGLES / 2.0)) - DEGREE * np.log(rho) - np.log(rho - 1.0)
+    rho, _ = ellipse(half_length, _ANGLES)
+    logarithm = growth_on_ellipse(half_length, _ANGLES, cone, growth) - DEGREE * np.log(rho) - np.log(rho - 1.0)
     with np.errstate(over="ignore"):
         return np.asarray(4.0 * (1.0 + 64.0 * EPS) * np.exp(logarithm.min()) * ceiling)

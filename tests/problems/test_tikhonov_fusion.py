@@ -43,6 +43,7 @@ def test_the_declared_problem_agrees_and_its_gamma_stays_a_parameter():
     certificate = declared.certificate(against=tikhonov_fusion.closed_form(**DATA))
     assert certificate.holds
     assert certificate["gap of gamma"].passes
+    assert certificate["gap of gamma"].tolerance == 1e-4
     best = float(np.mean(declared.validation_errors**2))
     for factor in (0.1, 10.0):
         gamma = declared.parameters["gamma"]

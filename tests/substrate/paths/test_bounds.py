@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.chebyshev import DEGREE, coefficients, interpolation_error, points
+from substrate.paths.chebyshev import DEGREE, coefficients, ellipse, growth_on_ellipse, interpolation_error, points
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Validation
 from substrate.paths.polynomial_minimum import minimum_of_polynomial
 
@@ -40,6 +40,45 @@ def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
         bound = interpolation_error(half, samples.ceiling[0], criterion.cone, criterion.growth)[0]
         assert seen <= bound + 1e-11 * np.abs(exact).max()
         assert exact.max() <= samples.ceiling[0, 0] * (1.0 + 1e-10)
+
+
+def complex_values(criterion, z):
+    """The criteria by their formulas at complex lambda."""
+    spectrum, coordinates = criterion.spectrum, criterion.targets.coordinates[:, 0]
+    g = 1.0 / (spectrum.values[:, None] + z)
+    if isinstance(criterion, Validation):
+        return np.mean((criterion.offsets - criterion.directions @ (g * coordinates[:, None])) ** 2, axis=0)
+    if isinstance(criterion, GeneralizedCrossValidation):
+        return spectrum.n * (coordinates**2 @ g**2) / g.sum(axis=0) ** 2
+    return np.mean((spectrum.basis @ (g * coordinates[:, None]) / (spectrum.basis**2 @ g)) ** 2, axis=0)
+
+
+@pytest.mark.parametrize("angle", [0.5, 1.5, 2.5, 3.0, 3.14])
+@pytest.mark.parametrize("half", [0.5, 3.0])
+def test_no_criterion_exceeds_its_ceiling_on_an_ellipse(angle, half):
+    centred = np.linspace(-1.0, 1.0, 6)
+    K = np.outer(centred, centred)  # one eigenvalue: nothing averages its pole out
+    spectrum = centred_spectrum(Gram.from_matrix(K))
+    y = centred + 0.01 * centred**2
+    below = np.outer(np.array([3.0, -2.0]), centred)
+    made = (
+        LeaveOneOut.of(spectrum, y),
+        GeneralizedCrossValidation.of(spectrum, y),
+        Validation.of(spectrum, y, below, np.zeros(2)),
+    )
+    rho, beyond = ellipse(half, np.array([angle]))
+    for criterion in made:
+        assert_allclose(
+            complex_values(criterion, np.exp([0.3]))[0], criterion.sample(np.array([[0.3]])).values[0, 0, 0]
+        )
+        for centre in np.log(spectrum.values[-1]) + np.array([-4.0, 0.0, 4.0]):
+            phase = np.exp(1j * np.linspace(0.0, 2.0 * np.pi, 721))
+            t = centre + 0.5 * half * (rho * phase + 1.0 / (rho * phase))
+            assert_allclose(np.abs(t.imag).max(), angle, rtol=1e-4)
+            ceiling = criterion.sample((centre + half * points())[None, :]).ceiling[0, 0]
+            factor = np.exp(growth_on_ellipse(half, np.array([angle]), criterion.cone, criterion.growth))[0]
+            assert np.abs(complex_values(criterion, np.exp(t))).max() <= ceiling * factor * (1.0 + 1e-9)
+    assert beyond[0] > 0.0
 
 
 def test_the_bound_means_something():
