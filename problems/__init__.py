@@ -23,7 +23,9 @@ ESTIMATORS = {
     "L1SubstrateClassifier": "problems.estimators.substrates",
     "L1SubstrateRegressor": "problems.estimators.substrates",
     "LSSVMClassifier": "problems.estimators.ls_svm",
+    "LSSVMClassifierCV": "problems.estimators.selection",
     "LSSVMRegressor": "problems.estimators.ls_svm",
+    "LSSVMRegressorCV": "problems.estimators.selection",
     "MaximalVariationClassifier": "problems.estimators.structure",
     "MaximalVariationRegressor": "problems.estimators.structure",
     "SubstrateRegressor": "problems.estimators.substrates",
@@ -38,6 +40,7 @@ _PROBLEMS = (
     "ls_svm_substrate",
     "maximal_variation",
     "penalized_fusion",
+    "tikhonov_fusion",
 )
 
 __all__ = [
@@ -47,7 +50,9 @@ __all__ = [
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
     "LSSVMClassifier",
+    "LSSVMClassifierCV",
     "LSSVMRegressor",
+    "LSSVMRegressorCV",
     "MaximalVariationClassifier",
     "MaximalVariationRegressor",
     "SubstrateRegressor",
@@ -61,6 +66,7 @@ __all__ = [
     "ls_svm_substrate",
     "maximal_variation",
     "penalized_fusion",
+    "tikhonov_fusion",
 ]
 
 

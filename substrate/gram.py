@@ -175,6 +175,40 @@ class Gram:
             raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
         return np.asarray(X)
 
+    def inverse(self) -> Array:
+        """(K + diag(ridge))^{-1} with the factor at hand: a third of the work of :meth:`solve` on all unit vectors."""
+        from scipy.linalg.lapack import dpotri
+
+        if self._factor_diagonal is None:
+            raise DeclarationError("factorize(ridge) must come before inverse")
+        if self._pivots is not None:
+            return np.ascontiguousarray(self.solve(np.eye(self.n, order="F")))
+        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+            inverse, info = dpotri(self._store.T, lower=1)
+        if info != 0:
+            raise SolverError(f"LAPACK refused the inverse (info = {info})")
+        _mirror_lower(inverse)
+        return np.asarray(inverse.T)
+
+    def inverse_diagonal(self) -> Array:
+        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+        from scipy.linalg.lapack import dtrtri
+
+        if self._factor_diagonal is None:
+            raise DeclarationError("factorize(ridge) must come before inverse_diagonal")
+        if self._pivots is not None:
+            return np.array(self.inverse().diagonal())
+        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+            factor, info = dtrtri(self._store.T, lower=1)
+        if info != 0:
+            raise SolverError(f"LAPACK refused the inverse of the factor (info = {info})")
+        diagonal = np.zeros(self.n)
+        for rows in row_blocks(self.n, self.n):
+            block = factor[rows, : rows.stop]
+            np.copyto(block[:, rows], np.tril(block[:, rows]))
+            diagonal[: rows.stop] += np.einsum("ij,ij->j", block, block)
+        return diagonal
+
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
 

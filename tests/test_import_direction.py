@@ -31,6 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "problems.components",
         "problems.demonstration",
         "problems.expansion",
+        "problems.progress",
         "problems.sparse_expansion",
         "problems.variation_expansion",
     ),

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import problems
-from problems.command_line.progress import Progress
 from problems.demonstration import Case, Demonstration
+from problems.progress import Progress
 from substrate import datasets
 from substrate.arrays import Array
 from substrate.errors import DeclarationError, SubstrateError

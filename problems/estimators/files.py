@@ -94,7 +94,10 @@ def _encode(value: Any, name: str, arrays: _Arrays) -> Any:
         rows = [[row.name, row.value, row.scale, row.tolerance, row.formula] for row in value.rows]
         return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
     if isinstance(value, dict):
-        pairs = [[_encode(k, name, arrays), _encode(v, name, arrays)] for k, v in value.items()]
+        pairs = [
+            [_encode(key, f"{name}.{k}.key", arrays), _encode(item, f"{name}.{k}", arrays)]
+            for k, (key, item) in enumerate(value.items())
+        ]
         return {"kind": "mapping", "items": pairs}
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"

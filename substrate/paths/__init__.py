@@ -1,1 +1,1 @@
-"""Exact solution paths: piecewise affine solutions followed from knot to knot, with residuals that check them."""
+"""Paths: how a machine changes with one hyper-parameter, exactly or by a bound, and the best value on all of it."""

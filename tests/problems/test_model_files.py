@@ -79,6 +79,10 @@ def assert_same_value(found, expected, name):
     elif isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype, name
         assert_array_equal(found, expected, err_msg=name)
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected), name
+        for key, value in expected.items():
+            assert_same_value(found[key], value, f"{name}[{key!r}]")
     else:
         assert type(found) is type(expected), name
         assert found == expected, name

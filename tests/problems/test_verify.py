@@ -9,8 +9,8 @@ import pytest
 
 import problems
 from problems.command_line.main import main
-from problems.command_line.progress import Progress
 from problems.command_line.verify import problem_modules, verify
+from problems.progress import Progress
 from substrate.errors import DeclarationError
 from substrate.solvers import ORDER, installed_solvers
 

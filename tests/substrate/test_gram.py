@@ -354,3 +354,17 @@ def test_the_limit_ends_with_its_block_and_may_be_lifted():
     with memory_limit(10.0), memory_limit(float("inf")):
         assert Gram.of(RBF(1.0), X).n == 10
     assert Gram.of(RBF(1.0), X).n == 10
+
+
+def test_inverses_need_a_factor_and_agree():
+    gram = Gram.of(RBF(1.0), np.random.default_rng(0).normal(size=(300, 2)))
+    with pytest.raises(DeclarationError, match=r"factorize\(ridge\) must come before inverse"):
+        gram.inverse()
+    with pytest.raises(DeclarationError, match="must come before inverse_diagonal"):
+        gram.inverse_diagonal()
+    K, ridge = np.array(gram.matrix), np.linspace(0.1, 1.0, 300)
+    gram.factorize(ridge)
+    expected = np.linalg.inv(K + np.diag(ridge))
+    assert_allclose(gram.inverse(), expected, atol=1e-10)
+    assert_allclose(gram.inverse_diagonal(), expected.diagonal(), rtol=1e-9)
+    assert_allclose(gram.matrix, K, atol=0.0)

@@ -11,11 +11,11 @@ _WIDTH = 30
 class Progress:
     """Redraws one line on standard error; writes nothing when that is not a terminal."""
 
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+    def __init__(self, total: int, stream: TextIO | None = None, shown: bool = True) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._total = max(total, 1)
         self._done = 0
-        self._shown = self._stream.isatty()
+        self._shown = shown and self._stream.isatty()
 
     def step(self, label: str) -> None:
         """Announce the next piece of work."""

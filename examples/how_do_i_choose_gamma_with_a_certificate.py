@@ -1,0 +1,30 @@
+"""How do I choose gamma, and how do I know that no other gamma is better?"""
+
+import numpy as np
+
+from problems import LSSVMRegressorCV, tikhonov_fusion
+from substrate.datasets import motorcycle
+from substrate.kernels import RBF, Matern
+
+X, y = motorcycle()
+candidates = [*(RBF(sigma) for sigma in (3.0, 5.0, 10.0, 20.0)), Matern(20.0), Matern(50.0)]
+model = LSSVMRegressorCV(kernels=candidates, criterion="loo", gap=1e-6).fit(X, y)
+print(f"{model.kernel_!r}, gamma = {model.gamma_:.4g}")
+print(f"leave-one-out error {np.sqrt(model.criterion_):.6f} g; no gamma of the range, with any of the kernels,")
+print(f"          is better than {np.sqrt(model.criterion_lower_bound_):.6f} g\n")
+
+results = model.cv_results_
+for k in np.argsort(results["rank_test_score"]):
+    params, error = results["params"][k], np.sqrt(-results["mean_test_score"][k])
+    print(f"{params['kernel']!r:28} gamma {params['gamma']:9.4g}, error {error:.3f} g")
+
+# the kernel's width as well, by a simplex search from there: a local one, and the certificate says so
+wider = LSSVMRegressorCV(model.kernel_, search="nelder-mead").fit(X, y)
+print(f"\nsearched on: {wider.kernel_!r}, error {np.sqrt(wider.criterion_):.4f} g")
+
+# one validation set instead: training and validation fused into one problem with gamma among its unknowns
+train, valid = slice(1, None, 2), slice(0, None, 2)
+kernel = RBF(10.0)
+found = tikhonov_fusion.search(kernel(X[train]), y[train], kernel(X[valid], X[train]), y[valid])
+print(f"fused with a validation set: gamma = {found.gamma[0]:.4g}, {found.intervals} intervals\n")
+print(model.certificate_)

@@ -1,0 +1,28 @@
+"""What would the machine say of each point if it had never seen it, and what does that cost?"""
+
+import time
+
+import numpy as np
+
+from problems import LSSVMRegressor
+from substrate.datasets import motorcycle
+from substrate.kernels import RBF
+
+X, y = motorcycle()
+model = LSSVMRegressor(kernel=RBF(sigma=10.0), gamma=20.0).fit(X, y)
+
+start = time.process_time()
+left_out = model.leave_one_out()  # alpha_i / B_ii: no refit, no second look at y
+closed = time.process_time() - start
+
+start = time.process_time()
+rows = np.arange(y.size)
+explicit = np.array([LSSVMRegressor(RBF(10.0), 20.0).fit(X[rows != i], y[rows != i]).predict(X[[i]])[0] for i in rows])
+refits = time.process_time() - start
+
+print(f"largest difference to {y.size} refits: {np.abs(left_out.predictions - explicit).max():.1e} g")
+print(f"about {refits / max(closed, 1e-6):.0f} times as fast")
+print(f"root mean square: {np.sqrt(left_out.mean_square):.2f} g left out, {np.std(y - model.predict(X)):.2f} g fitted")
+print(f"mean absolute {left_out.mean_absolute:.2f} g, median absolute {left_out.median_absolute:.2f} g")
+print(f"degrees of freedom {left_out.degrees_of_freedom:.1f} of {y.size}\n")
+print(left_out.certificate)

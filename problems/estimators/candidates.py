@@ -1,0 +1,165 @@
+r"""Judging one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
+
+Smooth criteria (leave-one-out, generalised cross-validation, folds) are minimised with a lower bound by
+:func:`substrate.paths.gamma_search.search_gamma`; the others (mean absolute, median, trimmed, misclassification) on a
+grid, without one.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
+from substrate.paths.gamma_grid import grid_gamma
+from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
+
+__all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "checked_splits", "judge"]
+
+SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds")
+ROBUST: dict[str, Callable[[Array], Any]] = {
+    "mean_absolute": mean_absolute,
+    "median_absolute": median_absolute,
+    "trimmed": trimmed_mean_square,
+}
+
+Splits = tuple[tuple[Any, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What every candidate is judged on: rows, targets (a column an output, 0: not in this machine), and the rules.
+
+    ``pooled`` says that all outputs share one gamma; ``wrong`` counts wrong classes from leave-one-out outputs.
+    """
+
+    X: Any
+    Y: Array
+    criterion: str
+    splits: Splits
+    gammas: Any
+    gap: float
+    pooled: bool
+    wrong: Callable[[Array], float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
+
+    Scores are in the units of the search; ``error`` is how far the spectrum is known at that gamma.
+    """
+
+    kernel: Kernel
+    search: GammaSearch
+    score: float
+    split_scores: Array
+    error: float
+    seconds: float
+
+
+def checked_criterion(criterion: Any, others: tuple[str, ...] = ()) -> str:
+    """One of the criteria there are."""
+    known = (*SMOOTH, *ROBUST, *others)
+    if criterion not in known:
+        raise DeclarationError(f"criterion must be one of {', '.join(known)}, received {criterion!r}")
+    return str(criterion)
+
+
+def checked_splits(splits: Any, n: int, labels: Any = None) -> Splits:
+    """Pairs of training and validation rows: none empty, none overlapping, no class absent from training."""
+    pairs = tuple((np.asarray(train, dtype=np.intp), np.asarray(valid, dtype=np.intp)) for train, valid in splits)
+    if not pairs:
+        raise DataError("cv gives no split; give at least one")
+    for number, (train, valid) in enumerate(pairs):
+        if valid.size == 0 or train.size < 2:
+            raise DataError(
+                f"split {number} has {train.size} training and {valid.size} validation rows of {n}; it needs at least "
+                "two and one, so use fewer folds or more rows"
+            )
+        if np.intersect1d(train, valid).size:
+            raise DataError(f"split {number} trains on row {np.intersect1d(train, valid)[0]} and validates on it")
+        if labels is not None and np.unique(labels[train]).size < np.unique(labels).size:
+            raise DataError(f"split {number} has a class that is absent from its training rows; use stratified folds")
+    return pairs
+
+
+def judge(kernel: Kernel, task: Task) -> Judged:
+    """Find the best gamma of one kernel."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
+        warnings.simplefilter("ignore", DegenerateKernelWarning)
+        gram = Gram.of(kernel, task.X)
+    if not kernel.trusted:
+        gram.check_definite()
+    criterion = _criterion(gram, task)
+    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+    lambdas = lambda_range([part.spectrum for part in parts], task.gammas)
+    if task.criterion in SMOOTH:
+        search = search_gamma(criterion, lambdas, task.gap)
+    else:
+        search = grid_gamma(parts[0].spectrum, task.Y, lambdas, _loss(task))
+    low = 1.0 / float(search.gamma.max())
+    error = max(part.spectrum.decomposition_error(low) for part in parts)
+    scales = _scales(task, search.unit)
+    score = float(np.mean(search.values / scales))
+    splits = np.array([score])
+    if task.criterion == "folds":
+        t = np.log(1.0 / search.gamma - criterion.lift)[None, :]
+        columns = range(search.gamma.size)
+        at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
+        splits = np.array([float(np.mean(values / scales)) for values in at])
+    return Judged(kernel, search, score, splits, error, time.perf_counter() - start)
+
+
+def _scales(task: Task, unit: float) -> Array:
+    """What each output's criterion is measured in when kernels are compared: its variance, if there are several."""
+    if task.pooled or task.Y.shape[1] == 1:
+        return np.ones(1)
+    spread = (task.Y / unit).std(axis=0)
+    power = 1.0 if task.criterion in ("mean_absolute", "median_absolute") else 2.0
+    return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
+
+
+def _criterion(gram: Gram, task: Task) -> Criterion | Sum:
+    Y, pooled = task.Y, task.pooled
+    if task.criterion == "folds":
+        parts = []
+        for train, valid in task.splits:
+            rows = gram.matrix[np.ix_(valid, train)]
+            spectrum = centred_spectrum(gram.block(train))
+            parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled))
+        return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+    kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
+    if (Y != 0.0).all() or not pooled:
+        return kind.of(centred_spectrum(gram), Y, pooled=pooled)
+    machines, counts = [], []
+    for column in Y.T:  # one against one: every machine on rows of its own
+        (rows,) = np.nonzero(column)
+        machines.append(kind.of(centred_spectrum(gram.block(rows)), column[rows], pooled=True))
+        counts.append(float(rows.size))
+    return Sum.of(machines, [count / sum(counts) for count in counts])
+
+
+def _loss(task: Task) -> Callable[[Array], Array]:
+    if task.criterion in ROBUST:
+        robust = ROBUST[task.criterion]
+
+        def by_output(residuals: Array) -> Array:
+            values = np.asarray(robust(residuals))
+            return values.mean(axis=1, keepdims=True) if task.pooled else values
+
+        return by_output
+    wrong = task.wrong
+    assert wrong is not None
+    return lambda residuals: np.array([[wrong(task.Y - residuals[:, k])] for k in range(residuals.shape[1])])

@@ -1,0 +1,172 @@
+"""What machines that choose share: the rules of a search, the search, its table, and its rows of a certificate."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from problems.estimators.candidates import Judged, Task, checked_criterion, checked_splits
+from problems.estimators.kernel_search import best_of, nelder_mead
+from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
+from problems.progress import Progress
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import roundoff
+from substrate.closed_form.hat_matrix import projected_diagonal
+from substrate.closed_form.leave_one_out import leave_one_out_residuals
+from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel, as_kernel
+from substrate.paths.gamma_search import GammaSearch, gamma_ends
+
+__all__ = ["ModelSearch"]
+
+_CLOSED_FORM = Method("auto", 1e-8, 1)
+
+
+class ModelSearch:
+    """The parameters of a search, checked; the search; and what it leaves behind."""
+
+    kernel: Any
+    kernels: Any
+    criterion: str
+    cv: Any
+    gamma_range: Any
+    gap: float
+    search: str | None
+    max_evaluations: int
+    n_jobs: int | None
+    verbose: int
+
+    def _check_rules(self, *others: str) -> None:
+        """Refuse parameters before any work."""
+        checked_criterion(self.criterion, others)
+        positive(self.gap, "gap")
+        if self.gamma_range is not None:
+            gamma_ends(self.gamma_range)
+        if self.search not in (None, "nelder-mead"):
+            raise DeclarationError(f"search must be None or 'nelder-mead', received {self.search!r}")
+        most = self.max_evaluations
+        if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
+            raise DeclarationError(f"max_evaluations must be an integer >= 1, received {most!r}")
+        if self.kernels is None:
+            return
+        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
+            raise DeclarationError(f"kernels must be a non-empty list of candidates, received {self.kernels!r}")
+        if any(as_kernel(kernel).pairwise for kernel in self.kernels):
+            raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
+
+    def _candidates(self, X: Any) -> list[Kernel]:
+        """The kernels to judge, their widths as numbers, each once."""
+        if self.kernels is None:
+            return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
+        return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in self.kernels))
+
+    def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
+        if self.criterion != "folds":
+            return ()
+        splitter = check_cv(5 if self.cv is None else self.cv, y, classifier=classifier)
+        return checked_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
+
+    def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
+        total = len(kernels) + (self.max_evaluations if self.search else 0)
+        progress = Progress(total, shown=bool(self.verbose))
+        try:
+            judged = best_of(kernels, task, self.n_jobs, progress)
+            if self.search is not None:
+                first = min(judged, key=lambda candidate: candidate.score)
+                judged += nelder_mead(first, task, int(self.max_evaluations), progress)
+        finally:
+            progress.close()
+        return judged
+
+    def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
+        search = _over_candidates(judged, best)
+        self.gamma_ = float(search.gamma[0]) if one else search.gamma
+        self.criterion_ = float(search.criterion[0]) if one else search.criterion
+        self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
+        self.cv_results_ = _results(judged, one)
+
+    def _final_fit(
+        self, X: Any, Y: Array, judged: list[Judged], best: Judged, gammas: tuple[float, ...], whole: bool = True
+    ) -> SaddleFit:
+        """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        gram = Gram.of(best.kernel, X)
+        weights = np.ones(X.shape[0])
+        if whole:
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram)
+            extra = (_refitted_row(gram, Y, fit, best),) if self.criterion == "loo" else ()
+        else:
+            fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, _CLOSED_FORM)  # type: ignore[attr-defined]
+            extra = ()
+        rows, facts = self._search_rows(judged, best)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
+
+    def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
+        """The gap of the winner, over all candidates, and the facts of the search."""
+        rows = _over_candidates(judged, best).rows()
+        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        facts = (
+            ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
+            *best.search.facts(),
+            ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            ("kernels", kernels),
+            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows in sight"),
+        )
+        return rows, facts
+
+
+def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
+    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    if best.search.gamma.size > 1:
+        return best.search
+    return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))
+
+
+def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
+    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+    unit = judged[0].search.unit if one else 1.0  # of several outputs each is in units of its variance
+    scores = -np.array([candidate.score for candidate in judged])
+    splits = -np.array([candidate.split_scores for candidate in judged])
+    deviations = splits.std(axis=1)
+    ranks = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
+    gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
+    seconds = np.array([candidate.seconds for candidate in judged])
+    results: dict[str, Any] = {
+        "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
+        "param_kernel": [candidate.kernel for candidate in judged],
+        "param_gamma": gammas,
+        "mean_fit_time": seconds,
+        "std_fit_time": np.zeros(seconds.size),
+    }
+    if splits.shape[1] > 1:
+        results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
+    return results | {
+        "mean_test_score": scores,
+        "std_test_score": deviations,
+        "rank_test_score": ranks,
+        "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
+        "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
+    }
+
+
+def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
+    """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
+    ridge = ridge_of(float(best.search.gamma[0]), np.ones(gram.n))
+    diagonal = projected_diagonal(gram, ridge)
+    alpha = fit.support_values if best.search.gamma.size == 1 else fit.support_values[:, :1]
+    residuals = leave_one_out_residuals(alpha, diagonal)
+    unit = target_unit(residuals)
+    again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))
+    value = best.search.unit * float(np.sqrt(best.search.values[0]))
+    tolerance = 1e-9 + 10.0 * best.error
+    # where nothing is left over, what is left is rounding of y
+    floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
+    scale = max(value, again) + floor
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by Cholesky factor")

@@ -1,0 +1,148 @@
+r"""Fusion of Tikhonov-regularised training with validation: gamma as an unknown, and its global optimum.
+
+.. math::
+
+    \min_{\gamma, \alpha, b} \; \sum_{j=1}^n (e^v_j)^2 \quad \text{s.t.} \quad
+    \begin{cases} y^v = \Omega^v \alpha + b 1_n + e^v, \\
+    \begin{bmatrix} 0 & 1_N^T \\ 1_N & \Omega + I/\gamma \end{bmatrix}
+    \begin{bmatrix} b \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix} \end{cases}
+
+Symbols: :math:`\Omega` kernel matrix of the N training points; :math:`\Omega^v` kernel values of the n validation
+points against them, :math:`n \times N`; :math:`e^v` validation errors; :math:`\alpha` support values; b bias;
+:math:`\gamma` the weight of the training errors. Level 1 (17) trains for a given gamma, level 2 (18) chooses the gamma
+that validates best; (19) writes both as one problem, with the conditions for optimality of level 1 as constraints. In
+classification errors are :math:`1 - y \circ f` and the coefficients :math:`y \circ \alpha`.
+
+The product :math:`\alpha / \gamma` of two unknowns makes (19) non-convex, and the paper turns to additive
+regularization (:mod:`problems.fused_least_squares`) for that reason. For fixed gamma it is convex, though: the LS-SVM
+of :mod:`problems.ls_svm_regression`, whose validation error is then a function of one variable. After one
+eigendecomposition that function and its bounds cost O(nN) a gamma, and branch and bound gives the global optimum over a
+range with a lower bound. So ``declare`` states the convex problem at the optimal gamma, which makes its solution that
+of (19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation
+error is no smaller than the lower bound.
+
+Closed form: :func:`substrate.paths.gamma_search.search_gamma` and :mod:`substrate.closed_form.spectrum`.
+
+[Pelckmans2005]_ eq. (17)-(19), and (3) for the validation error. Erratum: :math:`\Omega^v` is n x N here and N x n in
+(3).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, validation_rows
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.declaration import Declared
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import RBF
+from substrate.paths.criteria import Validation
+from substrate.paths.gamma_search import GAP, GammaSearch, lambda_range, search_gamma
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
+
+_CASES = (
+    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"gap": 1e-6}, validation=True),
+    Case(
+        "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"gap": 1e-6}, "classification",
+        every=2, validation=True,
+    ),
+)  # fmt: skip
+DEMONSTRATION = Demonstration(equations="Pelckmans2005 (3), (17)-(19)", cases=_CASES)
+
+
+def declare(
+    K: Any,
+    y: Any,
+    K_val: Any,
+    y_val: Any,
+    gap: float = GAP,
+    task: str = "regression",
+    gamma_range: Any = None,
+) -> Declared:
+    """Search gamma, then declare level 1 at the optimum, with the validation errors and the gap."""
+    gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    _, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
+    inner = ls_svm_regression.declare(gram, target, float(found.gamma[0]))
+    signs, signs_val = _signs(target, known, task)
+    bare = inner.values
+
+    def validation_errors() -> Array:
+        return np.asarray(signs_val * (known - below @ bare["support_values"]() - bare["bias"]()))
+
+    values = {
+        "gamma": lambda: inner.parameters["gamma"].value,
+        "support_values": lambda: signs * bare["support_values"](),
+        "bias": bare["bias"],
+        "errors": lambda: signs * bare["errors"](),
+        "validation_errors": validation_errors,
+    }
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        return (*inner.rows(tolerance), *found.rows())
+
+    def record() -> tuple[tuple[str, str], ...]:
+        return (*inner.record(), *found.facts())
+
+    def units() -> dict[str, float]:
+        return {**inner.units(), "validation_errors": float(max(np.abs(known).max(), np.abs(target).max()))}
+
+    title = f"Tikhonov fusion, {task}"
+    return replace(inner, title=title, values=values, rows=rows, record=record, units=units)
+
+
+def search(
+    K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
+) -> GammaSearch:
+    """The best gamma, its mean square validation error and the lower bound over the range, without cvxpy."""
+    gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    return _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)[1]
+
+
+def closed_form(
+    K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
+) -> dict[str, Array]:
+    """The optimum of (19): gamma, support values, bias and the errors on both sets, from one eigendecomposition."""
+    own = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram, target, below, known = _checked(own, y, K_val, y_val, task)
+    gram.check_definite()  # no w stands behind an indefinite matrix
+    spectrum, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
+    lam, t = 1.0 / found.gamma, spectrum.targets(target)
+    alpha = spectrum.support_values(t, lam)
+    b = spectrum.bias(t, alpha)[0, 0]
+    a = alpha[:, 0, 0]
+    signs, signs_val = _signs(target, known, task)
+    return {
+        "gamma": np.asarray(found.gamma[0]),
+        "support_values": signs * a,
+        "bias": np.asarray(b),
+        "errors": signs * lam[0] * a,
+        "validation_errors": signs_val * (known - below @ a - b),
+    }
+
+
+def _searched(
+    gram: Gram, y: Array, below: Array, known: Array, gap: float, gamma_range: Any
+) -> tuple[Spectrum, GammaSearch]:
+    spectrum = centred_spectrum(gram)
+    criterion = Validation.of(spectrum, y, below, known)
+    return spectrum, search_gamma(criterion, lambda_range([spectrum], gamma_range), gap)
+
+
+def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
+    target = checked_targets(y, gram.n, task)
+    below, known = validation_rows(K_val, y_val, gram.n, task)
+    if known.size == 0:
+        raise DataError("the validation set is empty; give at least one validation row")
+    return gram, target, below, known
+
+
+def _signs(y: Array, y_val: Array, task: str) -> tuple[Array, Array]:
+    return (y, y_val) if task == "classification" else (np.ones(y.size), np.ones(y_val.size))

@@ -1,0 +1,189 @@
+r"""One eigendecomposition of the centred kernel matrix, and every gamma after it.
+
+With :math:`P = I - 11^T/N`, :math:`P K P = U \operatorname{diag}(s) U^T` off the direction 1,
+:math:`\lambda = 1/\gamma` and :math:`z = U^T y`,
+
+.. math::
+
+    \alpha = U \frac{z}{s + \lambda}, \qquad b = \bar y - \bar k^T \alpha, \qquad
+    B_{ii} = \sum_k \frac{u_{ik}^2}{s_k + \lambda}, \qquad
+    \operatorname{tr} H = N - \lambda \sum_k \frac{1}{s_k + \lambda},
+
+with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and what
+:mod:`~substrate.closed_form.leave_one_out` needs, as matrix products with one column a gamma. The direction 1 is
+reflected away before decomposing (see :mod:`~substrate.closed_form.reflection`), so :math:`1^T \alpha = 0` to rounding.
+
+A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
+family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates.rows import EPS, roundoff
+from substrate.closed_form.saddle_system import target_unit
+from substrate.errors import DataError, SolverError
+from substrate.gram import Gram
+from substrate.kernels.base import row_blocks
+from substrate.threads import blas_threads
+
+__all__ = ["Spectrum", "Targets", "centred_spectrum"]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by."""
+
+    coordinates: Array
+    mean: Array
+    unit: float
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+        return int(self.coordinates.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K."""
+
+    basis: Array
+    values: Array
+    mean_row: Array
+    lift: float
+    trace: float
+    norm: float
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self.basis.shape[0])
+
+    def targets(self, Y: Array) -> Targets:
+        """z = U'y for every column of Y (a vector is one column)."""
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        if Y.shape[0] != self.n:
+            raise DataError(f"y must have one entry for each of the {self.n} rows, received {Y.shape[0]}")
+        unit = target_unit(Y)
+        scaled = Y / unit
+        mean = np.clip(scaled.mean(axis=0), scaled.min(axis=0), scaled.max(axis=0))  # exact where y is constant
+        return Targets(self.basis.T @ (scaled - mean), mean, unit)
+
+    def inverses(self, lambdas: Array) -> Array:
+        """1/(s + lambda), a column each."""
+        shifted = np.asarray(lambdas, dtype=np.float64) - self.lift
+        if not (shifted > 0.0).all():
+            raise SolverError(
+                f"lambda must exceed {self.lift:.3g} where K + lambda I is positive definite, received "
+                f"{float(np.min(lambdas)):.3g}"
+            )
+        return np.asarray(1.0 / (self.values[:, None] + shifted))
+
+    def support_values(self, targets: Targets, lambdas: Array) -> Array:
+        """alpha, of shape (N, number of lambdas, outputs), in the units of y."""
+        g = self.inverses(lambdas)
+        columns = (g[:, :, None] * targets.coordinates[:, None, :]).reshape(g.shape[0], -1)
+        with blas_threads(self.n):
+            alpha = self.basis @ columns
+        return np.asarray(targets.unit * alpha.reshape(self.n, g.shape[1], targets.outputs))
+
+    def bias(self, targets: Targets, support_values: Array) -> Array:
+        """b, of shape (number of lambdas, outputs)."""
+        return np.asarray(targets.unit * targets.mean - np.tensordot(self.mean_row, support_values, axes=1))
+
+    def leverages(self, lambdas: Array) -> Array:
+        """B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
+        g = self.inverses(lambdas)
+        diagonal = np.empty((self.n, g.shape[1]))
+        with blas_threads(self.n):
+            for rows in row_blocks(self.n, self.n):
+                np.matmul(np.square(self.basis[rows]), g, out=diagonal[rows])
+        return diagonal
+
+    def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
+        """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
+        return np.asarray(self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None])
+
+    def degrees_of_freedom(self, lambdas: Array) -> Array:
+        """trace H for each lambda."""
+        return np.asarray(self.n - np.asarray(lambdas) * self.inverses(lambdas).sum(axis=0))
+
+    def predictions(self, targets: Targets, lambdas: Array, rows: Array) -> Array:
+        """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs)."""
+        alpha = self.support_values(targets, lambdas)
+        return np.asarray(np.tensordot(rows, alpha, axes=1) + self.bias(targets, alpha))
+
+    def decomposition_error(self, lam: float) -> float:
+        """By how much, relatively, rounding in the decomposition may change what is computed at this lambda.
+
+        LAPACK's eigenvalues and vectors are those of K + E with a norm of E of a few eps ||K||, and rounding of the
+        kernel values is of that size too; alpha and B_ii change by at most that norm over lambda.
+        """
+        return float(10.0 * np.sqrt(self.n) * EPS * self.norm / (lam - self.lift))
+
+
+def centred_spectrum(gram: Gram) -> Spectrum:
+    """Decompose; the Gram matrix is left as it is."""
+    K = np.array(gram.matrix, order="C").T  # LAPACK's order, a copy of our own; symmetric
+    n = gram.n
+    if n < 2:
+        raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
+    mean_row: Array = K.mean(axis=0)
+    constant = abs(float(mean_row.sum()))  # 1'K1/N, mostly the largest eigenvalue of K
+    with blas_threads(n):
+        v = _reflector(n)
+        inner = _reflected(K, v)
+        del K
+        trace = float(max(inner.trace(), 0.0))
+        values, vectors = _eigen(inner)
+        basis = _restored(vectors, v)
+    largest = float(np.abs(values).max(initial=0.0))
+    lowest, norm = float(values[0]), max(largest, constant)
+    # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
+    lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
+    values = np.where(values + lift > np.sqrt(n) * EPS * norm, values + lift, 0.0)
+    return Spectrum(basis, values, mean_row, lift, trace, norm)
+
+
+def _reflector(n: int) -> Array:
+    """The unit vector v of the reflection I - 2 v v' that takes 1 to the first axis."""
+    v = np.full(n, 1.0 / np.sqrt(n))
+    v[0] -= 1.0
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def _reflected(K: Array, v: Array) -> Array:
+    """The upper triangle of (I - 2vv')K(I - 2vv') without its first row and column; K is overwritten.
+
+    One symmetric rank-two update: K - v q' - q v' with q = 2 (K v - (v'K v) v).
+    """
+    from scipy.linalg.blas import dsyr2
+
+    product = K @ v
+    q = 2.0 * (product - float(v @ product) * v)
+    K = dsyr2(-1.0, v, q, a=K, overwrite_a=1)
+    return np.asfortranarray(K[1:, 1:])
+
+
+def _eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and vectors, from the upper triangle, which is destroyed.
+
+    Relatively robust representations: measured the fastest of LAPACK's methods, by a few per cent.
+    """
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(matrix, lower=False, overwrite_a=True, check_finite=False, driver="evr")
+    return values, vectors
+
+
+def _restored(vectors: Any, v: Array) -> Array:
+    """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
+    from scipy.linalg.blas import dger
+
+    basis = np.zeros((v.size, vectors.shape[1]), order="F")
+    basis[1:] = vectors
+    return np.asarray(dger(-2.0, v, v[1:] @ vectors, a=basis, overwrite_a=1))

@@ -1,0 +1,229 @@
+r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`: values, and what bounds them.
+
+With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod:`~substrate.closed_form.spectrum`,
+
+- leave-one-out, :math:`F = \frac1N \sum_i (\alpha_i / B_{ii})^2`. By Cauchy's inequality
+  :math:`\alpha_i^2 \le B_{ii} Q` with :math:`Q = \sum_k z_k^2 g_k`, so :math:`F \le Q \cdot \frac1N \sum_i 1/B_{ii}`: a
+  falling times a rising function of t.
+- generalised cross-validation [Golub1979]_, :math:`F = N \sum_k z_k^2 g_k^2 / (\sum_k g_k)^2`, in O(N).
+- validation, :math:`F = \frac1n \sum_j (y^v_j - \bar y - \sum_k c_{jk} z_k g_k)^2` with
+  :math:`c_j = U^T (k(x_j) - \bar k)`; bounded by the mean of :math:`(|y^v_j - \bar y| + \sqrt{\kappa_j Q})^2`,
+  :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
+- folds: a weighted sum of validation criteria, each with a spectrum of its own.
+
+Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths.chebyshev`), with
+:math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.closed_form.spectrum import Spectrum, Targets
+from substrate.errors import DataError
+from substrate.kernels.base import row_blocks
+from substrate.threads import blas_threads
+
+__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Sum", "Validation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs)."""
+
+    values: Array
+    ceiling: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion(ABC):
+    """A criterion on one spectrum; ``pooled`` averages outputs that share one gamma.
+
+    ``cone`` is the power of 1/cos(theta/2) in the bound on an ellipse, ``growth`` the power of e^x by which the ceiling
+    may grow at distance x outside an interval. lambda is counted from ``lift`` on, zero for a positive semi-definite
+    matrix: :math:`\\lambda = e^t + \\text{lift}`.
+    """
+
+    cone: ClassVar[int] = 4
+    growth: ClassVar[float] = 1.0
+
+    spectrum: Spectrum
+    targets: Targets
+    lift: float
+    pooled: bool
+
+    @property
+    def size(self) -> int:
+        """Terms in a sum, for its rounding error."""
+        return self.spectrum.n
+
+    @property
+    def outputs(self) -> int:
+        """How many criteria there are, one a gamma to choose."""
+        return 1 if self.pooled else self.targets.outputs
+
+    @property
+    def unit(self) -> float:
+        """The unit of y; values are in its square."""
+        return self.targets.unit
+
+    def lifted(self, lift: float) -> Self:
+        """The same with lambda counted from a common point on, not below its own."""
+        return replace(self, lift=max(lift, self.lift))
+
+    @abstractmethod
+    def sample(self, t: Array) -> Samples:
+        """Evaluate at points t of shape (intervals, points), ascending in each interval."""
+
+    def _inverses(self, t: Array) -> Array:
+        values = self.spectrum.values + (self.lift - self.spectrum.lift)
+        return np.asarray(1.0 / (values[:, None] + np.exp(t.ravel())))
+
+    def _shaped(self, values: Array, t: Array) -> Array:
+        """(points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
+        values = values.mean(axis=1, keepdims=True) if self.pooled else values
+        return values.reshape(*t.shape, -1)
+
+
+def _between(falling: Array, rising: Array) -> Array:
+    """The largest of (falling at a point) x (rising at the next one): above their product in between."""
+    if falling.shape[1] == 1:
+        return np.asarray((falling * rising)[:, 0])
+    return np.asarray((falling[:, :-1] * rising[:, 1:]).max(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut(Criterion):
+    """The mean square leave-one-out residual."""
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
+        """On the targets Y, a column an output."""
+        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled)
+
+    def sample(self, t: Array) -> Samples:
+        """Two matrix products, with the basis and with its squares, block by block."""
+        n, z = self.spectrum.n, self.targets.coordinates
+        g = self._inverses(t)
+        weighted = [g * z[:, [k]] for k in range(z.shape[1])]
+        squares, reciprocal = np.zeros((t.size, z.shape[1])), np.zeros(t.size)
+        with blas_threads(n):
+            for rows in row_blocks(n, n):
+                block = self.spectrum.basis[rows]
+                inverse = np.reciprocal(np.square(block) @ g)
+                reciprocal += inverse.sum(axis=0)
+                for k, columns in enumerate(weighted):
+                    residuals = block @ columns
+                    residuals *= inverse
+                    squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
+        falling = self._shaped(g.T @ z**2, t)
+        rising = reciprocal.reshape(*t.shape, 1) / n
+        return Samples(self._shaped(squares / n, t), _between(falling, rising))
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralizedCrossValidation(LeaveOneOut):
+    """Generalised cross-validation: every leverage replaced by their mean."""
+
+    growth: ClassVar[float] = 2.0
+
+    def sample(self, t: Array) -> Samples:
+        """Sums over the spectrum only."""
+        g = self._inverses(t)
+        falling = self._shaped((g**2).T @ self.targets.coordinates**2, t)
+        rising = (self.spectrum.n / g.sum(axis=0) ** 2).reshape(*t.shape, 1)
+        return Samples(falling * rising, _between(falling, rising))
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(Criterion):
+    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y."""
+
+    cone: ClassVar[int] = 2
+    growth: ClassVar[float] = 2.0
+
+    directions: Array
+    offsets: Array
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False) -> Self:
+        """From targets and the rows of kernel values of the validation points against the training points."""
+        if rows.shape[0] == 0:
+            raise DataError("the validation set is empty; give at least one validation row")
+        targets = spectrum.targets(Y)
+        with blas_threads(spectrum.n):
+            directions = (rows - spectrum.mean_row) @ spectrum.basis
+        known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
+        return cls(spectrum, targets, spectrum.lift, pooled, directions, known / targets.unit - targets.mean)
+
+    def sample(self, t: Array) -> Samples:
+        """One matrix product an output, and the ceiling from each interval's lowest lambda."""
+        z = self.targets.coordinates
+        g = self._inverses(t)
+        lowest = g.reshape(-1, *t.shape)[:, :, 0]
+        values, ceiling = np.empty((t.size, z.shape[1])), np.empty((t.shape[0], z.shape[1]))
+        with blas_threads(self.spectrum.n):
+            kappa = np.square(self.directions) @ lowest
+            for k in range(z.shape[1]):
+                errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
+                values[:, k] = np.mean(errors**2, axis=0)
+                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
+                ceiling[:, k] = np.mean(sizes**2, axis=0)
+        return Samples(self._shaped(values, t), ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A weighted sum of criteria with one gamma an output in common: folds, or machines on rows of their own."""
+
+    parts: tuple[Criterion, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Criterion], weights: Sequence[float]) -> Self:
+        """Count lambda from the same point on in all parts."""
+        lift = max(part.lift for part in parts)
+        return cls(tuple(part.lifted(lift) for part in parts), tuple(weights))
+
+    @property
+    def size(self) -> int:
+        """That of the largest part."""
+        return max(part.size for part in self.parts)
+
+    @property
+    def outputs(self) -> int:
+        """As each part has."""
+        return self.parts[0].outputs
+
+    @property
+    def lift(self) -> float:
+        """As each part has."""
+        return self.parts[0].lift
+
+    @property
+    def cone(self) -> int:
+        """The worst."""
+        return max(part.cone for part in self.parts)
+
+    @property
+    def growth(self) -> float:
+        """The worst."""
+        return max(part.growth for part in self.parts)
+
+    @property
+    def unit(self) -> float:
+        """The largest; parts in smaller units are converted."""
+        return max(part.unit for part in self.parts)
+
+    def sample(self, t: Array) -> Samples:
+        """The sums of values and of ceilings."""
+        values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
+            values += scale * samples.values
+            ceiling += scale * samples.ceiling
+        return Samples(values, ceiling)

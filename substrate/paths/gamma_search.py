@@ -1,0 +1,243 @@
+r"""The best gamma of a whole range, with a proof: branch and bound on a criterion of :math:`t = \log\lambda`.
+
+.. math:: \min_{\lambda_0 \le \lambda \le \lambda_1} F(\lambda), \qquad \lambda = 1/\gamma
+
+The range is cut into intervals. On each, F is replaced by its interpolant, off by at most a computed number
+(:mod:`~substrate.paths.chebyshev`), and the interpolant is bounded from below by second-order Taylor bounds
+(:mod:`~substrate.paths.polynomial_minimum`). An interval whose bound comes within ``gap`` of the best value known is
+closed; the others are halved. One evaluation costs two matrix products for all points at once, and about five intervals
+of 33 points cover ten decades. [Pelckmans2005]_ eq. (17)-(19) call the problem non-convex, which it is; it has one
+variable.
+
+The bound holds for the criterion of the spectrum at hand with rounding of its sums taken off (``slack``); how far the
+spectrum itself is known is :meth:`~substrate.closed_form.spectrum.Spectrum.decomposition_error`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import EPS
+from substrate.closed_form.spectrum import Spectrum
+from substrate.errors import DeclarationError
+from substrate.paths.chebyshev import DEGREE, LEBESGUE, coefficients, interpolation_error, points
+from substrate.paths.criteria import Criterion, Sum
+from substrate.paths.polynomial_minimum import minimum_of_polynomial
+
+__all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma"]
+
+#: Default relative distance between criterion and lower bound.
+GAP = 1e-4
+#: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
+_LENGTH = 6.25
+_MOST_INTERVALS = 2000
+#: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
+_TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class GammaSearch:
+    """The best gamma an output, its criterion, a lower bound over the range, and what it took.
+
+    ``values``, ``bounds`` and ``slack`` (the rounding error taken off the bounds) are in units of ``unit`` squared, in
+    which they neither overflow nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared.
+    """
+
+    gamma: Array
+    values: Array
+    bounds: Array
+    slack: Array
+    unit: float
+    gamma_range: tuple[float, float]
+    gap: float
+    intervals: int
+    evaluations: int
+
+    @property
+    def criterion(self) -> Array:
+        """The criterion at gamma."""
+        return _in_units(self.values, self.unit)
+
+    @property
+    def lower_bound(self) -> Array:
+        """No gamma of the range has a smaller criterion; minus infinity where nothing is claimed."""
+        return _in_units(self.bounds, self.unit)
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is a lower bound at all; a search on a grid has none."""
+        return bool(np.isfinite(self.bounds).all())
+
+    @property
+    def closed(self) -> bool:
+        """Whether every lower bound is within the gap, rounding of the sums aside."""
+        return self.certified and all(row.passes for row in self.rows())
+
+    def rows(self) -> tuple[Row, ...]:
+        """The gap as a row of a certificate, the worst output's; none without a lower bound."""
+        if not self.certified:
+            return ()
+        formula = "criterion - lower bound, over the range of gamma"
+        rows = [
+            Row("gap of gamma", float(value - bound), float(value + slack / self.gap), self.gap, formula)
+            for value, bound, slack in zip(self.values, self.bounds, self.slack, strict=True)
+        ]
+        return (max(rows, key=lambda row: row.relative),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The range, the effort and the rounding, for a certificate's record."""
+        low, high = self.gamma_range
+        rounding = float(np.max(self.slack / np.where(self.values > 0.0, self.values, 1.0)))
+        ends = [
+            f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
+        ]
+        found = f"{low:.3g} to {high:.3g}" + (f"; best at the {' and '.join(ends)}" if ends else "")
+        effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
+        if not self.certified:
+            effort = f"{self.evaluations} points of a grid, without a lower bound"
+        return (("gamma searched", found), ("search of gamma", effort))
+
+
+def _in_units(values: Array, unit: float) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(values * unit * unit)
+
+
+def lambda_range(spectra: Sequence[Spectrum], gammas: Any = None) -> tuple[float, float]:
+    """The range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
+
+    Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
+    kernel matrix would begin to show.
+    """
+    lift = max(spectrum.lift for spectrum in spectra)
+    if gammas is None:
+        trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
+        noise = 1e3 * EPS * norm  # a constant kernel, whose trace is rounding, is measured by its own size
+        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
+        low = max(1e-11 * scale, 1e5 * EPS * norm, 2.0 * lift)
+        return low, max(10.0 * scale, 10.0 * low)
+    lowest, highest = gamma_ends(gammas)
+    low, high = 1.0 / highest, 1.0 / lowest
+    if low <= lift:
+        raise DeclarationError(
+            f"K + I/gamma is not positive definite above gamma = {1.0 / lift:.3g}: the kernel matrix has the "
+            f"eigenvalue {-lift:.3g}; end the range below that, or use a positive semi-definite kernel"
+        )
+    return low, high
+
+
+def gamma_ends(gammas: Any) -> tuple[float, float]:
+    """A range of gamma as a pair of positive numbers that ascends."""
+    if isinstance(gammas, str) or not hasattr(gammas, "__len__") or len(gammas) != 2:
+        raise DeclarationError(f"the range of gamma must be a pair (lowest, highest), received {gammas!r}")
+    lowest, highest = (positive(gamma, "an end of the range of gamma") for gamma in gammas)
+    if not lowest < highest:
+        raise DeclarationError(f"the range of gamma must ascend, received {lowest:g} to {highest:g}")
+    return lowest, highest
+
+
+def search_gamma(
+    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, most_intervals: int = _MOST_INTERVALS
+) -> GammaSearch:
+    """Minimise a criterion over lambda between two ends, every output on its own."""
+    gap = positive(gap, "gap")
+    low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
+    count = max(1, int(np.ceil((high - low) / _LENGTH)))
+    edges = np.linspace(low, high, count + 1)
+    todo = np.column_stack([edges[:-1], edges[1:]])
+    best = _Best(criterion, low, high, gap)
+    bounds, slacks = np.full(criterion.outputs, np.inf), np.zeros(criterion.outputs)
+    intervals = 0
+    while todo.size:
+        intervals += len(todo)
+        pieces = best.explore(todo)
+        again: list[tuple[float, float]] = []
+        for piece in pieces:
+            below = piece.lower - piece.error
+            # halving helps as long as the bound suffers from the interpolant rather than from rounding
+            halve = (below < (1.0 - 0.5 * gap) * best.values) & (piece.error > 2.0 * piece.rounding)
+            if halve.any() and intervals + len(again) + 2 <= most_intervals:
+                middle = 0.5 * (piece.start + piece.stop)
+                again += [(piece.start, middle), (middle, piece.stop)]
+            else:
+                # what rounding may have taken off: half of the error, and as much in bounding the interpolant
+                slacks = np.where(below < bounds, 3.0 * piece.rounding, slacks)
+                bounds = np.minimum(bounds, below)
+        todo = np.array(again)
+    return GammaSearch(
+        gamma=1.0 / (np.exp(best.places) + criterion.lift),
+        values=best.values,
+        bounds=np.minimum(np.maximum(bounds, 0.0), best.values),
+        slack=np.minimum(slacks, best.values),
+        unit=criterion.unit,
+        gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
+        gap=gap,
+        intervals=intervals,
+        evaluations=best.evaluations,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An interval with its interpolant's lower bound, error and rounding, an entry an output."""
+
+    start: float
+    stop: float
+    lower: Array
+    error: Array
+    rounding: Array
+
+
+class _Best:
+    """The best points so far, and the evaluation of intervals."""
+
+    def __init__(self, criterion: Criterion | Sum, low: float, high: float, gap: float) -> None:
+        self.criterion, self.low, self.high, self.gap = criterion, low, high, gap
+        self.values = np.full(criterion.outputs, np.inf)
+        self.places = np.full(criterion.outputs, high)
+        self.evaluations = 0
+
+    def explore(self, todo: Array) -> list[_Piece]:
+        """Evaluate all intervals at once; then the interpolants' best points, which may lie between the nodes."""
+        middle, half = todo.mean(axis=1)[:, None], 0.5 * (todo[:, 1] - todo[:, 0])[:, None]
+        t = middle + half * points()
+        samples = self.criterion.sample(t)
+        self._take(t.ravel(), samples.values.reshape(t.size, -1))
+        pieces, candidates = [], []
+        for number, (start, stop) in enumerate(todo):
+            piece, best_points = self._bounded(start, stop, samples.values[number], samples.ceiling[number])
+            pieces.append(piece)
+            candidates += [0.5 * (start + stop) + 0.5 * (stop - start) * x for x in best_points]
+        if candidates:
+            trial = np.clip(np.unique(candidates), self.low, self.high)[None, :]
+            self._take(trial.ravel(), self.criterion.sample(trial).values[0])
+        return pieces
+
+    def _bounded(self, start: float, stop: float, values: Array, ceiling: Array) -> tuple[_Piece, list[float]]:
+        criterion = self.criterion
+        eta = (criterion.size + 16) * EPS
+        largest = values.max(axis=0)
+        rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 64.0 * DEGREE * EPS * largest)
+        error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
+        series = coefficients(values)
+        lower, best_points = np.empty(criterion.outputs), []
+        for k in range(criterion.outputs):
+            known = float(self.values[k])
+            found = minimum_of_polynomial(series[:, k], known, 0.1 * self.gap * known + float(rounding[k]))
+            lower[k] = found.lower_bound
+            if found.value < known * (1.0 + _TIE):
+                best_points.append(found.point)
+        return _Piece(start, stop, lower, error, rounding), best_points
+
+    def _take(self, t: Array, values: Array) -> None:
+        self.evaluations += t.size
+        for k in range(values.shape[1]):
+            lowest = min(float(values[:, k].min()), float(self.values[k]))
+            level = lowest * (1.0 + _TIE)
+            places = t[values[:, k] <= level]
+            held = self.places[k] if self.values[k] <= level else -np.inf
+            self.places[k], self.values[k] = max(held, places.max(initial=-np.inf)), lowest

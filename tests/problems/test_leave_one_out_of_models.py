@@ -1,0 +1,123 @@
+"""``leave_one_out()`` of a fitted machine equals refits without each row, whatever weights, outputs or coding."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from problems import LSSVMClassifier, LSSVMRegressor, load
+from substrate.datasets import motorcycle
+from substrate.errors import DataError
+from substrate.kernels import RBF, Linear, Precomputed
+
+RNG = np.random.default_rng(8)
+X = RNG.normal(size=(26, 2))
+Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] ** 2]) + 0.2 * RNG.normal(size=(26, 2))
+WEIGHTS = RNG.uniform(0.2, 3.0, size=26)
+LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * RNG.normal(size=26), [-0.4, 0.4])]
+
+
+def others(i, n=26):
+    return np.arange(n) != i
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize("gamma", [3.0, [3.0, 500.0], 1e6], ids=str)
+def test_regression_equals_refits(weights, gamma):
+    model = LSSVMRegressor(RBF(1.0), gamma).fit(X, Y, weights)
+    left_out = model.leave_one_out()
+    for i in range(26):
+        w = None if weights is None else weights[others(i)]
+        refit = LSSVMRegressor(RBF(1.0), gamma).fit(X[others(i)], Y[others(i)], w)
+        assert_allclose(left_out.predictions[i], refit.predict(X[i : i + 1])[0], rtol=1e-6, atol=1e-7)
+    assert_allclose(left_out.residuals, Y - left_out.outputs, atol=1e-8)
+    assert_allclose(left_out.press, np.sum(left_out.residuals**2, axis=0))
+    assert_allclose(left_out.mean_absolute, np.mean(np.abs(left_out.residuals), axis=0))
+    assert left_out.certificate.holds
+    assert "left-out row in sight" in dict(left_out.certificate.record)["conditional on"]
+    assert left_out.misclassification is None
+
+
+def test_one_output_gives_plain_numbers_and_gcv_is_by_definition():
+    X1, y1 = motorcycle()
+    left_out = LSSVMRegressor(RBF(10.0), 20.0).fit(X1, y1).leave_one_out()
+    assert left_out.residuals.shape == (133,)
+    for value in (left_out.press, left_out.mean_square, left_out.median_absolute, left_out.trimmed_mean_square(0.2)):
+        assert isinstance(value, float)
+    errors = y1 - LSSVMRegressor(RBF(10.0), 20.0).fit(X1, y1).predict(X1)
+    expected = np.mean((errors / (1.0 - left_out.degrees_of_freedom / 133.0)) ** 2)
+    assert_allclose(left_out.gcv, expected, rtol=1e-9)
+    assert 22.0 < np.sqrt(left_out.mean_square) < 24.0  # the level of [Cawley2004]
+
+
+def test_the_printed_gamma_of_the_motorcycle_lacks_a_sign_in_its_exponent():
+    # [Cawley2004] section 3.1: gamma 1.2055e-3, ours twice that, and 1/sigma^2 = 13.1 on the time scaled to [0, 1]
+    X1, y1 = motorcycle()
+    unit = (X1 - X1.min()) / np.ptp(X1)
+    printed, meant = (
+        LSSVMRegressor(RBF(13.1**-0.5), 2.0 * gamma).fit(unit, y1).leave_one_out() for gamma in (1.2055e-3, 1.2055e3)
+    )
+    assert np.sqrt(printed.mean_square) > 0.9 * y1.std()  # hardly better than the mean
+    assert np.sqrt(meant.mean_square) < 23.6
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("class_weight", [None, {"a": 1.0, "b": 2.0, "c": 0.5}])
+def test_classification_equals_refits(coding, class_weight):
+    made = {"kernel": RBF(1.0), "gamma": 5.0, "coding": coding, "class_weight": class_weight}
+    left_out = LSSVMClassifier(**made).fit(X, LABELS).leave_one_out()
+    predictions = np.array(
+        [LSSVMClassifier(**made).fit(X[others(i)], LABELS[others(i)]).predict(X[i : i + 1])[0] for i in range(26)]
+    )
+    assert_array_equal(left_out.predictions, predictions)
+    assert left_out.misclassification == np.mean(predictions != LABELS)
+    assert left_out.certificate.holds
+    assert np.isnan(left_out.residuals).any() == (coding == "one_vs_one")
+
+
+def test_two_classes_in_the_papers_words():
+    labels = np.where(LABELS == "a", 1, -1)
+    model = LSSVMClassifier(RBF(1.0), 5.0).fit(X, labels)
+    left_out = model.leave_one_out()
+    assert_allclose(labels * left_out.outputs, 1.0 - labels * left_out.residuals, atol=1e-12)
+    assert left_out.misclassification == np.mean(labels * left_out.outputs <= 0.0)
+
+
+def test_dropped_rows_precomputed_kernels_and_files(tmp_path):
+    weights = np.where(np.arange(26) == 3, 0.0, WEIGHTS)
+    plain = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y[:, 0], weights)
+    expected = plain.leave_one_out().outputs
+    assert expected.shape == (25,)
+    K = RBF(1.0)(X)
+    given = LSSVMRegressor(Precomputed(), 3.0).fit(K, Y[:, 0], weights)
+    assert_allclose(given.leave_one_out(K).outputs, expected, atol=1e-10)
+    with pytest.raises(DataError, match="needs K"):
+        given.leave_one_out()
+    with pytest.raises(DataError, match=r"shape \(26, 26\), received \(25, 25\)"):
+        given.leave_one_out(K[:25, :25])
+    with pytest.raises(DataError, match="computes its own"):
+        plain.leave_one_out(K)
+    plain.save(tmp_path / "m.npz")
+    assert_array_equal(load(tmp_path / "m.npz").leave_one_out().outputs, expected)
+    with pytest.raises(NotFittedError):
+        LSSVMRegressor().leave_one_out()
+
+
+def test_later_parameters_do_not_change_what_was_fitted():
+    model = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y)
+    expected = model.leave_one_out().outputs
+    model.set_params(gamma=100.0, kernel=Linear())
+    assert_array_equal(model.leave_one_out().outputs, expected)
+
+
+def test_a_changed_coefficient_fails_the_check_by_refit():
+    model = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y[:, 0])
+    assert model.leave_one_out().certificate.holds
+    model.support_values_ = model.support_values_ + 0.01  # their sum is no longer zero: no machine has these
+    assert not model.leave_one_out().certificate.holds
+
+
+def test_other_solvers_leave_out_too():
+    expected = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y[:, 0]).leave_one_out().outputs
+    by_cg = LSSVMRegressor(RBF(1.0), 3.0, solver="cg", tol=1e-12).fit(X, Y[:, 0]).leave_one_out().outputs
+    assert_allclose(by_cg, expected, atol=1e-8)

@@ -1,0 +1,262 @@
+"""Machines that choose: their criterion is what refits give, their gamma the best of the range, their kernel of all."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import KFold, LeaveOneOut, PredefinedSplit, cross_val_predict
+
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems.estimators.kernel_search import tunable
+from substrate.datasets import motorcycle
+from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
+from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(40, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.3 * RNG.normal(size=40)
+LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * RNG.normal(size=40), [-0.4, 0.4])]
+MOTORCYCLE = motorcycle()
+
+
+def explicit_loo(kernel, gamma, points=X, y=Y):
+    return np.mean((y - cross_val_predict(LSSVMRegressor(kernel, gamma), points, y, cv=LeaveOneOut())) ** 2)
+
+
+def test_the_criterion_is_that_of_refits_and_no_gamma_does_better():
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    assert_allclose(model.criterion_, explicit_loo(RBF(1.0), model.gamma_), rtol=1e-8)
+    for factor in (1e-3, 0.5, 2.0, 1e3):
+        assert explicit_loo(RBF(1.0), factor * model.gamma_) >= model.criterion_lower_bound_
+    assert model.criterion_lower_bound_ <= model.criterion_ <= model.criterion_lower_bound_ * (1.0 + 2e-4)
+    assert model.certificate_.holds
+    assert model.certificate_["gap of gamma"].passes
+    assert model.certificate_["criterion refitted"].relative < 1e-10
+    assert "gamma searched" in dict(model.certificate_.record)
+
+
+def test_the_final_machine_is_the_machine_at_that_gamma():
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    plain = LSSVMRegressor(RBF(1.0), model.gamma_).fit(X, Y)
+    assert_array_equal(model.predict(X), plain.predict(X))
+    assert_allclose(model.leave_one_out().mean_square, model.criterion_, rtol=1e-9)
+    assert model.certify(X, Y).holds
+    model.support_values_ = model.support_values_ * 1.001
+    assert not model.certify(X, Y).holds
+
+
+def test_selection_on_motorcycle_is_never_worse_than_a_grid():
+    X1, y1 = MOTORCYCLE
+    model = LSSVMRegressorCV(kernels=[RBF(s) for s in (3.0, 6.6, 10.0, 20.0)]).fit(X1, y1)
+    for sigma in (3.0, 6.6, 10.0, 20.0):
+        for gamma in np.logspace(-2, 6, 17):
+            mean = LSSVMRegressor(RBF(sigma), gamma).fit(X1, y1).leave_one_out().mean_square
+            assert mean >= model.criterion_ * (1.0 - 1e-9)
+            assert mean >= model.criterion_lower_bound_
+
+
+def test_candidates_are_tabulated_as_scikit_learn_does():
+    kernels = [RBF(0.3), RBF(1.0), Linear(), RBF(1.0), Matern(1.0)]
+    model = LSSVMRegressorCV(kernels=kernels).fit(X, Y)
+    table = pd.DataFrame(model.cv_results_)
+    assert len(table) == 4  # a duplicate is judged once
+    assert set(table) >= {"params", "param_kernel", "mean_test_score", "std_test_score", "rank_test_score"}
+    best = table["rank_test_score"].idxmin()
+    assert table["params"][best] == {"kernel": model.kernel_, "gamma": model.gamma_}
+    assert_allclose(-table["mean_test_score"][best], model.criterion_)
+    assert (table["lower_bound"] <= -table["mean_test_score"]).all()
+    assert model.criterion_lower_bound_ == table["lower_bound"].min()
+    assert (table["mean_fit_time"] > 0.0).all()
+    assert dict(model.certificate_.record)["kernels"] == "4 judged"
+
+
+def test_workers_change_nothing():
+    kernels = [RBF(0.3), RBF(1.0), Linear()]
+    one = LSSVMRegressorCV(kernels=kernels).fit(X, Y)
+    two = LSSVMRegressorCV(kernels=kernels, n_jobs=2).fit(X, Y)
+    assert (one.gamma_, one.kernel_, one.criterion_) == (two.gamma_, two.kernel_, two.criterion_)
+
+
+def test_folds_equal_explicit_folds_and_a_single_validation_set_is_a_split():
+    folds = KFold(4, shuffle=True, random_state=0)
+    model = LSSVMRegressorCV(RBF(1.0), criterion="folds", cv=folds).fit(X, Y)
+    scores = []
+    for train, valid in folds.split(X):
+        inner = LSSVMRegressor(RBF(1.0), model.gamma_).fit(X[train], Y[train])
+        scores.append(np.mean((Y[valid] - inner.predict(X[valid])) ** 2))
+    assert_allclose(model.criterion_, np.mean(scores), rtol=1e-9)
+    found = [model.cv_results_[f"split{k}_test_score"][0] for k in range(4)]
+    assert_allclose(found, -np.array(scores), rtol=1e-8)
+    held_out = PredefinedSplit(np.where(np.arange(40) % 4 == 0, 0, -1))
+    single = LSSVMRegressorCV(RBF(1.0), criterion="folds", cv=held_out).fit(X, Y)
+    train = np.arange(40) % 4 != 0
+    inner = LSSVMRegressor(RBF(1.0), single.gamma_).fit(X[train], Y[train])
+    assert_allclose(single.criterion_, np.mean((Y[~train] - inner.predict(X[~train])) ** 2), rtol=1e-9)
+    assert single.support_.size == 40, "the final machine has all rows"
+
+
+def test_gamma_is_equal_under_permutation_and_scaling():
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    order = RNG.permutation(40)
+    assert_allclose(LSSVMRegressorCV(RBF(1.0)).fit(X[order], Y[order]).gamma_, model.gamma_, rtol=1e-7)
+    for factor in (1e-12, 1e12, 1e200, -2.0):
+        scaled = LSSVMRegressorCV(RBF(1.0)).fit(X, factor * Y)
+        assert_allclose(scaled.gamma_, model.gamma_, rtol=1e-7)
+        assert scaled.certificate_.holds
+    for offset in (1e3, -1e6):
+        assert_allclose(LSSVMRegressorCV(RBF(1.0)).fit(X, Y + offset).gamma_, model.gamma_, rtol=1e-5)
+
+
+def test_several_outputs_choose_one_gamma_each():
+    many = np.column_stack([Y, 1e3 * np.cos(X[:, 1]), np.full(40, 7.0)])
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, many)
+    assert model.gamma_.shape == model.criterion_.shape == model.criterion_lower_bound_.shape == (3,)
+    for k in range(3):
+        alone = LSSVMRegressorCV(RBF(1.0)).fit(X, many[:, k])
+        assert_allclose(model.criterion_[k], alone.criterion_, rtol=1e-9, atol=1e-20)
+    assert model.criterion_[2] == 0.0
+    assert_allclose(model.predict(X)[:, 2], 7.0)
+    assert model.certificate_.holds
+    assert model.certify(X, many).holds
+    with pytest.raises(DataError, match="3 gammas"):
+        model.certify(X, Y)
+
+
+@pytest.mark.parametrize("criterion", ["mean_absolute", "median_absolute", "trimmed"])
+def test_robust_criteria_come_without_a_bound(criterion):
+    model = LSSVMRegressorCV(RBF(1.0), criterion=criterion).fit(X, Y)
+    left_out = model.leave_one_out()
+    value = left_out.trimmed_mean_square() if criterion == "trimmed" else getattr(left_out, criterion)
+    assert_allclose(model.criterion_, value, rtol=1e-8)
+    assert model.criterion_lower_bound_ == -np.inf
+    assert "without a lower bound" in str(model.certificate_)
+    assert model.certificate_.holds
+
+
+def test_gcv_is_that_of_the_final_machine():
+    model = LSSVMRegressorCV(RBF(1.0), criterion="gcv").fit(X, Y)
+    assert_allclose(model.leave_one_out().gcv, model.criterion_, rtol=1e-8)
+
+
+def test_the_simplex_search_improves_on_its_start_and_says_that_it_is_local():
+    X1, y1 = MOTORCYCLE
+    start = LSSVMRegressorCV(RBF(40.0)).fit(X1, y1)
+    model = LSSVMRegressorCV(RBF(40.0), search="nelder-mead", max_evaluations=25).fit(X1, y1)
+    assert model.criterion_ < 0.9 * start.criterion_
+    assert 3 <= len(model.cv_results_["params"]) <= 27
+    assert "local" in dict(model.certificate_.record)["kernels"]
+    assert model.kernel == RBF(40.0), "the parameter is left alone"
+
+
+def test_what_can_be_searched_is_known():
+    kernel = 0.5 * RBF(2.0) + Polynomial(3, 1.5)
+    assert set(tunable(kernel).values()) >= {2.0, 1.5}
+    assert tunable(Matern(1.1, nu=2.5)) == {"sigma": 1.1}
+    with pytest.raises(DeclarationError, match="no parameter to search"):
+        LSSVMRegressorCV(Linear(), search="nelder-mead").fit(X, Y)
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds", "misclassification", "trimmed"])
+def test_classification(coding, criterion):
+    model = LSSVMClassifierCV(RBF(1.0), criterion=criterion, coding=coding)
+    if coding == "one_vs_one" and criterion not in ("loo", "gcv"):
+        with pytest.raises(DeclarationError, match="one_vs_one"):
+            model.fit(X, LABELS)
+        return
+    model.fit(X, LABELS)
+    plain = LSSVMClassifier(RBF(1.0), model.gamma_, coding=coding).fit(X, LABELS)
+    assert_array_equal(model.decision_function(X), plain.decision_function(X))
+    left_out = model.leave_one_out()
+    if criterion == "loo":
+        used = left_out.residuals[~np.isnan(left_out.residuals)]
+        assert_allclose(model.criterion_, np.mean(used**2), rtol=1e-8)
+    if criterion == "misclassification":
+        assert model.criterion_ == left_out.misclassification
+    assert (model.criterion_lower_bound_ > -np.inf) == (criterion in ("loo", "gcv", "folds"))
+    assert model.certificate_.holds
+    assert model.certify(X, LABELS).holds
+
+
+def test_two_classes_are_one_machine_whatever_the_coding():
+    labels = LABELS == "a"
+    found = {c: LSSVMClassifierCV(RBF(1.0), coding=c).fit(X, labels).gamma_ for c in ("one_vs_rest", "one_vs_one")}
+    assert found["one_vs_rest"] == found["one_vs_one"]
+    assert LSSVMClassifierCV(RBF(1.0), coding="one_vs_one", criterion="folds").fit(X, labels).certificate_.holds
+
+
+def test_a_precomputed_kernel_and_an_indefinite_one():
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    given = LSSVMRegressorCV(Precomputed()).fit(RBF(1.0)(X), Y)
+    assert_allclose(given.gamma_, model.gamma_, rtol=1e-7)
+    assert given.certificate_.holds
+
+
+def test_a_given_range_is_kept_and_its_ends_are_reported():
+    best = LSSVMRegressorCV(RBF(1.0)).fit(X, Y).gamma_
+    model = LSSVMRegressorCV(RBF(1.0), gamma_range=(2.0 * best, 50.0 * best)).fit(X, Y)
+    assert_allclose(model.gamma_, 2.0 * best, rtol=1e-12)
+    assert "best at the lower end" in dict(model.certificate_.record)["gamma searched"]
+
+
+def test_degenerate_data():
+    constant = LSSVMRegressorCV(RBF(1.0)).fit(X, np.full(40, 0.1))
+    assert constant.criterion_ == 0.0
+    assert constant.certificate_.holds
+    assert_array_equal(constant.predict(X), np.full(40, 0.1))
+    same = LSSVMRegressorCV(RBF(1.0)).fit(np.ones((10, 2)), Y[:10])
+    assert_allclose(same.predict([[1.0, 1.0]]), Y[:10].mean(), rtol=1e-9)
+    assert same.certificate_.holds
+    with pytest.warns(DegenerateKernelWarning, match="identity"):
+        lonely = LSSVMRegressorCV(RBF(1e-6)).fit(X, Y)
+    assert lonely.certificate_.holds
+    # a candidate that tells nothing apart loses without a word
+    assert LSSVMRegressorCV(kernels=[RBF(1e-6), RBF(1.0)]).fit(X, Y).kernel_ == RBF(1.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"criterion": "aic"}, "criterion must be one of loo, gcv, folds"),
+        ({"criterion": "misclassification"}, "criterion must be"),
+        ({"gap": 0.0}, "gap"),
+        ({"gap": "small"}, "gap"),
+        ({"gamma_range": (1.0,)}, "pair"),
+        ({"gamma_range": (3.0, 1.0)}, "ascend"),
+        ({"search": "newton"}, "nelder-mead"),
+        ({"max_evaluations": 0}, "max_evaluations"),
+        ({"max_evaluations": 2.5}, "max_evaluations"),
+        ({"kernels": []}, "non-empty list"),
+        ({"kernels": "rbf"}, "non-empty list"),
+        ({"kernels": RBF(1.0)}, "non-empty list"),
+        ({"kernels": [Precomputed()]}, "no candidate"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_work(parameters, message):
+    with pytest.raises(DeclarationError, match=message):
+        LSSVMRegressorCV(**parameters).fit(X, Y)
+
+
+def test_bad_splits_are_refused_by_number():
+    every = np.arange(40)
+    for splits, message in (
+        ([(every, every[:5])], "trains on row 0 and validates on it"),
+        ([(every[:1], every[5:])], "1 training"),
+        ([(every, every[:0])], "0 validation"),
+        ([], "no split"),
+    ):
+        with pytest.raises(DataError, match=message):
+            LSSVMRegressorCV(criterion="folds", cv=splits).fit(X, Y)
+    with pytest.raises(ValueError, match="n_splits=50"):
+        LSSVMRegressorCV(criterion="folds", cv=50).fit(X, Y)
+    only_a = [(every[LABELS == "a"], every[LABELS != "a"])]
+    with pytest.raises(DataError, match="absent from its training rows"):
+        LSSVMClassifierCV(criterion="folds", cv=only_a).fit(X, LABELS)
+
+
+def test_there_are_no_weights_and_clones_are_whole():
+    with pytest.raises(TypeError, match="sample_weight"):
+        LSSVMRegressorCV().fit(X, Y, sample_weight=np.ones(40))
+    model = LSSVMRegressorCV(kernels=[RBF(1.0), Linear()], gap=1e-3)
+    assert clone(model).get_params() == model.get_params()

@@ -1,0 +1,118 @@
+"""The two bounds under the search: of an interpolant's error, and of a polynomial's minimum."""
+
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+from numpy.testing import assert_allclose
+
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear
+from substrate.paths.chebyshev import DEGREE, coefficients, ellipse, growth_on_ellipse, interpolation_error, points
+from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Validation
+from substrate.paths.polynomial_minimum import minimum_of_polynomial
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(30, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=30)
+
+
+def test_polynomials_are_their_own_interpolants():
+    c = RNG.normal(size=DEGREE + 1)
+    assert_allclose(coefficients(chebyshev.chebval(points(), c)), c, atol=1e-12)
+
+
+@pytest.mark.parametrize("half", [0.5, 1.5, 3.0, 6.0])
+@pytest.mark.parametrize("centre", [-18.0, -7.0, -1.0, 3.0])
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
+def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
+    spectrum = centred_spectrum(Gram.of(kernel, X))
+    inner = centred_spectrum(Gram.of(kernel, X[::2]))
+    for criterion in (
+        LeaveOneOut.of(spectrum, Y),
+        GeneralizedCrossValidation.of(spectrum, Y),
+        Validation.of(inner, Y[::2], kernel(X[1::2], X[::2]), Y[1::2]),
+    ):
+        samples = criterion.sample((centre + half * points())[None, :])
+        x = np.linspace(-1.0, 1.0, 301)
+        exact = criterion.sample((centre + half * x)[None, :]).values[0, :, 0]
+        seen = np.abs(chebyshev.chebval(x, coefficients(samples.values[0, :, 0])) - exact).max()
+        bound = interpolation_error(half, samples.ceiling[0], criterion.cone, criterion.growth)[0]
+        assert seen <= bound + 1e-11 * np.abs(exact).max()
+        assert exact.max() <= samples.ceiling[0, 0] * (1.0 + 1e-10)
+
+
+def complex_values(criterion, z):
+    """The criteria by their formulas at complex lambda."""
+    spectrum, coordinates = criterion.spectrum, criterion.targets.coordinates[:, 0]
+    g = 1.0 / (spectrum.values[:, None] + z)
+    if isinstance(criterion, Validation):
+        return np.mean((criterion.offsets - criterion.directions @ (g * coordinates[:, None])) ** 2, axis=0)
+    if isinstance(criterion, GeneralizedCrossValidation):
+        return spectrum.n * (coordinates**2 @ g**2) / g.sum(axis=0) ** 2
+    return np.mean((spectrum.basis @ (g * coordinates[:, None]) / (spectrum.basis**2 @ g)) ** 2, axis=0)
+
+
+@pytest.mark.parametrize("angle", [0.5, 1.5, 2.5, 3.0, 3.14])
+@pytest.mark.parametrize("half", [0.5, 3.0])
+def test_no_criterion_exceeds_its_ceiling_on_an_ellipse(angle, half):
+    centred = np.linspace(-1.0, 1.0, 6)
+    K = np.outer(centred, centred)  # one eigenvalue: nothing averages its pole out
+    spectrum = centred_spectrum(Gram.from_matrix(K))
+    y = centred + 0.01 * centred**2
+    below = np.outer(np.array([3.0, -2.0]), centred)
+    made = (
+        LeaveOneOut.of(spectrum, y),
+        GeneralizedCrossValidation.of(spectrum, y),
+        Validation.of(spectrum, y, below, np.zeros(2)),
+    )
+    rho, beyond = ellipse(half, np.array([angle]))
+    for criterion in made:
+        assert_allclose(
+            complex_values(criterion, np.exp([0.3]))[0], criterion.sample(np.array([[0.3]])).values[0, 0, 0]
+        )
+        for centre in np.log(spectrum.values[-1]) + np.array([-4.0, 0.0, 4.0]):
+            phase = np.exp(1j * np.linspace(0.0, 2.0 * np.pi, 721))
+            t = centre + 0.5 * half * (rho * phase + 1.0 / (rho * phase))
+            assert_allclose(np.abs(t.imag).max(), angle, rtol=1e-4)
+            ceiling = criterion.sample((centre + half * points())[None, :]).ceiling[0, 0]
+            factor = np.exp(growth_on_ellipse(half, np.array([angle]), criterion.cone, criterion.growth))[0]
+            assert np.abs(complex_values(criterion, np.exp(t))).max() <= ceiling * factor * (1.0 + 1e-9)
+    assert beyond[0] > 0.0
+
+
+def test_the_bound_means_something():
+    # so near that most of the digits of a double are proven, on an interval of the usual length
+    assert interpolation_error(2.5, np.ones(1), 4, 1.0)[0] < 1e-9
+    assert interpolation_error(1.0, np.ones(1), 4, 1.0)[0] < interpolation_error(2.0, np.ones(1), 4, 1.0)[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_minimum_of_a_polynomial_is_bounded_closely(seed):
+    rng = np.random.default_rng(seed)
+    c = rng.normal(size=DEGREE + 1) * 0.7 ** np.arange(DEGREE + 1)
+    x = np.linspace(-1.0, 1.0, 20001)
+    truth = float(chebyshev.chebval(x, c).min())
+    found = minimum_of_polynomial(c, np.inf, 1e-9)
+    assert found.lower_bound <= truth + 1e-12
+    assert found.lower_bound >= truth - 1e-6
+    assert -1.0 <= found.point <= 1.0
+    assert_allclose(chebyshev.chebval(found.point, c), found.value, atol=1e-12)
+    assert found.value <= truth + 1e-9
+
+
+def test_a_minimum_above_what_is_known_is_not_pursued():
+    c = np.zeros(DEGREE + 1)
+    c[:3] = [10.0, 0.0, 1.0]  # 9 + 2 x^2
+    found = minimum_of_polynomial(c, 1.0, 1e-9)
+    assert 1.0 <= found.lower_bound <= 9.0
+
+
+def test_ends_and_constants():
+    line = np.zeros(DEGREE + 1)
+    line[1] = 1.0
+    found = minimum_of_polynomial(line, np.inf, 1e-12)
+    assert found.point == -1.0
+    assert_allclose(found.lower_bound, -1.0, atol=1e-12)
+    flat = np.zeros(DEGREE + 1)
+    assert minimum_of_polynomial(flat, np.inf, 0.0).lower_bound == 0.0
