@@ -6,8 +6,8 @@ two knots interpolate to feasible points at every rho between them, and the dual
 .. math:: \mathrm{gap}(\theta) = (1-\theta)^2 g_1 + \theta^2 g_2 + \theta (1-\theta) c_{12},
 
 with :math:`g_k` the gaps at the knots and :math:`c_{12}` the cross terms, slacks of one knot times multipliers of
-the other. The optimum x* is near: :math:`\|x^* - x\|_H^2 \le \mathrm{gap}(\theta)`. If the validation errors are affine in
-x and move by at most :math:`\sigma \|x - x'\|_H`, then
+the other. The optimum x* is near: :math:`\|x^* - x\|_H^2 \le \mathrm{gap}(\theta)`. If the validation errors are
+affine in x and move by at most :math:`\sigma \|x - x'\|_H`, then
 
 .. math:: \|e^v(x^*)\| \ge \|e^v(x_\theta)\| - \sigma \sqrt{\mathrm{gap}(\theta)} .
 
