@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.kernels",),
     ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
     ("substrate.ingredients", "substrate.closed_form"),
+    ("substrate.paths",),
     ("substrate.declaration",),
     ("substrate.composition",),
     ("problems",),  # the root: looks its names up on demand

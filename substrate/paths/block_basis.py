@@ -1,0 +1,97 @@
+r"""The active rows of a block path as an updated factorisation.
+
+Rows :math:`D_i` that span a subspace are kept with an orthonormal basis Q of it and with the dual basis Z:
+
+.. math:: Z D^T = I, \qquad \operatorname{span} Z = \operatorname{span} Q = \operatorname{span} D ,
+
+so that the projection off the subspace is :math:`p - Q^T Q p` and the coefficients of a vector in it are :math:`Z p`.
+A new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:`z = p / \|p\|^2` to Z, and takes
+:math:`(Z w) z^T` from the others. To remove row k, one reflection turns Q until its last vector is
+:math:`Z_k / \|Z_k\|`, which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both
+cost :math:`O(mr)` and only matrix times vector; the order of the rows does not matter, so the last one fills the gap.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import Array
+from substrate.paths.compiled import compiled
+
+__all__ = ["append", "exchange", "rebuild", "remove", "slopes"]
+
+
+@compiled
+def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> bool:
+    """Add row w as the m-th; False, and nothing changed, where it depends on the others."""
+    size = math.sqrt(np.dot(w, w))
+    p = w.copy()
+    if m > 0:
+        for _ in range(2):
+            p -= np.dot(np.dot(Q[:m], p), Q[:m])
+    length = math.sqrt(np.dot(p, p))
+    if length <= smallest * size or m >= Q.shape[0]:
+        return False
+    p /= length
+    if m > 0:  # what was just divided by a small length is made orthogonal once more
+        p -= np.dot(np.dot(Q[:m], p), Q[:m])
+        p /= math.sqrt(np.dot(p, p))
+    z = p / np.dot(p, w)
+    if m > 0:
+        Z[:m] -= np.outer(np.dot(Z[:m], w), z)
+    Q[m] = p
+    Z[m] = z
+    D[m] = w
+    return True
+
+
+@compiled
+def remove(Q: Array, Z: Array, D: Array, m: int, k: int) -> None:
+    """Take out row k of m; the last row of Z and D moves into its place."""
+    last = m - 1
+    g = Z[k] / math.sqrt(np.dot(Z[k], Z[k]))
+    x = np.dot(Q[:m], g)
+    x /= math.sqrt(np.dot(x, x))
+    # the reflection that takes x to the last axis, with the sign that does not cancel
+    sign = 1.0 if x[last] >= 0.0 else -1.0
+    x[last] += sign
+    x *= math.sqrt(2.0 / np.dot(x, x))
+    Q[:m] -= np.outer(x, np.dot(x, Q[:m]))
+    Z[k] = Z[last]
+    D[k] = D[last]
+    if last > 0:
+        Z[:last] -= np.outer(np.dot(Z[:last], g), g)
+
+
+@compiled
+def rebuild(Q: Array, Z: Array, D: Array, m: int) -> int:
+    """Make Q and Z anew from the rows of D; the number of rows done, less than m where the next depends on them."""
+    for i in range(m):
+        w = D[i].copy()
+        if not append(Q, Z, D, i, w, 0.0):
+            return i
+    return m
+
+
+@compiled
+def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array]:
+    """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
+    p = q.copy()
+    for _ in range(2):
+        p -= np.dot(np.dot(Q[:m], p), Q[:m])
+    inside = q - p
+    x = np.dot(Z[:m], inside)
+    x += np.dot(Z[:m], inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
+    return -p, -x
+
+
+def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
+    r"""The members are differences from one reference; make row k of them the reference, and the old one row k.
+
+    The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in Z only row k changes, to
+    minus the sum over the members.
+    """
+    Z[k] = -Z[members].sum(axis=0)
+    D[members[members != k]] -= D[k]
+    D[k] = -D[k]
