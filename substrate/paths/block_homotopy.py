@@ -18,8 +18,8 @@ others from their references, q the sum of the references and :math:`\eta` the m
 all affine in rho. From rho = 0, where :math:`u = \tilde y` and every block has one row, a segment ends where a row
 reaches its level and enters, or where a multiplier vanishes and its row leaves. Multipliers are carried along, not
 solved for again: rows that nearly depend on each other would make a rounding error of u a large one of theirs. Rows
-that depend on those in use have no slope along the segment and are let be. Where no step is made, chance decides between
-the candidates, so that no round of exchanges goes on for ever.
+that depend on those in use have no slope along the segment and are let be. Where no step is made, chance decides
+between the candidates, so that no round of exchanges goes on for ever.
 """
 
 from dataclasses import dataclass, field
@@ -85,6 +85,11 @@ class Knots:
     t: list[Array] = field(default_factory=list)
     rows: list[Index] = field(default_factory=list)
     eta: list[Array] = field(default_factory=list)
+
+    def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
+        """One more."""
+        for kept, new in ((self.rho, rho), (self.u, u), (self.t, t), (self.rows, rows), (self.eta, eta)):
+            kept.append(new)  # type: ignore[attr-defined]
 
     def keep(self, first: int) -> None:
         """Drop all but the first so many."""
@@ -197,12 +202,8 @@ class BlockPath:
 
     def record(self) -> None:
         """Keep this point as a knot."""
-        knots, n = self.knots, self.n_active
-        knots.rho.append(self.rho)
-        knots.u.append(self.u)
-        knots.t.append(self.t)
-        knots.rows.append(self.active[:n].copy())
-        knots.eta.append(np.maximum(self.eta[:n], 0.0))
+        n = self.n_active
+        self.knots.append(self.rho, self.u, self.t, self.active[:n].copy(), np.maximum(self.eta[:n], 0.0))
 
     def _refer(self) -> None:
         self.references = self.problem.rows(self.active[: self.blocks])
@@ -264,22 +265,32 @@ class BlockPath:
         self.D[: n - d] = self.problem.rows(self.active[d:n]) - self.references[self.home[d:n]]
         if chosen(block_basis.rebuild)(self.Q, self.Z, self.D, n - d) < n - d:
             return False
-        self._place()
         self._correct()
-        self._place()
-        self.v, self.t, self.age = self.problem.B @ self.u, self.references @ self.u, 0
+        self.age = 0
         return True
 
     def _correct(self) -> None:
-        """Bring D u back to zero as far as the multipliers stay non-negative.
+        """Bring D u back to zero as far as the multipliers stay non-negative, where that makes the gap smaller.
 
-        Between rows that nearly depend on each other the whole correction can be large; a part of it still improves.
+        Between rows that nearly depend on each other the correction can be large and help nothing.
         """
         d, n = self.blocks, self.n_active
-        Q, Z = self.Q[: n - d], self.Z[: n - d]
-        shift = Z @ ((Q @ self.u) @ Q)
+        Q, Z, before = self.Q[: n - d], self.Z[: n - d], self.eta[:n].copy()
+        self._see()
+        gap = self.gap(exact=True)
+        inside = (Q @ self.u) @ Q
+        shift = Z @ inside
+        shift += Z @ (inside - shift @ self.D[: n - d])
         shift = np.concatenate([-np.bincount(self.home[d:n], shift, d), shift])
         falls = shift < 0.0
         share = np.min(np.maximum(self.eta[:n][falls], 0.0) / -shift[falls], initial=1.0)
         self.eta[:n] += share * shift
         self.eta[:d] = self.rho - np.bincount(self.home[d:n], self.eta[d:n], d)
+        self._see()
+        if self.gap(exact=True) > gap:
+            self.eta[:n] = before
+            self._see()
+
+    def _see(self) -> None:
+        self._place()
+        self.v, self.t = self.problem.B @ self.u, self.references @ self.u

@@ -19,15 +19,11 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.paths.block_homotopy import BlockPath, Knots, SignedRows
 
-__all__ = ["GAP", "Resolve", "Trace", "follow", "solve_block_qp"]
+__all__ = ["Resolve", "Trace", "follow", "solve_block_qp"]
 
-#: Largest duality gap accepted where the path is taken up again, as a share of that of u = 0.
-GAP = 1e-9
 #: How much further on to look, and the multipliers that count as zero, as shares of rho.
 _FURTHER = (1e-8, 1e-6, 1e-4, 1e-2)
 _ZERO = (1e-7, 1e-5, 1e-9)
-#: Times a path may be taken up again.
-_MOST_RESTARTS = 50
 
 #: From rho to the solution (u, xi) there.
 Resolve = Callable[[float], tuple[Array, Array]]
@@ -66,12 +62,19 @@ def solve_block_qp(problem: SignedRows, rho: float) -> tuple[Array, Array]:
 
 
 def follow(
-    problem: SignedRows, floor: float, finish: float, max_steps: int, resolve: Resolve | None, seed: int
+    problem: SignedRows,
+    floor: float,
+    finish: float,
+    most: float,
+    max_steps: int,
+    restarts: int,
+    resolve: Resolve | None,
+    seed: int,
 ) -> Trace:
     """The whole path from rho = 0, as far as it goes within ``max_steps`` exchanges.
 
     The sum of the levels at ``floor``, or u at ``finish`` times the target, is the end. Everything in the units of the
-    problem given.
+    problem given, but for ``most``, the largest duality gap of a knot as a share of that of u = 0.
     """
     size = float(np.sqrt(np.einsum("ij,ij->i", problem.B, problem.B).max()))
     length = float(np.linalg.norm(problem.target))
@@ -86,27 +89,26 @@ def follow(
 
     walk = BlockPath(scaled, floor / (size * length), finish, seed)
     holes: list[tuple[float, float]] = []
-    restarts, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
+    taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
-        said = walk.advance()
-        if said or walk.age == 1 or walk.gap() > GAP:  # the levels of all rows are looked up now and then only
-            if walk.gap(exact=True) > GAP and not (walk.settle() and walk.gap(exact=True) <= GAP):
-                while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= GAP:
+        said, why = walk.advance(), "no exchange of active rows leads on"
+        if said or walk.age == 1 or walk.gap() > most:  # the levels of all rows are looked up now and then only
+            if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
+                while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
                 walk.knots.keep(sound)
-                stop = f"stopped where rounding makes the duality gap exceed {GAP:g} of that of the trivial point"
-                break
+                said, why = "stall", f"rounding makes the duality gap exceed {most:g} of that of the trivial point"
             sound = len(walk.knots.rho)
         if said == "end":
             stop, finished = "the end of the path was reached", True
             break
         if said == "stall":
-            here = walk.rho
-            if restarts >= _MOST_RESTARTS or not any(_resumed(walk, here * (1.0 + more), again) for more in _FURTHER):
-                stop = f"stalled after {restarts} restarts: no active rows were found that lead on"
+            here = walk.knots.rho[-1]
+            if taken_up >= restarts or not any(_resumed(walk, here * (1.0 + more), again, most) for more in _FURTHER):
+                stop = f"stopped where {why}" + (f", after {taken_up} restarts" if restarts else "")
                 break
-            restarts += 1
-            if chord_gap(scaled, walk.knots) > GAP:
+            taken_up += 1
+            if chord_gap(scaled, walk.knots) > most:
                 holes.append((here * unit, walk.rho * unit))
     knots = Knots(
         [rho * unit for rho in walk.knots.rho],
@@ -115,7 +117,7 @@ def follow(
         walk.knots.rows,
         [eta * unit for eta in walk.knots.eta],
     )
-    return Trace(knots, tuple(holes), stop, finished, walk.steps, restarts)
+    return Trace(knots, tuple(holes), stop, finished, walk.steps, taken_up)
 
 
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:
@@ -136,7 +138,7 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
     return float(gaps.max()) / (0.5 * float(target @ target))
 
 
-def _resumed(walk: BlockPath, rho: float, again: Resolve) -> bool:
+def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:
     """Whether the path could be taken up at rho; if so its point there is a knot."""
     try:
         xi = again(rho)[1]
@@ -144,7 +146,7 @@ def _resumed(walk: BlockPath, rho: float, again: Resolve) -> bool:
         return False
     eta = np.concatenate([np.maximum(xi, 0.0), np.maximum(-xi, 0.0)])
     for zero in _ZERO:
-        if walk.take_up(rho, eta, zero * rho) and walk.gap(exact=True) <= GAP:
+        if walk.take_up(rho, eta, zero * rho) and walk.gap(exact=True) <= most:
             walk.record()
             return True
     return False

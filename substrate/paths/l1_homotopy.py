@@ -24,6 +24,9 @@ from substrate.threads import blas_threads
 
 __all__ = ["SMALLEST_ZETA", "l1_path"]
 
+_EPS = float(np.finfo(np.float64).eps)
+#: Largest duality gap of a knot, as a share of that of a = 0.
+_GAP = 1e-9
 #: Where the path ends if nobody says, as a share of zeta_max.
 SMALLEST_ZETA = 1e-4
 
@@ -71,11 +74,8 @@ def l1_path(
             B, target = np.ascontiguousarray(R.T), Q.T @ target
         block = np.repeat(np.array([0, 1 if zero_sum else 0], dtype=np.int64), p)
         share = 2.0 if zero_sum else 1.0
-        trace = follow(SignedRows(B, block, target), share * lowest, 0.0, limit, None, random_state)
+        trace = follow(SignedRows(B, block, target), share * lowest, 0.0, _GAP, limit, 0, None, random_state)
     return _in_zeta(trace, p, lowest, share, Phi.mean(axis=0), float(y.mean()))
-
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:

@@ -16,7 +16,7 @@ from substrate.paths.compiled import compiled
 __all__ = ["FLAT", "first_event"]
 
 #: A rate below this share of its row's norm is rounding: the row depends on those in use.
-FLAT = 1e-12
+FLAT = 1e-10
 #: By how much the test lets levels and multipliers be passed, relative to their sizes.
 _MARGIN = 1e-12
 
