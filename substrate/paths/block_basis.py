@@ -22,27 +22,31 @@ from substrate.paths.compiled import compiled
 __all__ = ["append", "exchange", "rebuild", "remove", "slopes"]
 
 
+# Rows are written through the output argument of a ufunc, and not by assignment to a slice: for that the compiler would
+# take along, and compile, its machinery for error messages, which takes longer than all the rest.
+
+
 @compiled
 def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> bool:
     """Add row w as the m-th; False, and nothing changed, where it depends on the others."""
+    if m >= Q.shape[0]:
+        return False
+    basis, dual = Q[:m], Z[:m]
     size = math.sqrt(np.dot(w, w))
-    p = w.copy()
-    if m > 0:
-        for _ in range(2):
-            p -= np.dot(np.dot(Q[:m], p), Q[:m])
+    p = w - np.dot(np.dot(basis, w), basis)
+    p -= np.dot(np.dot(basis, p), basis)
     length = math.sqrt(np.dot(p, p))
-    if length <= smallest * size or m >= Q.shape[0]:
+    if length <= smallest * size:
         return False
     p /= length
-    if m > 0:  # what was just divided by a small length is made orthogonal once more
-        p -= np.dot(np.dot(Q[:m], p), Q[:m])
+    if length < 1e-3 * size:  # what was divided by a small length is made orthogonal once more
+        p -= np.dot(np.dot(basis, p), basis)
         p /= math.sqrt(np.dot(p, p))
     z = p / np.dot(p, w)
-    if m > 0:
-        Z[:m] -= np.outer(np.dot(Z[:m], w), z)
-    Q[m] = p
-    Z[m] = z
-    D[m] = w
+    dual -= np.dot(dual, w).reshape(-1, 1) * z
+    np.add(p, 0.0, Q[m])
+    np.add(z, 0.0, Z[m])
+    np.add(w, 0.0, D[m])
     return True
 
 
@@ -50,26 +54,25 @@ def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> b
 def remove(Q: Array, Z: Array, D: Array, m: int, k: int) -> None:
     """Take out row k of m; the last row of Z and D moves into its place."""
     last = m - 1
+    basis, dual = Q[:m], Z[:last]
     g = Z[k] / math.sqrt(np.dot(Z[k], Z[k]))
-    x = np.dot(Q[:m], g)
+    x = np.dot(basis, g)
     x /= math.sqrt(np.dot(x, x))
     # the reflection that takes x to the last axis, with the sign that does not cancel
-    sign = 1.0 if x[last] >= 0.0 else -1.0
-    x[last] += sign
+    x[last] += 1.0 if x[last] >= 0.0 else -1.0
     x *= math.sqrt(2.0 / np.dot(x, x))
-    Q[:m] -= np.outer(x, np.dot(x, Q[:m]))
-    Z[k] = Z[last]
-    D[k] = D[last]
-    if last > 0:
-        Z[:last] -= np.outer(np.dot(Z[:last], g), g)
+    basis -= x.reshape(-1, 1) * np.dot(x, basis)
+    if k < last:
+        np.add(Z[last], 0.0, Z[k])
+        np.add(D[last], 0.0, D[k])
+    dual -= np.dot(dual, g).reshape(-1, 1) * g
 
 
 @compiled
 def rebuild(Q: Array, Z: Array, D: Array, m: int) -> int:
     """Make Q and Z anew from the rows of D; the number of rows done, less than m where the next depends on them."""
     for i in range(m):
-        w = D[i].copy()
-        if not append(Q, Z, D, i, w, 0.0):
+        if not append(Q, Z, D, i, D[i].copy(), 0.0):
             return i
     return m
 
@@ -77,12 +80,12 @@ def rebuild(Q: Array, Z: Array, D: Array, m: int) -> int:
 @compiled
 def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array]:
     """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
-    p = q.copy()
-    for _ in range(2):
-        p -= np.dot(np.dot(Q[:m], p), Q[:m])
+    basis, dual = Q[:m], Z[:m]
+    p = q - np.dot(np.dot(basis, q), basis)
+    p -= np.dot(np.dot(basis, p), basis)
     inside = q - p
-    x = np.dot(Z[:m], inside)
-    x += np.dot(Z[:m], inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
+    x = np.dot(dual, inside)
+    x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
     return -p, -x
 
 

@@ -88,8 +88,11 @@ class Knots:
 
     def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
         """One more."""
-        for kept, new in ((self.rho, rho), (self.u, u), (self.t, t), (self.rows, rows), (self.eta, eta)):
-            kept.append(new)  # type: ignore[attr-defined]
+        self.rho.append(rho)
+        self.u.append(u)
+        self.t.append(t)
+        self.rows.append(rows)
+        self.eta.append(eta)
 
     def keep(self, first: int) -> None:
         """Drop all but the first so many."""
@@ -122,8 +125,8 @@ class BlockPath:
     def restart(self, rho: float, n_active: int) -> None:
         """Begin at rho from the active rows and multipliers as they stand."""
         self.rho, self.n_active, self.idle, self.banned = rho, n_active, 0, -1
-        self.barred = np.zeros(self.problem.block.size, dtype=np.bool_)
-        self.barred[self.active[:n_active]] = True
+        self.free = np.ones(self.problem.block.size, dtype=np.bool_)
+        self.free[self.active[:n_active]] = False
         self._refer()
         self.settle()
 
@@ -169,7 +172,7 @@ class BlockPath:
         dt, dv = self.references @ du, self.problem.B @ du
         draw = float(self.chance.uniform()) if self.idle > _STEEPEST else -1.0
         leaves, which, step = chosen(ratio_test.first_event)(
-            self.v, dv, self.problem.block, self.norms, self.barred, self.t, dt, self.eta[:n], slope,
+            self.v, dv, self.problem.block, self.norms, self.free, self.t, dt, self.eta[:n], slope,
             float(np.sqrt(du @ du)), self.rho, draw,
         )  # fmt: skip
         fall, height = -float(dt.sum()), float(self.t.sum()) - self.floor
@@ -217,12 +220,12 @@ class BlockPath:
         """A row that has just left may come back once a step is made."""
         self.idle = 0
         if self.banned >= 0:
-            self.barred[self.banned] = False
+            self.free[self.banned] = True
             self.banned = -1
 
     def _enter(self, i: int) -> None:
         d, n, block = self.blocks, self.n_active, self.problem.block[i]
-        self.barred[i] = True  # active from now on, or dependent on the active ones
+        self.free[i] = False  # active from now on, or dependent on the active ones
         w = self.problem.rows(np.array([i]))[0] - self.references[block]
         if chosen(block_basis.append)(self.Q, self.Z, self.D, n - d, w, 0.1 * FLAT):
             self.active[n], self.home[n], self.eta[n] = i, block, 0.0
@@ -244,9 +247,9 @@ class BlockPath:
         for labels in (self.active, self.home, self.eta):
             labels[k] = labels[last]
         self.n_active = last
-        self.barred[:] = False  # what depended on the row that left may not do so now
-        self.barred[self.active[:last]] = True
-        self.barred[self.banned] = True
+        self.free[:] = True  # what depended on the row that left may not do so now
+        self.free[self.active[:last]] = False
+        self.free[self.banned] = False
 
     def _exchange(self, block: int) -> int:
         """Make the row of the block with the largest multiplier its reference; where the old one now stands."""

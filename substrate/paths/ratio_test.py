@@ -21,20 +21,20 @@ FLAT = 1e-10
 _MARGIN = 1e-12
 
 
-#: Stands for a rate of zero; a step as long as what it gives is no end.
-_NO_RATE, _NO_END = 1e-200, 1e150
+#: Stand for a rate and a margin of zero; a step as long as what they give is no end.
+_NO_RATE, _NO_MARGIN, _NO_END = 1e-200, 1e-40, 1e150
 
 
 @compiled
 def _shortest(slack: Array, rate: Array, margin: float) -> float:
-    """The relaxed step; where the slack is infinite nothing ends."""
+    """The relaxed step; rates of zero end nothing."""
     return float(((np.maximum(slack, 0.0) + margin) / np.maximum(rate, _NO_RATE)).min())
 
 
 @compiled
 def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
     """The steepest of those that end within the step; with a draw in [0, 1), any of them; -1 for none."""
-    first = np.flatnonzero(slack <= step * rate)
+    first = np.flatnonzero((slack <= step * rate) & (rate > 0.0))
     if first.size == 0:
         return -1
     if draw >= 0.0:
@@ -44,7 +44,7 @@ def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
 
 @compiled
 def first_event(
-    v: Array, dv: Array, block: NDArray[np.int64], norms: Array, barred: NDArray[np.bool_],
+    v: Array, dv: Array, block: NDArray[np.int64], norms: Array, free: NDArray[np.bool_],
     t: Array, dt: Array, eta: Array, slope: Array, speed: float, rho: float, draw: float,
 ) -> tuple[bool, int, float]:  # fmt: skip
     """Whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
@@ -53,8 +53,8 @@ def first_event(
     ----------
     v, dv
         Values of the rows and how they change; the signed rows are these and their negatives.
-    block, norms, barred
-        Of the signed rows: their block, their norm, and whether they may not enter.
+    block, norms, free
+        Of the signed rows: their block, their norm, and whether they may enter.
     t, dt, eta, slope
         Levels of the blocks and multipliers of the active rows, and how they change.
     speed, rho
@@ -64,14 +64,13 @@ def first_event(
     """
     rate = np.concatenate((dv, -dv)) - np.take(dt, block)
     slack = np.take(t, block) - np.concatenate((v, -v))
-    slack = np.where(barred | (rate <= (FLAT * speed) * norms), np.inf, slack)
-    fall = -slope
-    left = np.where(fall > FLAT, eta, np.inf)
-    step = min(_shortest(slack, rate, _MARGIN * t.max()), _shortest(left, fall, _MARGIN * rho))
+    rate *= (rate > (FLAT * speed) * norms) & free
+    fall = -slope * (slope < -FLAT)
+    step = min(_shortest(slack, rate, _MARGIN * t.max() + _NO_MARGIN), _shortest(eta, fall, _MARGIN * rho + _NO_MARGIN))
     if step >= _NO_END:
         return False, -1, np.inf
     # a row that can leave does so first: fewer rows are better conditioned
-    found = _steepest(left, fall, step, draw)
+    found = _steepest(eta, fall, step, draw)
     if found >= 0:
         return True, found, max(eta[found], 0.0) / fall[found]
     found = _steepest(slack, rate, step, draw)
