@@ -69,15 +69,6 @@ def remove(Q: Array, Z: Array, D: Array, m: int, k: int) -> None:
 
 
 @compiled
-def rebuild(Q: Array, Z: Array, D: Array, m: int) -> int:
-    """Make Q and Z anew from the rows of D; the number of rows done, less than m where the next depends on them."""
-    for i in range(m):
-        if not append(Q, Z, D, i, D[i].copy(), 0.0):
-            return i
-    return m
-
-
-@compiled
 def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array]:
     """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
     basis, dual = Q[:m], Z[:m]
@@ -87,6 +78,19 @@ def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array
     x = np.dot(dual, inside)
     x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
     return -p, -x
+
+
+def rebuild(Q: Array, Z: Array, D: Array, m: int) -> bool:
+    """Make Q and Z anew from the first m rows of D; False where they have become dependent."""
+    from scipy.linalg import solve_triangular
+
+    basis, R = np.linalg.qr(D[:m].T)
+    pivots = np.abs(np.diagonal(R))
+    if m > D.shape[1] or (m and pivots.min() <= 1e-15 * pivots.max()):
+        return False
+    Q[:m] = basis.T
+    Z[:m] = solve_triangular(R, basis.T, check_finite=False)
+    return True
 
 
 def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:

@@ -22,19 +22,15 @@ that depend on those in use have no slope along the segment and are let be. Wher
 between the candidates, so that no round of exchanges goes on for ever.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.paths import block_basis, ratio_test
 from substrate.paths.compiled import chosen
 from substrate.paths.ratio_test import FLAT
+from substrate.paths.signed_rows import Knots, SignedRows
 
-__all__ = ["BlockPath", "SignedRows"]
-
-Index = NDArray[np.int64]
+__all__ = ["BlockPath"]
 
 #: Exchanges between two factorisations made anew.
 _RENEW = 64
@@ -46,60 +42,6 @@ _LEVEL = 1e-12
 _STILL = 1e-14
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRows:
-    """The problem: the signed rows M = [B; -B] and the block of each, and the target; blocks count from zero."""
-
-    B: Array
-    block: Index
-    target: Array
-
-    @property
-    def blocks(self) -> int:
-        """How many."""
-        return int(self.block.max()) + 1
-
-    def values(self, u: Array) -> Array:
-        """M u."""
-        v = self.B @ u
-        return np.concatenate([v, -v])
-
-    def levels(self, u: Array) -> Array:
-        """The maximum over each block."""
-        level = np.full(self.blocks, -np.inf)
-        np.maximum.at(level, self.block, self.values(u))
-        return level
-
-    def rows(self, chosen: Index) -> Array:
-        """The rows of M with these numbers."""
-        p = self.B.shape[0]
-        return np.asarray(np.where(chosen < p, 1.0, -1.0)[:, None] * self.B[chosen % p])
-
-
-@dataclass(slots=True)
-class Knots:
-    """What is kept of each knot: rho, u, t, and the multipliers by signed row."""
-
-    rho: list[float] = field(default_factory=list)
-    u: list[Array] = field(default_factory=list)
-    t: list[Array] = field(default_factory=list)
-    rows: list[Index] = field(default_factory=list)
-    eta: list[Array] = field(default_factory=list)
-
-    def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
-        """One more."""
-        self.rho.append(rho)
-        self.u.append(u)
-        self.t.append(t)
-        self.rows.append(rows)
-        self.eta.append(eta)
-
-    def keep(self, first: int) -> None:
-        """Drop all but the first so many."""
-        for kept in (self.rho, self.u, self.t, self.rows, self.eta):
-            del kept[first:]
-
-
 class BlockPath:
     """The point that walks along the path. References come first among the active rows: one per block, then others."""
 
@@ -107,7 +49,7 @@ class BlockPath:
         d, r = problem.blocks, problem.target.size
         self.problem, self.blocks, self.floor, self.finish = problem, d, floor, finish
         norms = np.sqrt(np.einsum("ij,ij->i", problem.B, problem.B))
-        self.norms = np.concatenate([norms, norms])
+        self.flat = FLAT * np.concatenate([norms, norms])
         self.chance = np.random.default_rng(seed)
         self.Q, self.Z, self.D = np.zeros((r, r)), np.zeros((r, r)), np.zeros((r, r))
         self.active, self.home = np.zeros(d + r, dtype=np.int64), np.zeros(d + r, dtype=np.int64)
@@ -125,9 +67,8 @@ class BlockPath:
     def restart(self, rho: float, n_active: int) -> None:
         """Begin at rho from the active rows and multipliers as they stand."""
         self.rho, self.n_active, self.idle, self.banned = rho, n_active, 0, -1
-        self.free = np.ones(self.problem.block.size, dtype=np.bool_)
-        self.free[self.active[:n_active]] = False
         self._refer()
+        self._open()
         self.settle()
 
     def take_up(self, rho: float, eta: Array, zero: float) -> bool:
@@ -170,11 +111,19 @@ class BlockPath:
         du, slope = chosen(block_basis.slopes)(self.Q, self.Z, self.D, n - d, self.q)
         slope = np.concatenate([1.0 - np.bincount(self.home[d:n], slope, d), slope])
         dt, dv = self.references @ du, self.problem.B @ du
+        rate = np.concatenate([dv, -dv]) - dt.take(self.problem.block)
         draw = float(self.chance.uniform()) if self.idle > _STEEPEST else -1.0
         leaves, which, step = chosen(ratio_test.first_event)(
-            self.v, dv, self.problem.block, self.norms, self.free, self.t, dt, self.eta[:n], slope,
-            float(np.sqrt(du @ du)), self.rho, draw,
-        )  # fmt: skip
+            self.slack,
+            rate,
+            self.least,
+            float(np.sqrt(du @ du)),
+            self.eta[:n],
+            slope,
+            float(self.t.max()),
+            self.rho,
+            draw,
+        )
         fall, height = -float(dt.sum()), float(self.t.sum()) - self.floor
         ends = fall > 0.0 and height <= step * fall * (1.0 + 1e-9)
         if not ends and which < 0:
@@ -185,7 +134,7 @@ class BlockPath:
         if leaves and not ends:
             self._vanish(which)
         self.t = self.t + step * dt
-        self.v += step * dv
+        self.slack -= step * rate
         self._place()
         self.steps += 1
         ends |= float(self.u @ self.u) <= self.finish**2 or float(self.t.sum()) - self.floor <= _LEVEL * self.height
@@ -212,6 +161,11 @@ class BlockPath:
         self.references = self.problem.rows(self.active[: self.blocks])
         self.q = self.references.sum(axis=0)
 
+    def _open(self) -> None:
+        """Let all rows enter but the active ones."""
+        self.least = self.flat.copy()
+        self.least[self.active[: self.n_active]] = np.inf
+
     def _place(self) -> None:
         d, n = self.blocks, self.n_active
         self.u = self.problem.target - self.rho * self.q - self.eta[d:n] @ self.D[: n - d]
@@ -220,12 +174,12 @@ class BlockPath:
         """A row that has just left may come back once a step is made."""
         self.idle = 0
         if self.banned >= 0:
-            self.free[self.banned] = True
+            self.least[self.banned] = self.flat[self.banned]
             self.banned = -1
 
     def _enter(self, i: int) -> None:
         d, n, block = self.blocks, self.n_active, self.problem.block[i]
-        self.free[i] = False  # active from now on, or dependent on the active ones
+        self.least[i] = np.inf  # active from now on, or dependent on the active ones
         w = self.problem.rows(np.array([i]))[0] - self.references[block]
         if chosen(block_basis.append)(self.Q, self.Z, self.D, n - d, w, 0.1 * FLAT):
             self.active[n], self.home[n], self.eta[n] = i, block, 0.0
@@ -247,9 +201,8 @@ class BlockPath:
         for labels in (self.active, self.home, self.eta):
             labels[k] = labels[last]
         self.n_active = last
-        self.free[:] = True  # what depended on the row that left may not do so now
-        self.free[self.active[:last]] = False
-        self.free[self.banned] = False
+        self._open()  # what depended on the row that left may not do so now
+        self.least[self.banned] = np.inf
 
     def _exchange(self, block: int) -> int:
         """Make the row of the block with the largest multiplier its reference; where the old one now stands."""
@@ -266,7 +219,7 @@ class BlockPath:
         """Factor the active rows anew and take rounding out of the multipliers; False where rows depend."""
         d, n = self.blocks, self.n_active
         self.D[: n - d] = self.problem.rows(self.active[d:n]) - self.references[self.home[d:n]]
-        if chosen(block_basis.rebuild)(self.Q, self.Z, self.D, n - d) < n - d:
+        if not block_basis.rebuild(self.Q, self.Z, self.D, n - d):
             return False
         self._correct()
         self.age = 0
@@ -296,4 +249,5 @@ class BlockPath:
 
     def _see(self) -> None:
         self._place()
-        self.v, self.t = self.problem.B @ self.u, self.references @ self.u
+        self.t = self.references @ self.u
+        self.slack = self.problem.slack(self.u, self.t)

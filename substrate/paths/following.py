@@ -17,7 +17,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.paths.block_homotopy import BlockPath, Knots, SignedRows
+from substrate.paths.block_homotopy import BlockPath
+from substrate.paths.signed_rows import Knots, SignedRows
 
 __all__ = ["Resolve", "Trace", "follow", "solve_block_qp"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from substrate.arrays import Array, positive, real_array
 from substrate.closed_form.reflection import reflect
 from substrate.errors import DataError, DeclarationError
-from substrate.paths.block_homotopy import SignedRows
 from substrate.paths.following import Trace, follow
 from substrate.paths.knots import Path, SparseRows
+from substrate.paths.signed_rows import SignedRows
 from substrate.threads import blas_threads
 
 __all__ = ["SMALLEST_ZETA", "l1_path"]

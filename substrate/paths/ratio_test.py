@@ -8,7 +8,6 @@ exchange is well conditioned.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.paths.compiled import compiled
@@ -21,57 +20,66 @@ FLAT = 1e-10
 _MARGIN = 1e-12
 
 
-#: Stand for a rate and a margin of zero; a step as long as what they give is no end.
-_NO_RATE, _NO_MARGIN, _NO_END = 1e-200, 1e-40, 1e150
+#: A step that is longer than any.
+_ENDLESS = 1e100
 
 
 @compiled
 def _shortest(slack: Array, rate: Array, margin: float) -> float:
-    """The relaxed step; rates of zero end nothing."""
-    return float(((np.maximum(slack, 0.0) + margin) / np.maximum(rate, _NO_RATE)).min())
+    """The relaxed step over positive rates."""
+    return float(((np.maximum(slack, 0.0) + margin) / rate).min())
 
 
 @compiled
 def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
-    """The steepest of those that end within the step; with a draw in [0, 1), any of them; -1 for none."""
-    first = np.flatnonzero((slack <= step * rate) & (rate > 0.0))
+    """The steepest of those that end within the step; with a draw in [0, 1), any of them."""
+    first = np.flatnonzero(np.maximum(slack, 0.0) <= step * rate)
     if first.size == 0:
         return -1
-    if draw >= 0.0:
-        return int(first[int(draw * first.size)])
-    return int(first[np.argmax(rate[first])])
+    return int(first[int(draw * first.size)] if draw >= 0.0 else first[np.argmax(rate[first])])
 
 
 @compiled
 def first_event(
-    v: Array, dv: Array, block: NDArray[np.int64], norms: Array, free: NDArray[np.bool_],
-    t: Array, dt: Array, eta: Array, slope: Array, speed: float, rho: float, draw: float,
-) -> tuple[bool, int, float]:  # fmt: skip
+    slack: Array,
+    rate: Array,
+    least: Array,
+    speed: float,
+    eta: Array,
+    slope: Array,
+    level: float,
+    rho: float,
+    draw: float,
+) -> tuple[bool, int, float]:
     """Whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
 
     Parameters
     ----------
-    v, dv
-        Values of the rows and how they change; the signed rows are these and their negatives.
-    block, norms, free
-        Of the signed rows: their block, their norm, and whether they may enter.
-    t, dt, eta, slope
-        Levels of the blocks and multipliers of the active rows, and how they change.
-    speed, rho
-        Sizes of the direction and of the multipliers.
+    slack, rate
+        Of all signed rows: what is left to their level, and how fast it shrinks.
+    least
+        The rates from which on they count, per unit of speed; infinite for rows that may not enter.
+    eta, slope
+        Multipliers of the active rows and how they change.
+    speed, level, rho
+        Sizes of the direction, of the levels and of the multipliers.
     draw
         Negative for the steepest, else a number that decides by chance.
     """
-    rate = np.concatenate((dv, -dv)) - np.take(dt, block)
-    slack = np.take(t, block) - np.concatenate((v, -v))
-    rate *= (rate > (FLAT * speed) * norms) & free
-    fall = -slope * (slope < -FLAT)
-    step = min(_shortest(slack, rate, _MARGIN * t.max() + _NO_MARGIN), _shortest(eta, fall, _MARGIN * rho + _NO_MARGIN))
-    if step >= _NO_END:
+    longest = _ENDLESS
+    fall = np.flatnonzero(slope < -FLAT)
+    if fall.size:
+        longest = _shortest(eta[fall], -slope[fall], _MARGIN * rho)
+    near = np.flatnonzero(slack <= longest * rate)  # few: rows that reach their level before a multiplier vanishes
+    near = near[rate[near] > speed * least[near]]
+    step = longest
+    if near.size:
+        step = min(longest, _shortest(slack[near], rate[near], _MARGIN * level))
+    if step >= _ENDLESS:
         return False, -1, np.inf
-    # a row that can leave does so first: fewer rows are better conditioned
-    found = _steepest(eta, fall, step, draw)
-    if found >= 0:
-        return True, found, max(eta[found], 0.0) / fall[found]
-    found = _steepest(slack, rate, step, draw)
-    return False, found, max(slack[found], 0.0) / rate[found]
+    if fall.size:  # a row that can leave does so first: fewer rows are better conditioned
+        found = _steepest(eta[fall], -slope[fall], step, draw)
+        if found >= 0:
+            return True, int(fall[found]), max(eta[fall[found]], 0.0) / -slope[fall[found]]
+    found = near[_steepest(slack[near], rate[near], step, draw)]
+    return False, int(found), max(slack[found], 0.0) / rate[found]

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array, positive, real_array
 from substrate.errors import DataError
-from substrate.paths.block_homotopy import SignedRows
 from substrate.paths.following import Resolve, Trace, follow
 from substrate.paths.knots import Path, SparseRows
+from substrate.paths.signed_rows import SignedRows
 from substrate.threads import blas_threads
 
 __all__ = ["ProxForm", "prox_form", "variation_path"]
