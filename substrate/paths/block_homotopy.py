@@ -27,17 +27,20 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.paths import block_basis, ratio_test
 from substrate.paths.compiled import chosen
+from substrate.paths.low_rank import Product
 from substrate.paths.ratio_test import FLAT
 from substrate.paths.signed_rows import Knots, SignedRows
 
 __all__ = ["BlockPath"]
 
 #: Exchanges between two factorisations made anew.
-_RENEW = 64
+_RENEW = 100
 #: Exchanges without a step after which chance decides, and after which the path is said to stall.
 _STEEPEST, _PATIENCE = 4, 200
 #: Levels that have fallen to this share of what they were are at the end.
 _LEVEL = 1e-12
+#: What :func:`substrate.paths.ratio_test.travel` says of the end of a segment.
+_NOTHING, _LEAVES, _FLOOR = 0, 2, 3
 #: A step below this share of rho is none.
 _STILL = 1e-14
 
@@ -50,6 +53,7 @@ class BlockPath:
         self.problem, self.blocks, self.floor, self.finish = problem, d, floor, finish
         norms = np.sqrt(np.einsum("ij,ij->i", problem.B, problem.B))
         self.flat = FLAT * np.concatenate([norms, norms])
+        self.product = Product.of(problem.B, problem.block[: problem.B.shape[0]])
         self.chance = np.random.default_rng(seed)
         self.Q, self.Z, self.D = np.zeros((r, r)), np.zeros((r, r)), np.zeros((r, r))
         self.active, self.home = np.zeros(d + r, dtype=np.int64), np.zeros(d + r, dtype=np.int64)
@@ -83,7 +87,7 @@ class BlockPath:
         self._refer()
         n = d
         for i in order[d:]:
-            w = self.problem.rows(np.array([i]))[0] - self.references[block[i]]
+            w = self.problem.row(int(i)) - self.references[block[i]]
             if chosen(block_basis.append)(self.Q, self.Z, self.D, n - d, w, 1e-9):
                 self.active[n], self.home[n] = i, block[i]
                 n += 1
@@ -110,34 +114,32 @@ class BlockPath:
         d, n = self.blocks, self.n_active
         du, slope = chosen(block_basis.slopes)(self.Q, self.Z, self.D, n - d, self.q)
         slope = np.concatenate([1.0 - np.bincount(self.home[d:n], slope, d), slope])
-        dt, dv = self.references @ du, self.problem.B @ du
-        rate = np.concatenate([dv, -dv]) - dt.take(self.problem.block)
+        dt, dv, speed = self.references @ du, self.product(du), float(np.sqrt(du @ du))
         draw = float(self.chance.uniform()) if self.idle > _STEEPEST else -1.0
-        leaves, which, step = chosen(ratio_test.first_event)(
+        self.t = self.t.copy()  # the old one is a knot's
+        kind, which, step = chosen(ratio_test.travel)(
+            dv,
+            self.problem.block,
             self.slack,
-            rate,
             self.least,
-            float(np.sqrt(du @ du)),
             self.eta[:n],
             slope,
-            float(self.t.max()),
+            self.t,
+            dt,
+            speed,
             self.rho,
+            self.floor,
             draw,
         )
-        fall, height = -float(dt.sum()), float(self.t.sum()) - self.floor
-        ends = fall > 0.0 and height <= step * fall * (1.0 + 1e-9)
-        if not ends and which < 0:
+        if kind == _NOTHING:
             return "stall"
-        step = height / fall if ends else step
         self.rho += step
-        self.eta[:n] += step * slope
-        if leaves and not ends:
+        if kind == _LEAVES:
             self._vanish(which)
-        self.t = self.t + step * dt
-        self.slack -= step * rate
         self._place()
         self.steps += 1
-        ends |= float(self.u @ self.u) <= self.finish**2 or float(self.t.sum()) - self.floor <= _LEVEL * self.height
+        ends = kind == _FLOOR or float(self.u @ self.u) <= self.finish**2
+        ends |= float(self.t.sum()) - self.floor <= _LEVEL * self.height
         if ends or step > _STILL * self.rho:
             self.record()
             self._lift_ban()
@@ -145,7 +147,7 @@ class BlockPath:
             self.idle += 1
         if ends or self.idle > _PATIENCE:
             return "end" if ends else "stall"
-        if leaves:
+        if kind == _LEAVES:
             self._leave(which)
         else:
             self._enter(which)
@@ -180,7 +182,7 @@ class BlockPath:
     def _enter(self, i: int) -> None:
         d, n, block = self.blocks, self.n_active, self.problem.block[i]
         self.least[i] = np.inf  # active from now on, or dependent on the active ones
-        w = self.problem.rows(np.array([i]))[0] - self.references[block]
+        w = self.problem.row(i) - self.references[block]
         if chosen(block_basis.append)(self.Q, self.Z, self.D, n - d, w, 0.1 * FLAT):
             self.active[n], self.home[n], self.eta[n] = i, block, 0.0
             self.n_active = n + 1

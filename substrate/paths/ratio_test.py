@@ -11,8 +11,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.paths.compiled import compiled
+from substrate.paths.signed_rows import Index
 
-__all__ = ["FLAT", "first_event"]
+__all__ = ["FLAT", "first_event", "travel"]
 
 #: A rate below this share of its row's norm is rounding: the row depends on those in use.
 FLAT = 1e-10
@@ -44,9 +45,9 @@ def first_event(
     slack: Array,
     rate: Array,
     least: Array,
-    speed: float,
     eta: Array,
     slope: Array,
+    speed: float,
     level: float,
     rho: float,
     draw: float,
@@ -83,3 +84,37 @@ def first_event(
             return True, int(fall[found]), max(eta[fall[found]], 0.0) / -slope[fall[found]]
     found = near[_steepest(slack[near], rate[near], step, draw)]
     return False, int(found), max(slack[found], 0.0) / rate[found]
+
+
+@compiled
+def travel(
+    dv: Array,
+    block: Index,
+    slack: Array,
+    least: Array,
+    eta: Array,
+    slope: Array,
+    t: Array,
+    dt: Array,
+    speed: float,
+    rho: float,
+    floor: float,
+    draw: float,
+) -> tuple[int, int, float]:
+    """Go to the end of the segment: ``slack``, ``eta`` and ``t`` are moved there.
+
+    Returns what ends it (0 nothing: then nothing was moved; 1 a row enters, 2 one leaves, 3 the levels are at the
+    floor), which row, and the step in rho. ``dv`` are the slopes of the rows without signs, ``dt`` of the levels.
+    """
+    rate = np.concatenate((dv, -dv)) - np.take(dt, block)
+    leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
+    fall, height = -dt.sum(), t.sum() - floor
+    kind = 2 if leaves else 1
+    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
+        kind, step = 3, height / fall
+    elif which < 0:
+        return 0, which, step
+    eta += step * slope
+    slack -= step * rate
+    t += step * dt
+    return kind, which, step

@@ -40,6 +40,11 @@ class SignedRows:
         """What is left of every signed row to the level of its block."""
         return np.asarray(t[self.block] - self.values(u))
 
+    def row(self, i: int) -> Array:
+        """The row of M with this number."""
+        p = self.B.shape[0]
+        return self.B[i] if i < p else -self.B[i - p]
+
     def rows(self, chosen: Index) -> Array:
         """The rows of M with these numbers."""
         p = self.B.shape[0]
