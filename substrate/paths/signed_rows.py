@@ -43,7 +43,7 @@ class SignedRows:
     def row(self, i: int) -> Array:
         """The row of M with this number."""
         p = self.B.shape[0]
-        return self.B[i] if i < p else -self.B[i - p]
+        return np.asarray(self.B[i] if i < p else -self.B[i - p])
 
     def rows(self, chosen: Index) -> Array:
         """The rows of M with these numbers."""
