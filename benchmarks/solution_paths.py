@@ -134,10 +134,10 @@ def run(quick: bool) -> Table:
     return Table(
         "Solution paths",
         f"The whole path of maximal variation on data set (31), RBF({WIDTH:g}) per column, stacked components cut at "
-        f"1e-6, coordinates included, against one cvxpy/Clarabel solve at rho = {RHO:g} on the raw matrices; the L1 path "
-        "down to 1e-4 zeta_max against scikit-learn's lars_path, which has no equality, on the same columns. Median CPU "
-        "seconds; the gap is the largest at the knots, relative; the last column is the first call, with compilation "
-        "where the store of compiled code was empty.",
+        f"1e-6, coordinates included, against one cvxpy/Clarabel solve at rho = {RHO:g} on the raw matrices; the L1 "
+        "path down to 1e-4 zeta_max against scikit-learn's lars_path, which has no equality, on the same columns. "
+        "Median CPU seconds; the gap is the largest at the knots, relative; the last column is the first call, with "
+        "compilation where the store of compiled code was empty.",
         ("path", "N", "knots", "gap", "path, s", "peer", "peer, s", "path / peer", "target", "met", "first call, s"),
         tuple(rho + zeta),
         tuple(missed_rho + missed_zeta),

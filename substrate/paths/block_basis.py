@@ -22,6 +22,9 @@ from substrate.paths.compiled import compiled
 __all__ = ["append", "exchange", "rebuild", "remove", "slopes"]
 
 
+#: What is left of a vector after one projection, as a share of it, that needs no second one.
+_PLAIN = 0.1
+
 # Rows are written through the output argument of a ufunc, and not by assignment to a slice: for that the compiler would
 # take along, and compile, its machinery for error messages, which takes longer than all the rest.
 
@@ -34,12 +37,14 @@ def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> b
     basis, dual = Q[:m], Z[:m]
     size = math.sqrt(np.dot(w, w))
     p = w - np.dot(np.dot(basis, w), basis)
-    p -= np.dot(np.dot(basis, p), basis)
     length = math.sqrt(np.dot(p, p))
+    if length < _PLAIN * size:
+        p -= np.dot(np.dot(basis, p), basis)
+        length = math.sqrt(np.dot(p, p))
     if length <= smallest * size:
         return False
     p /= length
-    if length < 1e-3 * size:  # what was divided by a small length is made orthogonal once more
+    if length < _PLAIN**2 * size:  # what was divided by a small length is made orthogonal once more
         p -= np.dot(np.dot(basis, p), basis)
         p /= math.sqrt(np.dot(p, p))
     z = p / np.dot(p, w)
@@ -73,7 +78,8 @@ def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array
     """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
     basis, dual = Q[:m], Z[:m]
     p = q - np.dot(np.dot(basis, q), basis)
-    p -= np.dot(np.dot(basis, p), basis)
+    if np.dot(p, p) < _PLAIN**2 * np.dot(q, q):
+        p -= np.dot(np.dot(basis, p), basis)
     inside = q - p
     x = np.dot(dual, inside)
     x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify

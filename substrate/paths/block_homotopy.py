@@ -134,9 +134,9 @@ class BlockPath:
         if kind == _NOTHING:
             return "stall"
         self.rho += step
+        self.u = self.u + step * du
         if kind == _LEAVES:
             self._vanish(which)
-        self._place()
         self.steps += 1
         ends = kind == _FLOOR or float(self.u @ self.u) <= self.finish**2
         ends |= float(self.t.sum()) - self.floor <= _LEVEL * self.height

@@ -93,7 +93,9 @@ def follow(
     taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
         said, why = walk.advance(), "no exchange of active rows leads on"
-        if said or walk.age == 1 or walk.gap() > most:  # the levels of all rows are looked up now and then only
+        if (
+            said or walk.age == 1 or (walk.age % 8 == 0 and walk.gap() > most)
+        ):  # the levels of all rows are looked up now and then only
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
                 while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1

@@ -23,7 +23,7 @@ _WORTH = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """B, and its factors F (blocks, rows, rank) and G (blocks x rank, columns) where they are worth it."""
+    """B, and its factors F' (blocks, rank, rows) and G (blocks x rank, columns) where they are worth it."""
 
     B: Array
     F: Array | None
@@ -45,18 +45,17 @@ class Product:
             rank = max(int((np.abs(np.diagonal(R)) > cut).sum()), 1)
             if rank * (n + r) > _WORTH * n * r:
                 return cls(B, None, None)
-            F = np.empty((n, rank))
-            F[order] = R[:rank].T
+            F = np.empty((rank, n))
+            F[:, order] = R[:rank]
             factors.append((F, Q[:, :rank].T))
-        most = max(F.shape[1] for F, _ in factors)
-        padded, turned = np.zeros((blocks, n, most)), np.zeros((blocks, most, r))
+        most = max(F.shape[0] for F, _ in factors)
+        padded, turned = np.zeros((blocks, most, n)), np.zeros((blocks, most, r))
         for k, (F, G) in enumerate(factors):
-            padded[k, :, : F.shape[1]], turned[k, : F.shape[1]] = F, G
+            padded[k, : F.shape[0]], turned[k, : F.shape[0]] = F, G
         return cls(B, padded, turned.reshape(blocks * most, r))
 
     def __call__(self, x: Array) -> Array:
         """B x."""
         if self.F is None or self.G is None:
             return np.asarray(self.B @ x)
-        blocks, _, rank = self.F.shape
-        return np.asarray(np.matmul(self.F, (self.G @ x).reshape(blocks, rank, 1))).ravel()
+        return np.asarray(np.vecmat((self.G @ x).reshape(self.F.shape[:2]), self.F)).ravel()
