@@ -1,0 +1,110 @@
+r"""The active rows of a block path as an updated factorisation.
+
+Rows :math:`D_i` that span a subspace are kept with an orthonormal basis Q of it and with the dual basis Z:
+
+.. math:: Z D^T = I, \qquad \operatorname{span} Z = \operatorname{span} Q = \operatorname{span} D ,
+
+so that the projection off the subspace is :math:`p - Q^T Q p` and the coefficients of a vector in it are :math:`Z p`.
+A new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:`z = p / \|p\|^2` to Z, and takes
+:math:`(Z w) z^T` from the others. To remove row k, one reflection turns Q until its last vector is
+:math:`Z_k / \|Z_k\|`, which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both
+cost :math:`O(mr)` and only matrix times vector; the order of the rows does not matter, so the last one fills the gap.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import Array
+from substrate.paths.compiled import compiled
+
+__all__ = ["append", "exchange", "rebuild", "remove", "slopes"]
+
+
+#: What is left of a vector after one projection, as a share of it, that needs no second one.
+_PLAIN = 0.1
+
+# Rows are written through the output argument of a ufunc, and not by assignment to a slice: for that the compiler would
+# take along, and compile, its machinery for error messages, which takes longer than all the rest.
+
+
+@compiled
+def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> bool:
+    """Add row w as the m-th; False, and nothing changed, where it depends on the others."""
+    if m >= Q.shape[0]:
+        return False
+    basis, dual = Q[:m], Z[:m]
+    size = math.sqrt(np.dot(w, w))
+    p = w - np.dot(np.dot(basis, w), basis)
+    length = math.sqrt(np.dot(p, p))
+    if length < _PLAIN * size:
+        p -= np.dot(np.dot(basis, p), basis)
+        length = math.sqrt(np.dot(p, p))
+    if length <= smallest * size:
+        return False
+    p /= length
+    if length < _PLAIN**2 * size:  # what was divided by a small length is made orthogonal once more
+        p -= np.dot(np.dot(basis, p), basis)
+        p /= math.sqrt(np.dot(p, p))
+    z = p / np.dot(p, w)
+    dual -= np.dot(dual, w).reshape(-1, 1) * z
+    np.add(p, 0.0, Q[m])
+    np.add(z, 0.0, Z[m])
+    np.add(w, 0.0, D[m])
+    return True
+
+
+@compiled
+def remove(Q: Array, Z: Array, D: Array, m: int, k: int) -> None:
+    """Take out row k of m; the last row of Z and D moves into its place."""
+    last = m - 1
+    basis, dual = Q[:m], Z[:last]
+    g = Z[k] / math.sqrt(np.dot(Z[k], Z[k]))
+    x = np.dot(basis, g)
+    x /= math.sqrt(np.dot(x, x))
+    # the reflection that takes x to the last axis, with the sign that does not cancel
+    x[last] += 1.0 if x[last] >= 0.0 else -1.0
+    x *= math.sqrt(2.0 / np.dot(x, x))
+    basis -= x.reshape(-1, 1) * np.dot(x, basis)
+    if k < last:
+        np.add(Z[last], 0.0, Z[k])
+        np.add(D[last], 0.0, D[k])
+    dual -= np.dot(dual, g).reshape(-1, 1) * g
+
+
+@compiled
+def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array]:
+    """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
+    basis, dual = Q[:m], Z[:m]
+    p = q - np.dot(np.dot(basis, q), basis)
+    if np.dot(p, p) < _PLAIN**2 * np.dot(q, q):
+        p -= np.dot(np.dot(basis, p), basis)
+    inside = q - p
+    x = np.dot(dual, inside)
+    x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
+    return -p, -x
+
+
+def rebuild(Q: Array, Z: Array, D: Array, m: int) -> bool:
+    """Make Q and Z anew from the first m rows of D; False where they have become dependent."""
+    from scipy.linalg import solve_triangular
+
+    basis, R = np.linalg.qr(D[:m].T)
+    pivots = np.abs(np.diagonal(R))
+    if m > D.shape[1] or (m and pivots.min() <= 1e-15 * pivots.max()):
+        return False
+    Q[:m] = basis.T
+    Z[:m] = solve_triangular(R, basis.T, check_finite=False)
+    return True
+
+
+def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
+    r"""The members are differences from one reference; make row k of them the reference, and the old one row k.
+
+    The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in Z only row k changes, to
+    minus the sum over the members.
+    """
+    Z[k] = -Z[members].sum(axis=0)
+    D[members[members != k]] -= D[k]
+    D[k] = -D[k]

@@ -1,0 +1,73 @@
+"""Problems to follow a path on: kernels, ties, duplicated rows, finite rank, many and few components."""
+
+import numpy as np
+
+
+def rbf(X, width):
+    squares = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
+    return np.exp(-squares / (2.0 * width**2))
+
+
+def l1_instance(seed):
+    """Columns and a target."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 90))
+    X = rng.standard_normal((n, int(rng.integers(1, 6))))
+    y = rng.standard_normal(n) + X[:, 0]
+    kind = ("rbf", "duplicated", "linear", "cubic", "integers", "tall", "wide")[seed % 7]
+    if kind == "duplicated":
+        X = X[rng.integers(0, max(n // 2, 2), n)]
+    if kind in ("rbf", "duplicated"):
+        return kind, rbf(X, rng.uniform(0.3, 4.0)), y
+    if kind == "linear":
+        return kind, X @ X.T, y
+    if kind == "cubic":
+        return kind, (1.0 + X @ X.T) ** 3, y
+    if kind == "integers":
+        K = rng.integers(-2, 3, (n, n)).astype(float)
+        return kind, K + K.T, rng.integers(-2, 3, n).astype(float)
+    return kind, rng.standard_normal((n, max(2, n // 3) if kind == "tall" else 2 * n)), y
+
+
+def shared_form(components, y, cutoff=1e-6):
+    """One expansion for all components, in coordinates of the fitted values; the bias is free."""
+    from substrate.paths.variation_homotopy import prox_form
+
+    n = y.size
+    stacked = np.vstack(components)
+    Q, s, _ = np.linalg.svd(stacked - stacked.mean(axis=1)[:, None], full_matrices=False)
+    parts = [Q[k * n : (k + 1) * n, s > cutoff * s[0]] for k in range(len(components))]
+    fitted = np.sum(parts, axis=0)
+    return prox_form(fitted - fitted.mean(axis=0), y - y.mean(), parts)
+
+
+KINDS = ("rbf", "narrow", "duplicated", "grid", "linear", "cubic", "mixed", "integers")
+
+
+def variation_instance(seed, largest=40):
+    """Components and a target: a kernel per column, or plain rows."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, largest))
+    d = int(rng.integers(1, 13)) if seed % 10 else int(rng.integers(13, 51))
+    kind = KINDS[seed % len(KINDS)]
+    X, noise = rng.uniform(size=(n, d)), rng.standard_normal(n)
+    if kind == "duplicated":
+        X = X[rng.integers(0, max(n // 2, 2), n)]
+    if kind == "grid":
+        X = rng.integers(0, 4, (n, d)) / 3.0
+    y = 4.0 * np.sin(3.0 * X[:, 0]) + X.sum(axis=1) + noise
+    if kind == "integers":  # rows with many ties, in prox form already
+        r = int(rng.integers(2, 9))
+        parts = tuple(rng.integers(-1, 2, (int(rng.integers(1, 9)), r)).astype(float) for _ in range(d))
+        return kind, parts, rng.integers(-3, 4, r).astype(float)
+    if kind == "linear":
+        components = [np.outer(x, x) for x in X.T]
+    elif kind == "cubic":
+        components = [(1.0 + np.outer(x, x)) ** 3 for x in X.T]
+    else:
+        width = {"narrow": 0.1, "mixed": 0.2}.get(kind, 0.5)
+        components = [rbf(x[:, None], width) for x in X.T]
+        if kind == "mixed":
+            components[::2] = [np.outer(x, x) for x in X.T[::2]]
+    form = shared_form(components, y)
+    return kind, form.parts, form.target
