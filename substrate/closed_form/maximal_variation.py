@@ -30,7 +30,7 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates, ce
 from substrate.closed_form.variation_polish import VariationPoint, gap_of, polished
 from substrate.errors import SolverError
 
-__all__ = ["VariationSolution", "rho_bound", "rho_max", "solve_maximal_variation"]
+__all__ = ["VariationSolution", "rho_bound", "rho_max", "right_divided", "solve_maximal_variation"]
 
 #: Rows a component starts with at either end, and how many join it in one round.
 _FIRST, _JOIN = 4, 8
@@ -62,7 +62,7 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
         return _solution(
             coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(parts.shape[:2])), 0, 0, True
         )
-    B = _right_divided(parts, R)
+    B = right_divided(parts, R)
     H, c = _fitting(R, target / unit, rho / unit, parts.shape[0])
     x, xi, _, rounds, rows = _generated(parts, H, c, parts @ solve_triangular(R, target))
     point = VariationPoint(R @ x[: target.size], xi)
@@ -75,7 +75,7 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
     return _solution(coordinates, y, rho, scaled, rounds, rows, better)
 
 
-def _right_divided(parts: Array, R: Array) -> Array:
+def right_divided(parts: Array, R: Array) -> Array:
     """B^l = C^l R^{-1}."""
     d, n, r = parts.shape
     return np.asarray(solve_triangular(R, parts.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))

@@ -23,7 +23,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["Track", "interval_bounds", "merged"]
+__all__ = ["Track", "interval_bounds", "least", "merged"]
 
 #: Parts into which an interval is cut before each is bounded by its worst point.
 _PIECES = 16
@@ -44,27 +44,34 @@ class Track:
     crosses
         The cross terms, one an interval.
     sigma
-        How far validation errors move when x moves by one in the norm of H; infinity where they are not determined.
+        How far validation errors move when x moves by one in the norm of H, one number or one an interval; infinity
+        where they are not determined.
+    floors
+        Squared distances, one an interval, by which they may move besides (see :mod:`substrate.fusion.tracks`).
     """
 
     values: Array
     errors: Array
     gaps: Array
     crosses: Array
-    sigma: float
+    sigma: float | Array
+    floors: Array | None = None
 
     def squares(self) -> Array:
         """The validation error at the knots, as a sum of squares."""
         return np.asarray(np.einsum("kv,kv->k", self.errors, self.errors))
 
     def quadratics(self) -> tuple[Array, Array]:
-        """Coefficients (1, theta, theta^2) of ||e(theta)||^2 and of sigma^2 gap(theta), a row an interval."""
+        """Coefficients (1, theta, theta^2) of ||e(theta)||^2 and of the squared radius about it, a row an interval."""
         e1, step = self.errors[:-1], np.diff(self.errors, axis=0)
         dot = "kv,kv->k"
         errors = np.column_stack([np.einsum(dot, e1, e1), 2.0 * np.einsum(dot, e1, step), np.einsum(dot, step, step)])
         g1, g2, cross = self.gaps[:-1], self.gaps[1:], np.maximum(self.crosses, 0.0)
         gaps = np.column_stack([g1, cross - 2.0 * g1, g1 + g2 - cross])
-        return errors, gaps * self.sigma**2
+        radii = gaps * np.square(np.broadcast_to(self.sigma, g1.shape))[:, None]
+        if self.floors is not None:
+            radii[:, 0] += self.floors
+        return errors, radii
 
 
 def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
@@ -87,7 +94,7 @@ def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
             errors[~beyond] += _rescaled(own_errors[where], start, stop)[~beyond]
             gaps[~beyond] += _rescaled(own_gaps[where], start, stop)[~beyond]
         errors[beyond, 0] += float(track.errors[-1] @ track.errors[-1])
-        gaps[beyond, 0] += track.sigma**2 * float(track.gaps[-1])
+        gaps[beyond, 0] += float(np.ravel(track.sigma)[-1]) ** 2 * float(track.gaps[-1])
     return errors, gaps
 
 
@@ -104,7 +111,7 @@ def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
     lowest = np.full(errors.shape[0], np.inf)
     place = np.zeros(errors.shape[0])
     for start, stop in pairwise(edges):
-        low, at = _least(errors, start, stop)
+        low, at = least(errors, start, stop)
         radius = np.sqrt(np.maximum(_greatest(gaps, start, stop), 0.0))
         bound = np.maximum(np.sqrt(np.maximum(low, 0.0)) - radius, 0.0) ** 2
         better = bound < lowest
@@ -122,7 +129,7 @@ def _vertex(quadratic: Array, start: float, stop: float) -> Array:
     return np.clip(np.where(np.isfinite(vertex), vertex, start), start, stop)
 
 
-def _least(quadratic: Array, start: float, stop: float) -> tuple[Array, Array]:
+def least(quadratic: Array, start: float, stop: float) -> tuple[Array, Array]:
     """The minimum of convex quadratics on an interval, and where."""
     candidates = (
         np.full(quadratic.shape[0], start),

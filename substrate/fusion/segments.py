@@ -1,0 +1,70 @@
+"""The global optimum read off exact paths: one quadratic a segment, the folds' knots merged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.paths.chord_certificate import Track, interval_bounds, least, merged
+from substrate.paths.knots import Path
+
+__all__ = ["ReadOff", "read_off"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOff:
+    """The best value, its mean squared error, the bound, and the merged path.
+
+    Parameters
+    ----------
+    value, error, lower_bound
+        The parameter that validates best, its error, and what no other value undercuts; the bound is minus infinity
+        where a path has holes.
+    values, errors
+        The merged knots, and the error at each.
+    coverage, holes
+        Between which values, and where not, something is known.
+    minima
+        How many segments have a local minimum inside.
+    """
+
+    value: float
+    error: float
+    lower_bound: float
+    values: Array
+    errors: Array
+    coverage: tuple[float, float]
+    holes: tuple[tuple[float, float], ...]
+    minima: int
+
+
+def read_off(tracks: Sequence[Track], paths: Sequence[Path]) -> ReadOff:
+    """Minimise the error of all tracks together over the values that every path covers."""
+    rows = sum(track.errors.shape[1] for track in tracks)
+    low = max(float(path.values[0]) for path in paths)
+    high = max(float(path.values[-1]) for path in paths)
+    if not all(path.constant_above for path in paths):
+        high = min(float(path.values[-1]) for path in paths if not path.constant_above)
+    if not low < high and not low == high:
+        raise DataError(f"the paths of the folds have no value in common: {low:g} is above {high:g}")
+    holes = tuple(sorted({hole for path in paths for hole in path.holes if hole[1] > low and hole[0] < high}))
+    inside = np.unique(np.concatenate([track.values for track in tracks]))
+    values = np.unique(np.concatenate([[low], inside[(inside >= low) & (inside <= high)], [high]]))
+    if values.size == 1:
+        square = sum(float(track.squares()[-1]) for track in tracks)
+        return ReadOff(low, square / rows, square / rows, values, np.array([square / rows]), (low, np.inf), (), 0)
+    errors, radii = merged(tracks, values)
+    squares, places = least(errors, 0.0, 1.0)
+    claimed = np.ones(squares.size, dtype=bool)
+    for start, stop in holes:
+        claimed &= ~((values[:-1] < stop) & (values[1:] > start))
+    k = int(np.where(claimed, squares, np.inf).argmin())
+    bounds, _ = interval_bounds(errors, radii)
+    at_knots = np.append(errors[:, 0], errors[-1].sum())
+    lower = -np.inf if holes else min(float(bounds.min()), float(squares[k]))
+    top = np.inf if all(path.constant_above for path in paths) else high
+    inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
+    value = float(values[k] + places[k] * (values[k + 1] - values[k]))
+    return ReadOff(value, float(squares[k]) / rows, lower / rows, values, at_knots / rows, (low, top), holes, inner)

@@ -1,0 +1,168 @@
+r"""Exact paths against validation sets: what the chord certificate needs of them.
+
+*Maximal variation* has :math:`u = \tilde y - \sum_l B^{lT} \xi^l`; from the multipliers alone, brought into their
+balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
+
+.. math:: g_k = \rho_k \sum_l t_l - \tilde y^T u + u^T u, \qquad
+          c_{12} = \rho_1 1^T t_2 + \rho_2 1^T t_1 - \tilde y^T (u_1 + u_2) + 2 u_1^T u_2 .
+
+*The L1 substrate* determines the fitted values f, but a smooth kernel hardly determines a from f, and predictions
+with it. What helps is that :math:`\|a\|_1` is known, and that of the optimum too:
+:math:`\zeta \|a^*\|_1 \le \zeta \|a\|_1 + \|e\| r` with :math:`r^2` the gap. With any matrix W,
+
+.. math:: \|(\Omega^v - 1 \bar k^T)(a - a^*)\| \le \|W\| \, r + \max_j \|E_j\| \, \|a - a^*\|_1,
+          \qquad E = \Omega^v - 1 \bar k^T - W P \Omega ,
+
+and W is taken from a family of regularised inverses, the best of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
+
+from substrate.arrays import Array
+from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
+from substrate.closed_form.maximal_variation import right_divided
+from substrate.paths.chord_certificate import Track
+from substrate.paths.knots import Path, SparseRows
+from substrate.paths.l1_homotopy import l1_path
+from substrate.paths.variation_homotopy import variation_path
+
+__all__ = ["L1Fold", "VariationFold"]
+
+#: Ridges, relative to the largest eigenvalue, from which the way from fitted values to predictions is chosen.
+_RIDGES = 10.0 ** np.arange(-15.0, -2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class VariationFold:
+    """One training set, its path in rho, and one validation set."""
+
+    coordinates: ComponentCoordinates
+    y: Array
+    path: Path
+    track: Track
+
+    @classmethod
+    def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
+        """``below`` takes v to the validation values without bias: kernel rows times coefficients."""
+        B = right_divided(coordinates.parts, coordinates.metric)
+        target = coordinates.targets(y)
+        path = variation_path(list(B), target)
+        mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
+        M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
+        return cls(
+            coordinates, y, path, _variation_track(B, target, path, M, y_val - (y.mean() if coordinates.bias else 0.0))
+        )
+
+    def point(self, rho: float) -> tuple[Array, Array]:
+        """v and the net multipliers at rho, on the path."""
+        point = self.path.at(rho)
+        shape = self.coordinates.parts.shape[:2]
+        return solve_triangular(self.coordinates.metric, point.primal), point.dual.reshape(shape)
+
+
+def _rows(rows: Array | SparseRows, width: int) -> Any:
+    """Vectors of a path as one sparse matrix."""
+    if isinstance(rows, SparseRows):
+        return csr_array((rows.value, rows.index, rows.starts), shape=(len(rows), width))
+    return csr_array(rows)
+
+
+def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Array) -> Track:
+    d, n, r = B.shape
+    xi = _rows(path.dual, d * n)
+    xi.sum_duplicates()
+    rho = path.values
+    # into the balls, by a factor that is one but for rounding
+    block = csr_array((np.ones(d * n), (np.arange(d * n), np.repeat(np.arange(d), n))), shape=(d * n, d))
+    sizes = (abs(xi) @ block).toarray()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
+    entries = xi.tocoo()
+    xi = csr_array((entries.data * shares[entries.row, entries.col // n], (entries.row, entries.col)), shape=xi.shape)
+    flat = B.reshape(d * n, r)
+    u = target - xi @ flat
+    t = np.empty((rho.size, d))
+    step = max(1, 4_000_000 // max(d * n, 1))
+    for start in range(0, rho.size, step):
+        part = slice(start, start + step)
+        t[part] = np.abs(u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
+    total, along = t.sum(axis=1), u @ target
+    inner = np.einsum("kr,kr->k", u, u)
+    gaps = np.maximum(rho * total - along + inner, 0.0)
+    both = np.einsum("kr,kr->k", u[:-1], u[1:])
+    crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
+    sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
+    return Track(rho, offsets - u @ M.T, gaps, crosses, sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class L1Fold:
+    """One training set, its path in zeta, and one validation set."""
+
+    Phi: Array
+    y: Array
+    path: Path
+    track: Track
+
+    @classmethod
+    def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
+        """``below`` are the kernel rows of the validation points."""
+        path = l1_path(Phi, y, zeta_min)
+        return cls(Phi, y, path, _l1_track(Phi, y, path, below, y_val))
+
+    def point(self, zeta: float) -> tuple[Array, float]:
+        """a and b at zeta, on the path."""
+        point = self.path.at(zeta)
+        return point.primal, point.bias
+
+
+def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:
+    a = _rows(path.primal, Phi.shape[1])
+    zeta, nu = path.values, np.asarray([path.dual[k][0] for k in range(len(path))])
+    e = centred(y - (a @ Phi.T), False)
+    e = e - e.mean(axis=1, keepdims=True)
+    c = e @ Phi
+    sizes = np.asarray(abs(a).sum(axis=1)).ravel()
+    aligned = _paired(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
+    # a correlation beyond zeta is brought back by shrinking the dual point, which costs this much at most
+    excess = np.maximum(np.abs(c - nu[:, None]).max(axis=1) - zeta, 0.0)
+    gaps = np.maximum(zeta * sizes - aligned, 0.0) + 2.0 * excess * sizes
+    crosses = (
+        zeta[:-1] * sizes[1:]
+        + zeta[1:] * sizes[:-1]
+        - (_paired(a[:-1], c[1:]) + _paired(a[1:], c[:-1]))
+        + (nu[1:] * np.asarray(a[:-1].sum(axis=1)).ravel() + nu[:-1] * np.asarray(a[1:].sum(axis=1)).ravel())
+    )
+    errors = y_val - y.mean() - a @ (below - Phi.mean(axis=0)).T
+    lengths = np.linalg.norm(e, axis=1)
+    worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
+    apart = 2.0 * np.maximum(sizes[:-1], sizes[1:]) + np.maximum(lengths[:-1], lengths[1:]) * worst / zeta[:-1]
+    sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
+    return Track(zeta, np.asarray(errors), gaps, crosses, sigma, floors)
+
+
+def _paired(a: Any, c: Array) -> Array:
+    """a_k'c_k for every knot."""
+    return np.asarray(a.multiply(c).sum(axis=1)).ravel()
+
+
+def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) -> tuple[Array, Array]:
+    """sigma and floors, an interval each: the W of the family that bounds it best."""
+    _, s, Vt = np.linalg.svd(Phi - Phi.mean(axis=0), full_matrices=False)
+    best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.zeros(radii.size)
+    along = below @ Vt.T
+    for ridge in _RIDGES * max(float(s[0]), np.finfo(np.float64).tiny):
+        W = along * (s / (s**2 + ridge**2))
+        E = below - (W * s) @ Vt
+        E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]  # 1'(a - a*) = 0
+        size, left = float(np.linalg.norm(W, 2)), float(np.linalg.norm(E, axis=0).max())
+        better = size * radii + left * apart < best
+        best[better] = (size * radii + left * apart)[better]
+        # (x + y)^2 <= 2 x^2 + 2 y^2
+        sigma[better], floors[better] = np.sqrt(2.0) * size, 2.0 * (left * apart[better]) ** 2
+    return sigma, floors
