@@ -47,7 +47,7 @@ def test_one_output_gives_plain_numbers_and_gcv_is_by_definition():
     errors = y1 - LSSVMRegressor(RBF(10.0), 20.0).fit(X1, y1).predict(X1)
     expected = np.mean((errors / (1.0 - left_out.degrees_of_freedom / 133.0)) ** 2)
     assert_allclose(left_out.gcv, expected, rtol=1e-9)
-    assert 22.0 < np.sqrt(left_out.mean_square) < 24.0  # the level of [Cawley2004]
+    assert 22.0 < np.sqrt(left_out.mean_square) < 24.0  # a good fit; the noise is about that large
 
 
 def test_the_printed_gamma_of_the_motorcycle_lacks_a_sign_in_its_exponent():
