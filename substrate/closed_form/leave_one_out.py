@@ -1,0 +1,151 @@
+r"""Exact leave-one-out and left-out-block residuals of an LS-SVM, without refitting.
+
+With B the block of the inverse of the bordered matrix that maps y to :math:`\alpha`
+(:func:`~substrate.closed_form.hat_matrix.projected_inverse`), eliminating the rows of a set F gives
+
+.. math:: y_F - f^{(-F)}(x_F) = (B_{FF})^{-1} \alpha_F, \qquad y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}},
+
+where :math:`f^{(-F)}` is the machine fitted without those rows, bias included. Weights are in B already; a row of
+weight two leaves as a whole. In two-class classification :math:`y_i f^{(-i)}(x_i) = 1 - y_i \alpha_i / B_{ii}`.
+
+[Cawley2004]_ section 2.5 states the single row for a sparse basis; the blocks make k folds a closed form as well. The
+residuals are exact for the kernel, gamma and scaling at hand, which were usually chosen with the left-out row in sight.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import Array
+from substrate.certificates.rows import EPS
+from substrate.errors import DataError, SolverError
+
+__all__ = [
+    "checked_folds",
+    "generalized_cross_validation",
+    "k_fold_residuals",
+    "leave_one_out_residuals",
+    "left_out_residuals",
+    "mean_absolute",
+    "mean_square",
+    "median_absolute",
+    "misclassification",
+    "press",
+    "trimmed_mean_square",
+]
+
+Rows = NDArray[np.intp]
+
+
+def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
+    """alpha_i / B_ii, for one output or a column each; ``diagonal`` is that of B, with a column each if gammas differ.
+
+    B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
+    not positive semi-definite.
+    """
+    (rows,) = np.nonzero(~(np.min(np.atleast_2d(diagonal.T), axis=0) > 0.0))
+    if rows.size:
+        raise SolverError(
+            f"without row {rows[0]} the machine is not determined: B_ii is {np.min(diagonal[rows[0]]):.3g} where it "
+            "must be positive; use a positive semi-definite kernel, more rows, or a smaller gamma"
+        )
+    by_row = diagonal[:, None] if support_values.ndim == 2 and diagonal.ndim == 1 else diagonal
+    return np.asarray(support_values / by_row)
+
+
+def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
+    """(B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    F = np.asarray(rows, dtype=np.intp)
+    if F.size >= B.shape[0]:
+        raise DataError(f"a fold holds all {B.shape[0]} rows, so nothing is left to fit; use at least two folds")
+    block = B[np.ix_(F, F)]
+    root = np.sqrt(np.abs(block.diagonal()))
+    if not (root > 0.0).all():
+        raise SolverError("a left-out block of B has a zero on its diagonal: the other rows determine no machine")
+    scaled = block / root / root[:, None]  # rows of different weight: their scales are no concern of the solve
+    try:
+        factor = cho_factor(scaled, lower=True)
+    except LinAlgError as error:
+        raise SolverError(
+            f"a left-out block of {F.size} rows is not positive definite, so the other rows determine no machine; use "
+            "a positive semi-definite kernel or a smaller gamma"
+        ) from error
+    alpha = support_values[F]
+    scale = root[:, None] if alpha.ndim == 2 else root
+    return np.asarray(cho_solve(factor, alpha / scale) / scale)
+
+
+def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> Array:
+    """The residuals of every row with its own fold left out; a row in no fold has none, NaN."""
+    residuals = np.full(support_values.shape, np.nan)
+    for fold in checked_folds(folds, B.shape[0]):
+        residuals[fold] = left_out_residuals(support_values, B, fold)
+    return residuals
+
+
+def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
+    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
+    checked = tuple(np.asarray(fold) for fold in folds)
+    if not checked:
+        raise DataError("there are no folds; give at least one set of rows to leave out")
+    seen = np.zeros(n, dtype=np.intp)
+    for number, fold in enumerate(checked):
+        if fold.ndim != 1 or fold.size == 0 or fold.dtype.kind not in "iu":
+            raise DataError(f"fold {number} must be a non-empty list of row numbers, received {fold!r}")
+        if fold.min() < 0 or fold.max() >= n:
+            raise DataError(f"fold {number} names row {fold.max()} of {n} rows; row numbers run from 0 to {n - 1}")
+        if fold.size >= n:
+            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
+        np.add.at(seen, fold, 1)
+        if seen.max() > 1:
+            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
+    return tuple(fold.astype(np.intp) for fold in checked)
+
+
+def press(residuals: Array) -> Any:
+    """The predicted residual sum of squares, one number an output."""
+    return np.sum(np.square(residuals), axis=0)
+
+
+def mean_square(residuals: Array) -> Any:
+    """PRESS over the number of rows."""
+    return np.mean(np.square(residuals), axis=0)
+
+
+def mean_absolute(residuals: Array) -> Any:
+    """The mean of the absolute residuals: an outlier counts once, not squared."""
+    return np.mean(np.abs(residuals), axis=0)
+
+
+def median_absolute(residuals: Array) -> Any:
+    """The median of the absolute residuals: half of the rows may be outliers."""
+    return np.median(np.abs(residuals), axis=0)
+
+
+def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
+    """The mean square without the given share of the largest residuals."""
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
+    squares = np.sort(np.square(residuals), axis=0)
+    return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
+
+
+def misclassification(residuals: Array, labels: Array) -> Any:
+    """The share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
+    return np.mean(labels * residuals >= 1.0, axis=0)
+
+
+def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
+    """Mean weighted square of the training errors over (1 - trace H / N)^2: every row's leverage taken as the mean."""
+    n = errors.shape[0]
+    squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
+    spare = 1.0 - degrees_of_freedom / n
+    if spare <= n * EPS:
+        raise SolverError(
+            f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
+        )
+    return np.mean(squares, axis=0) / spare**2
