@@ -22,6 +22,9 @@ ESTIMATORS = {
     "L1SubstrateRegressor": "problems.estimators.substrates",
     "LSSVMClassifier": "problems.estimators.ls_svm",
     "LSSVMRegressor": "problems.estimators.ls_svm",
+    "PrunedLSSVMClassifier": "problems.estimators.pruned",
+    "PrunedLSSVMRegressor": "problems.estimators.pruned",
+    "RobustLSSVMRegressor": "problems.estimators.robust",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -31,6 +34,7 @@ _PROBLEMS = (
     "ls_svm_regression",
     "ls_svm_substrate",
     "penalized_fusion",
+    "weighted_ls_svm",
 )
 
 __all__ = [
@@ -39,6 +43,9 @@ __all__ = [
     "L1SubstrateRegressor",
     "LSSVMClassifier",
     "LSSVMRegressor",
+    "PrunedLSSVMClassifier",
+    "PrunedLSSVMRegressor",
+    "RobustLSSVMRegressor",
     "SubstrateRegressor",
     "fused_least_squares",
     "l1_substrate",
@@ -47,6 +54,7 @@ __all__ = [
     "ls_svm_regression",
     "ls_svm_substrate",
     "penalized_fusion",
+    "weighted_ls_svm",
 ]
 
 

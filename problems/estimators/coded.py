@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.codings import correlation_scores
 from substrate.errors import DataError
 
-__all__ = ["CodedClassifier", "classes_of"]
+__all__ = ["CodedClassifier", "class_scores", "classes_of", "winners"]
 
 
 def classes_of(labels: Any) -> Any:
@@ -25,6 +25,20 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
+def class_scores(outputs: Array, coding: str, book: Array) -> Array:
+    """From outputs of the machines to f(x) for two classes, one score a class for more; the largest score wins."""
+    if book.shape[0] == 2 or coding == "one_vs_rest":
+        return outputs
+    if coding == "one_vs_one":
+        return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, book.shape[0]))
+    return correlation_scores(outputs, book)
+
+
+def winners(scores: Array) -> Any:
+    """The number of the class of each row."""
+    return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
 class CodedClassifier(ClassifierMixin, KernelEstimator):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
@@ -32,18 +46,12 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins."""
-        outputs = self._expansion(X)
-        if self.classes_.size == 2 or self.coding == "one_vs_rest":
-            return outputs
-        if self.coding == "one_vs_one":
-            return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, self.classes_.size))
-        return correlation_scores(outputs, self.code_book_)
+        return class_scores(self._expansion(X), self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
         """The class of each row."""
         scores = self.decision_function(X)
-        winners = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[winners]
+        return self.classes_[winners(scores)]
 
     def _coefficients(self) -> Array:
         coefficients: Array = self.support_codes_ * self.support_values_

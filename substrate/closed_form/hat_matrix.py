@@ -18,7 +18,7 @@ __all__ = ["effective_degrees_of_freedom", "hat_matrix", "projected_inverse"]
 def projected_inverse(gram: Gram, ridge: Array) -> Array:
     """B: the block of the inverse of the bordered matrix that maps y to alpha."""
     gram.factorize(ridge)
-    inverse = np.ascontiguousarray(gram.solve(np.eye(gram.n, order="F")))
+    inverse = gram.inverse()
     eta = inverse.sum(axis=1)
     B: Array = inverse - np.outer(eta, eta) / eta.sum()
     return B
