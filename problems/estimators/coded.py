@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.codings import correlation_scores
 from substrate.errors import DataError
 
-__all__ = ["CodedClassifier", "class_scores", "classes_of", "winners"]
+__all__ = ["CodedClassifier", "classes_of", "scores_of", "winners"]
 
 
 def classes_of(labels: Any) -> Any:
@@ -25,8 +25,8 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
-def class_scores(outputs: Array, coding: str, book: Array) -> Array:
-    """From outputs of the machines to f(x) for two classes, one score a class for more; the largest score wins."""
+def scores_of(outputs: Array, coding: str, book: Array) -> Array:
+    """Decision values from the machines' outputs: f for two classes, one score a class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
     if coding == "one_vs_one":
@@ -35,7 +35,7 @@ def class_scores(outputs: Array, coding: str, book: Array) -> Array:
 
 
 def winners(scores: Array) -> Any:
-    """The number of the class of each row."""
+    """The number of the class with the largest score, row by row."""
     return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
@@ -46,11 +46,11 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins."""
-        return class_scores(self._expansion(X), self.coding, self.code_book_)
+        return scores_of(self._expansion(X), self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
         """The class of each row."""
-        scores = self.decision_function(X)
+        scores = self.decision_function(X)  # says so if nothing is fitted yet
         return self.classes_[winners(scores)]
 
     def _coefficients(self) -> Array:

@@ -17,9 +17,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
-from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.left_out import LeftOut, leave_rows_out
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, check_memory, positive, real_array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
@@ -27,7 +28,14 @@ from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
+
+
+def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
+    """The diagonal of the system, one for all outputs where their gammas agree."""
+    if len(set(gammas)) == 1:
+        return ridge_of(gammas[0], weights)
+    return np.column_stack([ridge_of(gamma, weights) for gamma in gammas])
 
 
 class _LSSVM(KernelEstimator):
@@ -43,8 +51,9 @@ class _LSSVM(KernelEstimator):
             raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
         return Method(self.solver, positive(self.tol, "tol"), int(self.max_iter))
 
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, title: str, one_output: bool) -> None:
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
+        self.ridge_ = ridge
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         alpha = np.ascontiguousarray(fit.support_values[:, 0] if one_output else fit.support_values)
@@ -69,6 +78,63 @@ class _LSSVM(KernelEstimator):
 
     def _members(self, column: Array) -> Any:
         return np.ones(column.size, dtype=bool)
+
+    def leave_one_out(self, K: Any = None) -> LeftOut:
+        """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+
+        Works from the fitted state, in the order of ``support_``; with a precomputed kernel, ``K`` is the matrix of all
+        training rows again. A row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the
+        left-out row had its part in choosing them: the certificate says so.
+        """
+        check_is_fitted(self)
+        n = self.support_.size
+        check_memory(32.0 * n * n, f"the {n} x {n} inverse", "leave rows out by folds, with cross_val_predict.")
+        gram = self._training_gram(K)
+        alpha = self._coefficients()
+        one = alpha.ndim == 1
+        alpha = alpha[:, None] if one else alpha
+        codes = np.reshape(getattr(self, "support_codes_", np.ones(alpha.shape)), alpha.shape)
+        ridge = np.broadcast_to(self.ridge_[:, None] if self.ridge_.ndim == 1 else self.ridge_, alpha.shape)
+        done = leave_rows_out(gram, alpha, np.atleast_1d(self.bias_), ridge, codes != 0.0)
+        outputs, residuals = (part[:, 0] if one else part for part in (done.outputs, done.residuals))
+        predictions, wrong = self._judged(outputs)
+        facts = (
+            *gram.record(),
+            (
+                "conditional on",
+                "kernel, gamma, weights and scaling of the columns, chosen with the left-out row in sight",
+            ),
+            ("a row of weight v", "leaves as a whole"),
+        )
+        freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
+        certificate = Certificate("Leave-one-out without refitting", (done.row,), facts)
+        return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
+        return outputs, None
+
+    def _training_gram(self, K: Any) -> Gram:
+        if not self.kernel_.pairwise:
+            if K is not None:
+                raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
+            return Gram.of(self.kernel_, self.support_vectors_)
+        if K is None:
+            raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
+        matrix = real_array(K, "K", ndim=2)
+        if matrix.shape != (self.n_features_in_, self.n_features_in_):
+            wanted = (self.n_features_in_, self.n_features_in_)
+            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {matrix.shape}")
+        return Gram.of(self.kernel_, matrix[np.ix_(self.support_, self.support_)])
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            ridge, alpha = self.ridge_, self.support_values_
+            if ridge.dtype.kind != "f" or ridge.shape not in (alpha.shape[:1], alpha.shape):
+                raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
+            if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
+                raise DataError("the ridge must hold positive numbers")
 
 
 class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
@@ -104,6 +170,8 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         The kernel with its width as a number.
     certificate_ : Certificate
         The report on the fit.
+    ridge_ : array of shape (n_support,) or (n_support, n_outputs)
+        The diagonal 1/(gamma v) of the system, a column an output where gammas differ.
     n_iter_ : int
         Iterations of ``"cg"``; for a direct method, one and its refinements.
 
@@ -137,7 +205,7 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
         fit = fit_saddle(kernel, X, Y, gammas, weights, method)
-        self._keep(X, rows, kernel, fit, "LS-SVM regression", y.ndim == 1)
+        self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), "LS-SVM regression", y.ndim == 1)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -195,7 +263,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
     bias_ : float or array of shape (n_machines,)
         b.
-    support_, support_vectors_, kernel_, certificate_, n_iter_
+    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
         As for :class:`LSSVMRegressor`.
 
     Notes
@@ -240,7 +308,8 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         one = Y.shape[1] == 1
         self.support_codes_ = np.ascontiguousarray(Y[:, 0] if one else Y)
         signed = replace(fit, support_values=Y * fit.support_values)
-        self._keep(X, rows, kernel, signed, "LS-SVM classification (as regression on the labels)", one)
+        title = "LS-SVM classification (as regression on the labels)"
+        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, one)
         return self
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
@@ -252,7 +321,10 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
         Y = self.code_book_[np.searchsorted(classes, labels)]
-        return self._certify(X, Y, weights, (positive(self.gamma, "gamma"),) * Y.shape[1], "LS-SVM classification")
+        return self._certify(X, Y, weights, self._class_gammas(Y.shape[1]), "LS-SVM classification")
+
+    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (positive(self.gamma, "gamma"),) * n_machines
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
         """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
@@ -286,3 +358,9 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
 
     def _members(self, column: Array) -> Any:
         return column != 0.0
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
+        codes = np.reshape(self.support_codes_, (self.support_.size, -1))
+        known = self.classes_[(codes[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
+        return predicted, float(np.mean(predicted != known))

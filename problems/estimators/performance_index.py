@@ -101,7 +101,7 @@ class Index:
         gone = np.ones(gram.n, dtype=bool)
         gone[fewest] = False
         (pruned,) = np.nonzero(gone)
-        seen = gram.matrix[np.ix_(pruned, most)] @ stacked
+        seen = gram.matrix.take(pruned, axis=0).take(most, axis=1) @ stacked
         scores = []
         for number, machine in enumerate(machines):
             values = np.empty((gram.n, outputs))

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import CodedClassifier, class_scores, classes_of, winners
+from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
 from problems.estimators.performance_index import Index
 from problems.estimators.pruned_machine import PrunedMachine
 from problems.estimators.records import PruningStep
@@ -222,7 +222,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
 
         def loss(outputs: Array) -> Array:
             seen = outputs[:, 0] if book.shape[1] == 1 else outputs
-            return np.asarray(winners(class_scores(seen, self.coding, book)) != known, dtype=np.float64)
+            return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
         task = self._task(X, book[groups], Index(self.index, loss, points, int(self.folds)), groups)
         pruned = self._pruned(task, kernel, gamma, _CLASSIFICATION)

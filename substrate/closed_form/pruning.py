@@ -30,7 +30,7 @@ from substrate.threads import blas_threads
 __all__ = ["DownDating", "bordered_inverse"]
 
 #: Removals collected before the matrix is touched.
-_PANEL = 64
+_PANEL = 128
 
 
 def bordered_inverse(gram: Gram) -> Array:
@@ -130,7 +130,7 @@ class DownDating:
         stay = np.flatnonzero(self._kept[self._frame])
         with blas_threads(stay.size):
             panel = np.ascontiguousarray(self._panel[: self._pending, stay])
-            self._C = self._C[np.ix_(stay, stay)]
+            self._C = self._C.take(stay, axis=0).take(stay, axis=1)  # faster than np.ix_
             self._C -= panel.T @ panel
         self._frame = self._frame[stay]
         self._place[self._frame] = np.arange(stay.size)

@@ -48,6 +48,10 @@ _C1, _C2 = 2.5, 3.0
 _HUBER = 1.345
 _QUARTILE = 0.6745  # of a Gaussian of unit scale
 _MAD_TO_DEVIATION = 1.483
+#: Beyond this ratio every weight is the least one, and squares must not overflow.
+_ENORMOUS = 1e8
+#: A scale this small against the largest error is what rounding left of equal errors.
+_ROUNDED = 1e-13
 #: Cumulated weights this near to a level count as equal to it: sums of N weights round.
 _LEVEL = 1e-12
 
@@ -70,13 +74,18 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None)
 
 
 def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None) -> float:
-    """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have."""
+    """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
+
+    It is zero where half of the errors are one number up to rounding.
+    """
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
         spread = weighted_quantile(errors, 0.75, weights) - weighted_quantile(errors, 0.25, weights)
-        return spread / (2.0 * _QUARTILE)
-    centre = weighted_quantile(errors, 0.5, weights)
-    return _MAD_TO_DEVIATION * weighted_quantile(np.abs(errors - centre), 0.5, weights)
+        found = spread / (2.0 * _QUARTILE)
+    else:
+        centre = weighted_quantile(errors, 0.5, weights)
+        found = _MAD_TO_DEVIATION * weighted_quantile(np.abs(errors - centre), 0.5, weights)
+    return found if found > _ROUNDED * float(np.abs(errors).max()) else 0.0
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
@@ -84,14 +93,15 @@ def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Ar
     check_choice(weighting, WEIGHTINGS, "weighting")
     if scale == 0.0:
         return np.ones(errors.size)
-    r = np.abs(errors) / scale
+    with np.errstate(over="ignore"):
+        r = np.minimum(np.abs(errors) / scale, _ENORMOUS)
     if weighting == "hampel":
         v = np.clip((_C2 - r) / (_C2 - _C1), 0.0, 1.0)
     elif weighting == "huber":
         v = _HUBER / np.maximum(r, _HUBER)
     elif weighting == "logistic":
-        small = r < 1e-4  # tanh(r)/r = 1 - r^2/3 there, which rounds to one
-        v = np.where(small, 1.0, np.tanh(r) / np.where(small, 1.0, r))
+        none = r == 0.0
+        v = np.where(none, 1.0, np.tanh(r) / np.where(none, 1.0, r))
     else:
         v = 1.0 / (1.0 + (r / _QUARTILE) ** 2)
     return np.asarray(np.maximum(v, LEAST_WEIGHT))

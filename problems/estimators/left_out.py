@@ -1,0 +1,156 @@
+r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no training target.
+
+The support values, the bias and the diagonal D of the system give the targets back,
+:math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.closed_form.leave_one_out` the residuals
+:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted all the same, as a check.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Certificate, Row
+from substrate.certificates.rows import EPS
+from substrate.closed_form.hat_matrix import projected_inverse
+from substrate.closed_form.leave_one_out import (
+    generalized_cross_validation,
+    leave_one_out_residuals,
+    mean_absolute,
+    mean_square,
+    median_absolute,
+    press,
+    trimmed_mean_square,
+)
+from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
+from substrate.gram import Gram
+
+__all__ = ["LeftOut", "leave_rows_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What the machines say of each row when fitted without it.
+
+    Parameters
+    ----------
+    outputs
+        f(x_i) of the machine without row i; a machine that never used the row answers as it is.
+    residuals
+        y_i minus that, NaN where a machine never used the row.
+    predictions
+        The outputs in regression, the classes they decode to in classification.
+    degrees_of_freedom
+        trace H, one number or one a machine.
+    gcv
+        Generalised cross-validation, of the weighted errors (weights of mean one) where rows have weights.
+    misclassification
+        The share of rows decoded to a wrong class; None in regression.
+    certificate
+        The check by one refit, and what these numbers are conditional on.
+    """
+
+    outputs: Array
+    residuals: Array
+    predictions: Any
+    degrees_of_freedom: Any
+    gcv: Any
+    misclassification: float | None
+    certificate: Certificate
+
+    def _used(self) -> list[Array]:
+        columns = self.residuals[:, None] if self.residuals.ndim == 1 else self.residuals
+        return [column[~np.isnan(column)] for column in columns.T]
+
+    def _each(self, criterion: Any) -> Any:
+        values = np.array([float(criterion(column)) for column in self._used()])
+        return float(values[0]) if self.residuals.ndim == 1 else values
+
+    @property
+    def press(self) -> Any:
+        """Predicted residual sum of squares, one number or one an output."""
+        return self._each(press)
+
+    @property
+    def mean_square(self) -> Any:
+        """PRESS over the number of rows."""
+        return self._each(mean_square)
+
+    @property
+    def mean_absolute(self) -> Any:
+        """Mean absolute residual."""
+        return self._each(mean_absolute)
+
+    @property
+    def median_absolute(self) -> Any:
+        """Median absolute residual."""
+        return self._each(median_absolute)
+
+    def trimmed_mean_square(self, share: float = 0.1) -> Any:
+        """Mean square without a share of the largest residuals."""
+        return self._each(lambda column: trimmed_mean_square(column, share))
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesLeftOut:
+    """Outputs, residuals, degrees of freedom and GCV of all machines, a column each, and a certificate row."""
+
+    outputs: Array
+    residuals: Array
+    degrees_of_freedom: Array
+    gcv: Array
+    row: Row
+
+
+def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
+    """Leave every row out of every machine; ``members`` says which rows a machine was fitted to.
+
+    ``alpha``, ``ridge`` and ``members`` have a column a machine. Machines that share rows and ridge share an inverse.
+    """
+    K = np.array(gram.matrix)
+    fitted = gram.product(alpha) + bias
+    outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
+    freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
+    checks: list[Row] = []
+    for columns in _shared(ridge, members):
+        (rows,) = np.nonzero(members[:, columns[0]])
+        d = np.ascontiguousarray(ridge[rows, columns[0]])
+        part = Gram(K[np.ix_(rows, rows)], gram.kernel)
+        diagonal = np.array(projected_inverse(part, d).diagonal())
+        a = alpha[np.ix_(rows, columns)]
+        errors = d[:, None] * a
+        r = leave_one_out_residuals(a, diagonal)
+        residuals[np.ix_(rows, columns)] = r
+        outputs[np.ix_(rows, columns)] = fitted[np.ix_(rows, columns)] + errors - r
+        freedom[columns] = rows.size - d @ diagonal
+        gcv[columns] = _gcv(errors, float(freedom[columns[0]]), d.size / (d * (1.0 / d).sum()))
+        checks.append(_refit(part, fitted[np.ix_(rows, columns)] + errors, d, r, int((d * diagonal).argmin())))
+    worst = max(checks, key=lambda row: row.relative / row.tolerance)
+    return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
+
+
+def _shared(ridge: Array, members: Any) -> list[Any]:
+    """Columns with the same rows and the same ridge."""
+    groups: dict[bytes, list[int]] = {}
+    for k in range(ridge.shape[1]):
+        groups.setdefault(ridge[:, k].tobytes() + members[:, k].tobytes(), []).append(k)
+    return [np.array(columns) for columns in groups.values()]
+
+
+def _gcv(errors: Array, freedom: float, weights: Array) -> Array:
+    unit = target_unit(errors)
+    return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))
+
+
+def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int) -> Row:
+    """The row of largest leverage by an actual refit, against the closed form."""
+    K = part.matrix
+    rest = np.delete(np.arange(part.n), row)
+    solved = solve_saddle_system(Gram(K[np.ix_(rest, rest)]), Y[rest], ridge[rest])
+    explicit = Y[row] - K[row, rest] @ solved.support_values - solved.bias
+    difference = float(np.abs(explicit - residuals[row]).max())
+    scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
+    condition = part.n * float(np.abs(K).max()) / float(ridge.min())
+    tolerance = 1e-10 + 100.0 * EPS * condition
+    return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")
