@@ -84,6 +84,8 @@ def test_the_history_tells_where_every_weight_comes_from():
         assert_allclose(after.change, change)
     assert history[-1].change <= 1e-6 < history[-2].change
     assert model.scale_ == history[-2].scale
+    once = robust().fit(X, y)
+    assert once.scale_ == once.history_[0].scale != once.history_[1].scale
     assert_array_equal(model.weights_, history[-1].weights)
 
 
