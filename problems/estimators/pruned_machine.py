@@ -9,7 +9,7 @@ import numpy as np
 from problems.estimators.base import KernelEstimator
 from problems.estimators.performance_index import INDICES, Index
 from problems.estimators.pruning_fit import Pruning
-from problems.estimators.pruning_path import prune
+from problems.estimators.pruning_path import Pruned, prune
 from problems.estimators.records import PruningStep
 from substrate.arrays import Array, non_negative
 from substrate.certificates import Certificate, Row
@@ -18,6 +18,7 @@ from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
 
 __all__ = ["PrunedMachine"]
 
@@ -67,9 +68,10 @@ class PrunedMachine(KernelEstimator):
         self, task: Pruning, kernel: Any, gamma: float, title: str
     ) -> tuple[tuple[PruningStep, ...], int, Certificate]:
         """The path, the step chosen, fitted once more on its own, and the certificate of that."""
-        path, chosen, gram = prune(task, kernel, gamma)
+        pruned = prune(task, kernel, gamma)
+        path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
-        part, Y = gram.block(step.rows), task.Y[step.rows]
+        part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
         ridge = ridge_of(step.gamma, step.weights)
         solved = solve_saddle_system(part, Y, ridge)
         checks = _checks(part, Y, ridge, solved.support_values, solved.bias)
@@ -77,7 +79,7 @@ class PrunedMachine(KernelEstimator):
         alpha = np.ascontiguousarray(solved.support_values[:, 0] if one else solved.support_values)
         step = replace(step, support_values=alpha, bias=float(solved.bias[0]) if one else solved.bias)
         solver = ("solver", f"closed form, refined {solved.refinements} times")
-        certificate = Certificate(title, checks, (*part.record(), *_facts(path, chosen, task), solver))
+        certificate = Certificate(title, checks, (*part.record(), *_facts(pruned, task), solver))
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
 
     def _keep(self, X: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate, signs: Any) -> None:
@@ -97,7 +99,8 @@ class PrunedMachine(KernelEstimator):
         if Y.shape[0] != self.pruning_path_[0].size:
             raise DataError(f"the path began with {self.pruning_path_[0].size} rows, these are {Y.shape[0]}")
         record = self.pruning_path_[int(step)]
-        part = Gram.of(record.kernel, X).block(record.rows)
+        points = X[record.rows][:, record.rows] if record.kernel.pairwise else X[record.rows]
+        part = Gram.of(record.kernel, points)
         alpha = record.support_values.reshape(record.size, -1)
         ridge = ridge_of(record.gamma, record.weights)
         checks = _checks(part, Y[record.rows], ridge, alpha, np.atleast_1d(record.bias))
@@ -109,12 +112,20 @@ class PrunedMachine(KernelEstimator):
         if not self.__sklearn_is_fitted__():
             return
         path = self.pruning_path_
-        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) for step in path):
-            raise DataError("pruning_path_ must be a sequence of pruning steps")
+        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _whole(step) for step in path):
+            raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
         if isinstance(self.step_, bool) or not isinstance(self.step_, int) or not 0 <= self.step_ < len(path):
             raise DataError(f"step_ must be one of the {len(path)} steps, received {self.step_!r}")
         if not np.array_equal(path[self.step_].rows, self.support_):
             raise DataError("the support is not that of the step chosen")
+
+
+def _whole(step: PruningStep) -> bool:
+    """Whether rows, weights and support values of a step belong together."""
+    arrays = (step.rows, step.weights, step.support_values)
+    if not all(isinstance(array, np.ndarray) and array.ndim for array in arrays) or not isinstance(step.kernel, Kernel):
+        return False
+    return step.rows.dtype.kind in "iu" and len({array.shape[0] for array in arrays}) == 1
 
 
 def _checks(part: Gram, Y: Array, ridge: Array, alpha: Array, bias: Array) -> tuple[Row, ...]:
@@ -129,16 +140,24 @@ def _checks(part: Gram, Y: Array, ridge: Array, alpha: Array, bias: Array) -> tu
     )
 
 
-def _facts(path: tuple[PruningStep, ...], chosen: int, task: Pruning) -> tuple[tuple[str, str], ...]:
+def _facts(pruned: Pruned, task: Pruning) -> tuple[tuple[str, str], ...]:
+    path, chosen = pruned.path, pruned.chosen
     step = path[chosen]
-    how = "refitted with weights of their own" if task.reweight else "down-dated"
+    how = "refitted" if task.reweight else "down-dated"
+    if pruned.restarts:
+        at = ", ".join(str(size) for size in pruned.restarts[:5]) + (", ..." if len(pruned.restarts) > 5 else "")
+        how += f", factored anew {len(pruned.restarts)} times where accuracy was lost (at {at} rows)"
     why = f"{step.size} rows were asked for" if task.n_support is not None else "as few rows as may be are left"
     if chosen + 1 < len(path):
         limit = task.limit(path[0].score)
         why = f"the next machine, of {path[chosen + 1].size} rows, has {path[chosen + 1].score:.4g} > {limit:.4g}"
     retuned = sum(other.retuned for other in path[: chosen + 1])
-    return (
+    facts = [
         ("gamma", f"{step.gamma:g}" + (f", retuned {retuned} times" if retuned else "")),
         ("pruning", f"{path[0].size} rows to {step.size} in {chosen} steps, {how}"),
         ("index", f"{task.index.name}: {path[0].score:.4g} of the whole machine, {step.score:.4g} here; {why}"),
-    )
+    ]
+    if task.weighting is not None:
+        whose = "found at every step" if task.reweight else "of the machine on all rows"
+        facts.append(("weights", f"{task.weighting}, {task.scale} scale, {whose}"))
+    return tuple(facts)

@@ -115,8 +115,8 @@ class Setting:
         if not kernel.trusted:
             gram.check_definite()
         check_memory(
-            24.0 * gram.n**2,
-            f"pruning {gram.n} rows: kernel matrix, its inverse and a copy",
+            36.0 * gram.n**2,
+            f"pruning {gram.n} rows: kernel matrix, its inverse, a copy and the path",
             "Prune a reduced set of rows.",
         )
         if task.index.name != "validation":

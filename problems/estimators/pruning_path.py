@@ -7,7 +7,7 @@ refitted.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,14 +19,27 @@ from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 
-__all__ = ["prune"]
+__all__ = ["Pruned", "prune"]
 
 #: Factors of gamma and of the widths tried around the present ones, and how often the centre may move.
 _GAMMAS, _WIDTHS, _MOVES = (0.25, 1.0, 4.0), (2.0 / 3.0, 1.0, 1.5), 4
 
 
-def prune(task: Pruning, kernel: Kernel, gamma: float) -> tuple[tuple[PruningStep, ...], int, Gram]:
-    """Every machine on the way down, the number of the one chosen, and the kernel matrix of all rows for that one."""
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Every machine on the way down, the number of the one chosen, and the kernel matrix of all rows for that one.
+
+    ``restarts`` are the numbers of rows at which down-dating had lost its accuracy and a new factorisation was made.
+    """
+
+    path: tuple[PruningStep, ...]
+    chosen: int
+    gram: Gram
+    restarts: tuple[int, ...]
+
+
+def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
+    """Go down until a number of rows is reached, or the index has degraded."""
     setting = Setting.of(task, kernel, gamma)
     everyone = np.arange(task.Y.shape[0])
     weights = np.ones(everyone.size)
@@ -34,7 +47,8 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> tuple[tuple[PruningSte
         weights = robust_fit(task, setting.gram, gamma, everyone)[2]
         setting.gram.release()
         task = replace(task, index=replace(task.index, weights=weights))
-    steps = _machines(task, setting, everyone, weights)
+    restarts: list[int] = []
+    steps = _machines(task, setting, everyone, weights, restarts)
     path = [next(steps)]
     limit = task.limit(path[0].score)
     while path[-1].size > task.least:
@@ -45,18 +59,20 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> tuple[tuple[PruningSte
                 step, setting = better, found
                 if task.n_support is not None:  # the number decides, and the next must keep up with this machine
                     limit = max(limit, task.limit(step.score))
-                steps = _machines(task, setting, step.rows, weights)
+                steps = _machines(task, setting, step.rows, weights, restarts)
                 next(steps)  # the machine just retuned
         path.append(step)
         if step.score > limit and task.n_support is None:
-            return tuple(path), len(path) - 2, before.gram
-    return tuple(path), len(path) - 1, setting.gram
+            return Pruned(tuple(path), len(path) - 2, before.gram, tuple(restarts))
+    return Pruned(tuple(path), len(path) - 1, setting.gram, tuple(restarts))
 
 
-def _machines(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Iterator[PruningStep]:
+def _machines(
+    task: Pruning, setting: Setting, rows: Rows, weights: Array, restarts: list[int]
+) -> Iterator[PruningStep]:
     """The machine on these rows and the ones after it, down to as few rows as may be."""
-    batches = (_refitted if task.reweight else _down_dated)(task, setting, rows, weights)
-    for machines in batches:
+    refits, follows = _refitted(task, setting, rows, weights), _down_dated(task, setting, rows, weights, restarts)
+    for machines in refits if task.reweight else follows:
         for machine, score in zip(machines, setting.scores(task, machines), strict=True):
             yield as_step(setting, machine, score)
 
@@ -68,7 +84,9 @@ def _refitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> It
         rows = task.staying(machine)
 
 
-def _down_dated(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Iterator[list[Snapshot]]:
+def _down_dated(
+    task: Pruning, setting: Setting, rows: Rows, weights: Array, restarts: list[int]
+) -> Iterator[list[Snapshot]]:
     while True:
         line = Line(task, setting, rows, weights)
         machines = [line.machine]
@@ -81,6 +99,7 @@ def _down_dated(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> 
                 machines = []
         # down-dating has lost its accuracy: a fit of its own for the next machine, and a new line from there
         rows = task.staying(last)
+        restarts.append(rows.size)
 
 
 def _retuned(task: Pruning, setting: Setting, step: PruningStep, weights: Array) -> tuple[PruningStep, Setting]:

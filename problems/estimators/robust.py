@@ -145,8 +145,8 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
         checks = saddle_rows(solved.products, gram.diagonal, y, ridge, solved.support_values, float(solved.bias))
         facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
         self.certificate_ = Certificate("Weighted LS-SVM", checks, facts)
-        self.weights_, self.scale_, self.history_, self.ridge_ = last.weights, source.scale, history, ridge
-        self._keep_expansion(X, rows, kernel, solved.support_values, float(solved.bias))
+        self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
+        self._keep_expansion(X, rows, kernel, solved.support_values.copy(), float(solved.bias))
         return self
 
     def predict(self, X: Any) -> Array:

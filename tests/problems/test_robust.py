@@ -1,5 +1,6 @@
 """The robust regressor: Algorithm 1 and its repetition, one kernel matrix, weights that count rows, a true record."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import bordered_system
@@ -200,6 +201,16 @@ def test_a_file_keeps_the_history_and_lies_in_it_are_refused(tmp_path):
         spoilt.save(tmp_path / "s.npz")
         with pytest.raises(DataError, match=r"robust weights|one record a fit"):
             load(tmp_path / "s.npz")
+
+
+def test_records_are_compared_by_content():
+    X, y = data()
+    step = robust().fit(X, y).history_[1]
+    assert step == replace(step, weights=step.weights.copy())
+    for other in (replace(step, weights=0.5 * step.weights), replace(step, bias=0.0), (step.weights, step.bias)):
+        assert step != other
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(step)
 
 
 def test_a_precomputed_kernel_gives_the_same():
