@@ -27,6 +27,7 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 
+_REGRESSION = "Pruned LS-SVM regression"
 _CLASSIFICATION = "Pruned LS-SVM classification (as regression on the labels)"
 
 
@@ -129,7 +130,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         task = self._task(
             X, y[:, None], index, weighting=self.weighting, scale=self.scale, reweight=bool(self.reweight)
         )
-        self._keep(X, *self._pruned(task, kernel, gamma, "Pruned LS-SVM regression"), 1.0)
+        self._keep(X, *self._pruned(task, kernel, gamma, _REGRESSION), 1.0)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -139,11 +140,17 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     def model_at(self, step: int, X: Any, y: Any) -> Self:
         """The machine of another step as a model of its own, from the training rows, and certified on them."""
         check_is_fitted(self)
+        number = self._number(step)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        number, certificate = self._certified_step(step, X, y[:, None], "Pruned LS-SVM regression")
         model = copy(self)
-        model._keep(X, self.pruning_path_, number, certificate, 1.0)
+        model._keep(X, self.pruning_path_, number, self._certified(number, X, y[:, None], _REGRESSION), 1.0)
         return model
+
+    def certify(self, X: Any, y: Any) -> Certificate:
+        """Check the coefficients this model holds now against the system of its rows, given all the training rows."""
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        return self._certified(self.step_, X, y[:, None], _REGRESSION, held=True)
 
 
 class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
@@ -233,14 +240,25 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     def model_at(self, step: int, X: Any, y: Any) -> Self:
         """The machine of another step as a model of its own, from the training rows, and certified on them."""
         check_is_fitted(self)
-        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        if not np.isin(labels, self.classes_).all():
-            raise DataError(f"the model knows classes {self.classes_}, these data have {np.unique(labels)}")
-        groups = np.searchsorted(self.classes_, labels)
-        number, certificate = self._certified_step(step, X, self.code_book_[groups], _CLASSIFICATION)
+        number = self._number(step)
+        X, groups = self._grouped(X, y)
+        certificate = self._certified(number, X, self.code_book_[groups], _CLASSIFICATION)
         model = copy(self)
         model._keep_codes(X, groups, self.pruning_path_, number, certificate)
         return model
+
+    def certify(self, X: Any, y: Any) -> Certificate:
+        """Check the coefficients this model holds now against the system of its rows, given all the training rows."""
+        check_is_fitted(self)
+        X, groups = self._grouped(X, y)
+        return self._certified(self.step_, X, self.code_book_[groups], _CLASSIFICATION, held=True)
+
+    def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Training rows given again, and the number of each one's class."""
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        if not np.isin(labels, self.classes_).all():
+            raise DataError(f"the model knows classes {self.classes_}, these data have {np.unique(labels)}")
+        return X, np.searchsorted(self.classes_, labels)
 
     def _keep_codes(
         self, X: Any, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate

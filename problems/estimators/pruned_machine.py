@@ -89,23 +89,26 @@ class PrunedMachine(KernelEstimator):
         self.pruning_path_, self.step_, self.gamma_, self.weights_ = path, chosen, step.gamma, step.weights
         self._keep_expansion(X, step.rows, step.kernel, signs * step.support_values, step.bias)
 
-    def _certified_step(self, step: Any, X: Any, Y: Array, title: str) -> tuple[int, Certificate]:
-        """The number of a step, and its machine's certificate on the training rows."""
+    def _number(self, step: Any) -> int:
+        """The number of a step of the path, counted from its end where negative."""
         if isinstance(step, bool) or not isinstance(step, Integral):
             raise DeclarationError(f"step must be an integer, received {step!r}")
         steps = len(self.pruning_path_)
         if not -steps <= int(step) < steps:
             raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
+        return int(step) % steps
+
+    def _certified(self, number: int, X: Any, Y: Array, title: str, held: bool = False) -> Certificate:
+        """The certificate of a step's machine on the training rows, or of the coefficients ``held`` now."""
+        record = self.pruning_path_[number]
         if Y.shape[0] != self.pruning_path_[0].size:
             raise DataError(f"the path began with {self.pruning_path_[0].size} rows, these are {Y.shape[0]}")
-        record = self.pruning_path_[int(step)]
         points = X[record.rows][:, record.rows] if record.kernel.pairwise else X[record.rows]
         part = Gram.of(record.kernel, points)
-        alpha = record.support_values.reshape(record.size, -1)
+        alpha, bias = (self._coefficients(), self.bias_) if held else (record.support_values, record.bias)
         ridge = ridge_of(record.gamma, record.weights)
-        checks = _checks(part, Y[record.rows], ridge, alpha, np.atleast_1d(record.bias))
-        number = int(step) % steps
-        return number, Certificate(f"{title}, step {number}", checks, part.record())
+        checks = _checks(part, Y[record.rows], ridge, alpha.reshape(record.size, -1), np.atleast_1d(bias))
+        return Certificate(f"{title}, {'checked again' if held else f'step {number}'}", checks, part.record())
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -312,6 +312,17 @@ def test_any_step_of_a_classifier_too(tmp_path):
         model.model_at(0, X, np.where(labels == "a", "z", labels))
 
 
+def test_certify_sees_a_tampered_number():
+    for model, (X, y) in ((pruned(n_support=20), data()), (PrunedLSSVMClassifier(KERNEL, GAMMA), three_classes())):
+        model.fit(X, y)
+        assert model.certify(X, y).holds
+        model.support_values_[3] += 1e-6
+        certificate = model.certify(X, y)
+        assert not certificate.holds
+        assert certificate.title.endswith("checked again")
+        assert model.model_at(model.step_, X, y).certificate_.holds, "the path is not touched"
+
+
 def test_steps_that_are_not_there_and_other_rows_are_refused():
     X, y = data()
     model = pruned(n_support=30).fit(X, y)
