@@ -57,10 +57,10 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
             better, found = _retuned(task, setting, step, weights)
             if better.score < step.score and (better.score <= limit or task.n_support is not None):
                 step, setting = better, found
-                if task.n_support is not None:  # the number decides, and the next must keep up with this machine
-                    limit = max(limit, task.limit(step.score))
                 steps = _machines(task, setting, step.rows, weights, restarts)
                 next(steps)  # the machine just retuned
+            if task.n_support is not None:  # the number decides: search again when the next falls behind this machine
+                limit = max(limit, task.limit(step.score))
         path.append(step)
         if step.score > limit and task.n_support is None:
             return Pruned(tuple(path), len(path) - 2, before.gram, tuple(restarts))
