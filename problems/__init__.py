@@ -28,6 +28,9 @@ ESTIMATORS = {
     "LSSVMRegressorCV": "problems.estimators.selection",
     "MaximalVariationClassifier": "problems.estimators.structure",
     "MaximalVariationRegressor": "problems.estimators.structure",
+    "PrunedLSSVMClassifier": "problems.estimators.pruned",
+    "PrunedLSSVMRegressor": "problems.estimators.pruned",
+    "RobustLSSVMRegressor": "problems.estimators.robust",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -41,6 +44,7 @@ _PROBLEMS = (
     "maximal_variation",
     "penalized_fusion",
     "tikhonov_fusion",
+    "weighted_ls_svm",
 )
 
 __all__ = [
@@ -55,6 +59,9 @@ __all__ = [
     "LSSVMRegressorCV",
     "MaximalVariationClassifier",
     "MaximalVariationRegressor",
+    "PrunedLSSVMClassifier",
+    "PrunedLSSVMRegressor",
+    "RobustLSSVMRegressor",
     "SubstrateRegressor",
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
@@ -67,6 +74,7 @@ __all__ = [
     "maximal_variation",
     "penalized_fusion",
     "tikhonov_fusion",
+    "weighted_ls_svm",
 ]
 
 

@@ -28,6 +28,8 @@ _ROUNDED = 1e-10
 _ROUNDED_SINGLE = 1e-6
 #: A kernel matrix whose correlations are this near one is constant for practical purposes.
 _CONSTANT = 1e-9
+#: What is recorded of a matrix that is no kernel matrix.
+_INDEFINITE = "not positive semi-definite"
 #: Up to here one matrix-vector product a column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 
@@ -236,8 +238,12 @@ class Gram:
     def block(self, rows: Any) -> "Gram":
         """The Gram matrix of some of the points."""
         if self._ridge is not None:
-            raise DeclarationError("blocks are taken before the matrix is factored")
+            raise DeclarationError("blocks are taken before the matrix is factored, or after release()")
         return Gram(self._store[np.ix_(rows, rows)], self.kernel, self.alterations)
+
+    def release(self) -> None:
+        """Give the triangle that holds a factor back to K, so that :attr:`matrix` is a view again."""
+        self._restore()
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
@@ -287,12 +293,13 @@ class Gram:
         _mirror_lower(self._store)
         if info > 0:
             smallest = self._warn_if_indefinite(stacklevel=6)
-            self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
+            self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
 
     def _warn_if_indefinite(self, stacklevel: int) -> float:
         values = np.linalg.eigvalsh(self._store)
         smallest = float(values[0])
-        if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()):
+        said = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # of this matrix, or a larger one
+        if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
                 "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from problems.estimators.files import save
-from substrate.arrays import Array, is_sparse, refuse_disguised
+from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
 from substrate.errors import DataError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
 from substrate.kernels.base import row_blocks
@@ -134,6 +134,24 @@ class KernelEstimator(BaseEstimator):
             if not np.isfinite(y).all():  # None in an array of objects becomes NaN only here
                 raise DataError("y contains NaN, infinity or None; drop or impute those rows")
         return X, y, weights
+
+    def _validation(self, X_val: Any, y_val: Any, *, numeric: bool = True) -> tuple[Any, Any]:
+        """Validation rows and their targets or labels, checked like those of training, with their own names."""
+        refuse_disguised(X_val, "X_val")
+        refuse_disguised(y_val, "y_val", text=not numeric)
+        known = real_array(y_val, "y_val", ndim=1) if numeric else np.asarray(y_val)
+        if known.ndim != 1:
+            raise DataError(f"y_val must be 1-D, received {known.ndim}-D of shape {known.shape}")
+        points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
+        if points.shape[0] == 0:
+            raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
+        if points.shape[1] != self.n_features_in_:
+            raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
+        if known.size != points.shape[0]:
+            raise DataError(
+                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.size}"
+            )
+        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known
 
     def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight, their targets and weights, and which rows they are."""

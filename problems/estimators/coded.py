@@ -46,12 +46,11 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins."""
-        outputs = self._expansion(X)
-        return scores_of(outputs, self.coding, self.code_book_)
+        return scores_of(self._expansion(X), self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
         """The class of each row."""
-        scores = self.decision_function(X)
+        scores = self.decision_function(X)  # says so if nothing is fitted yet
         return self.classes_[winners(scores)]
 
     def _coefficients(self) -> Array:

@@ -1,8 +1,8 @@
 """Saving and loading every estimator: parameters, fitted attributes and certificate, without pickle or eval.
 
-Values are written by kind (number, text, array, sparse matrix, kernel, certificate, sequence); classes are looked up in
-the package's own lists of estimators and kernels, never by an import path from the file. A kernel that is somebody's
-function cannot be written down and is refused by name.
+Values are written by kind (number, text, array, sparse matrix, kernel, certificate, record, sequence); classes are
+looked up in the package's own lists of estimators, kernels and records, never by an import path from the file. A kernel
+that is somebody's function cannot be written down and is refused by name.
 """
 
 import os
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
+from problems.estimators.records import RECORDS, Record
 from substrate import kernels
 from substrate.archive import read_archive, write_archive
 from substrate.arrays import is_sparse
@@ -90,6 +91,9 @@ def _encode(value: Any, name: str, arrays: _Arrays) -> Any:
     if isinstance(value, Kernel):
         inside = {field.name: _encode(getattr(value, field.name), field.name, arrays) for field in fields(value)}
         return {"kind": "kernel", "class": type(value).__name__, "fields": inside}
+    if isinstance(value, Record):
+        inside = {f.name: _encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
+        return {"kind": "record", "class": type(value).__name__, "fields": inside}
     if isinstance(value, Certificate):
         rows = [[row.name, row.value, row.scale, row.tolerance, row.formula] for row in value.rows]
         return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
@@ -137,6 +141,13 @@ def _kernel(value: Any, arrays: _Arrays) -> Kernel:
     return made
 
 
+def _record(value: Any, arrays: _Arrays) -> Record:
+    known = RECORDS.get(value["class"])
+    if known is None:
+        raise DataError(f"there is no record named {value['class']!r}")
+    return known(**{key: _decode(inner, arrays) for key, inner in value["fields"].items()})
+
+
 def _certificate(value: Any, arrays: _Arrays) -> Certificate:
     rows = tuple(
         Row(str(name), float(number), float(scale), float(tolerance), str(formula))
@@ -154,6 +165,7 @@ _DECODERS: dict[str, Callable[[Any, _Arrays], Any]] = {
     "text": lambda value, arrays: arrays[value["name"]].astype(object),
     "sparse": _sparse,
     "kernel": _kernel,
+    "record": _record,
     "certificate": _certificate,
     "list": _items,
     "tuple": lambda value, arrays: tuple(_items(value, arrays)),

@@ -7,7 +7,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
 from problems.estimators.left_out import LeftOut, leave_rows_out
-from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
+from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from substrate.arrays import Array, check_memory, positive, real_array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
@@ -226,16 +226,7 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        if isinstance(self.gamma, Real) or (isinstance(self.gamma, np.ndarray) and self.gamma.ndim == 0):
-            return (positive(self.gamma, "gamma"),) * n_outputs
-        if isinstance(self.gamma, str) or not hasattr(self.gamma, "__len__"):
-            raise DeclarationError(f"gamma must be a positive number or one for each output, received {self.gamma!r}")
-        gammas = tuple(positive(gamma, "gamma") for gamma in self.gamma)
-        if len(gammas) != n_outputs:
-            raise DeclarationError(
-                f"gamma has {len(gammas)} entries for {n_outputs} outputs; give one each or one for all"
-            )
-        return gammas
+        return gammas_of(self.gamma, n_outputs)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

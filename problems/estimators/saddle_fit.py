@@ -2,21 +2,23 @@
 
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from substrate.arrays import Array
+from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.solvers import canonical_name
 
-__all__ = ["Method", "SaddleFit", "fit_saddle"]
+__all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -46,6 +48,18 @@ class SaddleFit:
     rows: tuple[Row, ...]
     facts: Facts
     iterations: int
+
+
+def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
+    """One positive gamma for each output, from one for all or one for each."""
+    if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
+        return (positive(gamma, "gamma"),) * n_outputs
+    if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
+        raise DeclarationError(f"gamma must be a positive number or one for each output, received {gamma!r}")
+    gammas = tuple(positive(value, "gamma") for value in gamma)
+    if len(gammas) != n_outputs:
+        raise DeclarationError(f"gamma has {len(gammas)} entries for {n_outputs} outputs; give one each or one for all")
+    return gammas
 
 
 def fit_saddle(

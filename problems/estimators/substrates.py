@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_array, validate_data
 
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of
 from problems.estimators.sparse_fit import SparseFit, fit_sparse
-from substrate.arrays import Array, positive, real_array, refuse_disguised
+from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
@@ -287,18 +286,3 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
             return kernel, whole.block(rows), whole.matrix[np.ix_(checks, rows)]
         kernel, gram = self._gram(X[rows])
         return kernel, gram, kernel(X[checks], X[rows])
-
-    def _validation(self, X_val: Any, y_val: Any) -> tuple[Any, Array]:
-        """Validation rows and targets, checked like those of training, with their own names in the errors."""
-        refuse_disguised(X_val, "X_val")
-        known = real_array(y_val, "y_val", ndim=1)
-        points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
-        if points.shape[0] == 0:
-            raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
-        if points.shape[1] != self.n_features_in_:
-            raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
-        if known.size != points.shape[0]:
-            raise DataError(
-                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.size}"
-            )
-        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known

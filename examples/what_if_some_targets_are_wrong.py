@@ -1,0 +1,37 @@
+"""What if some targets are wrong: which rows are they, and does the fit follow them?
+
+Algorithm 1 of Suykens and others (2002): fit, measure the errors by a robust scale, fit again with a small weight on
+the rows of large error. Here twelve of 120 targets are off by three.
+"""
+
+import numpy as np
+
+from problems import LSSVMRegressor, RobustLSSVMRegressor
+from substrate.datasets import sinc_outliers
+from substrate.kernels import RBF
+
+data = sinc_outliers(120, n_outliers=12, outlier_size=3.0, random_state=0, return_X_y=False)
+X, y, wrong = data.data, data.target, data.outliers
+points = np.linspace(-5.0, 5.0, 400)[:, None]
+truth = np.sinc(points[:, 0])
+
+
+def distance(model):
+    """How far a model is from the function behind the data."""
+    return np.sqrt(np.mean((model.predict(points) - truth) ** 2))
+
+
+kernel, gamma = RBF(1.0), 10.0
+print(f"least squares               distance from the truth {distance(LSSVMRegressor(kernel, gamma).fit(X, y)):.3f}")
+for weighting in ("hampel", "huber", "logistic", "myriad"):
+    for most in (1, 100):
+        model = RobustLSSVMRegressor(kernel, gamma, weighting=weighting, max_reweightings=most).fit(X, y)
+        steps = len(model.history_) - 1
+        print(f"{weighting:9s} {steps:3d} reweighting(s)  distance from the truth {distance(model):.3f}")
+
+model = RobustLSSVMRegressor(kernel, gamma).fit(X, y)
+suspects = np.flatnonzero(model.weights_ < 0.01)
+print(f"\nsuspected rows: {suspects.tolist()}\nwrong rows:     {wrong.tolist()}")
+left_out = model.leave_one_out()
+print(f"median absolute error with each row left out, exactly and without refitting: {left_out.median_absolute:.3f}\n")
+print(model.certificate_)

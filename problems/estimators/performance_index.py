@@ -1,0 +1,115 @@
+r"""The index by which pruning judges a machine, over every training row, left-out rows, or validation rows.
+
+Rows that have been pruned are rows the machine has not seen. So over the N training rows
+
+- ``training``: the mean loss of f, at rows kept and rows pruned alike;
+- ``leave_one_out``, ``cross_validation``: a row kept is predicted without itself, or without its fold, in closed form
+  (:mod:`substrate.closed_form.leave_one_out`); a row pruned is predicted as it is, being left out already;
+
+and ``validation`` is the mean loss over rows given for that purpose. The loss is the squared error of a regression, and
+one for each row that a classifier puts into a wrong class. [Suykens2002]_ section 4 names these choices.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import Array
+from substrate.closed_form.leave_one_out import k_fold_residuals, leave_one_out_residuals
+from substrate.gram import Gram
+
+__all__ = ["INDICES", "Index", "Snapshot"]
+
+INDICES: tuple[str, ...] = ("training", "leave_one_out", "cross_validation", "validation")
+Loss = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A machine on some of the rows: support values and outputs a column a machine, with outputs at the rows kept."""
+
+    rows: NDArray[np.intp]
+    support_values: Array
+    bias: Array
+    weights: Array
+    outputs: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A performance index, the smaller the better.
+
+    Parameters
+    ----------
+    name
+        One of ``INDICES``.
+    loss
+        From outputs at the judging rows (training or validation rows, a column a machine) to one loss a row.
+    points
+        The validation rows, where they judge.
+    folds
+        How many folds ``cross_validation`` has: row i is in fold i modulo their number.
+    weights
+        The robust weights of the training rows, if any: an outlier then counts as little here as in the fit.
+        Validation rows count alike.
+    """
+
+    name: str
+    loss: Loss
+    points: Any = None
+    folds: int = 10
+    weights: Array | None = None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether kept rows are predicted without themselves."""
+        return self.name in ("leave_one_out", "cross_validation")
+
+    def outputs_at_kept_rows(
+        self, Y: Array, ridge: Array, rows: NDArray[np.intp], alpha: Array, diagonal: Array, B: Callable[[], Array]
+    ) -> Array:
+        """What the machine, or the one without the row or its fold, says at the rows kept: y less its error."""
+        if self.name == "leave_one_out":
+            return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
+        if self.name == "cross_validation":
+            parts = [np.flatnonzero(rows % self.folds == fold) for fold in range(self.folds)]
+            parts = [part for part in parts if part.size]
+            if len(parts) == 1:  # the rows left are one fold: each leaves by itself
+                return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
+            return np.asarray(Y - k_fold_residuals(alpha, B(), parts))
+        return np.asarray(Y - ridge[:, None] * alpha)
+
+    def scores(self, gram: Gram, cross: Array | None, machines: Sequence[Snapshot]) -> list[float]:
+        """The index of machines on ever fewer rows, all by one product; ``cross`` is k(validation, training)."""
+        most, fewest = machines[0].rows, machines[-1].rows
+        place = np.full(gram.n, -1)
+        place[most] = np.arange(most.size)
+        outputs = machines[0].support_values.shape[1]
+        stacked = np.zeros((most.size, len(machines) * outputs))
+        for number, machine in enumerate(machines):
+            stacked[place[machine.rows], number * outputs : (number + 1) * outputs] = machine.support_values
+        if self.name == "validation":
+            assert cross is not None
+            seen = cross[:, most] @ stacked
+            return [
+                self._mean(seen[:, number * outputs : (number + 1) * outputs] + machine.bias)
+                for number, machine in enumerate(machines)
+            ]
+        gone = np.ones(gram.n, dtype=bool)
+        gone[fewest] = False
+        (pruned,) = np.nonzero(gone)
+        seen = gram.matrix.take(pruned, axis=0).take(most, axis=1) @ stacked
+        scores = []
+        for number, machine in enumerate(machines):
+            values = np.empty((gram.n, outputs))
+            values[pruned] = seen[:, number * outputs : (number + 1) * outputs] + machine.bias
+            values[machine.rows] = machine.outputs
+            scores.append(self._mean(values))
+        return scores
+
+    def _mean(self, outputs: Array) -> float:
+        weights = None if self.name == "validation" else self.weights
+        return float(np.average(self.loss(outputs), weights=weights))
