@@ -17,14 +17,19 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: Where each estimator lives; also what a model file may name.
 ESTIMATORS = {
+    "ALSSVMClassifier": "problems.estimators.column_reduced",
+    "AdaPinvClassifier": "problems.estimators.column_reduced",
     "FusedLeastSquaresRegressor": "problems.estimators.substrates",
+    "IPLSSVMClassifier": "problems.estimators.column_reduced",
     "L1SubstrateClassifier": "problems.estimators.substrates",
     "L1SubstrateRegressor": "problems.estimators.substrates",
+    "LS2SVMClassifier": "problems.estimators.column_reduced",
     "LSSVMClassifier": "problems.estimators.ls_svm",
     "LSSVMRegressor": "problems.estimators.ls_svm",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
+    "column_reduced_ls_svm",
     "fused_least_squares",
     "l1_substrate",
     "ls_svm_classification",
@@ -34,12 +39,17 @@ _PROBLEMS = (
 )
 
 __all__ = [
+    "ALSSVMClassifier",
+    "AdaPinvClassifier",
     "FusedLeastSquaresRegressor",
+    "IPLSSVMClassifier",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
+    "LS2SVMClassifier",
     "LSSVMClassifier",
     "LSSVMRegressor",
     "SubstrateRegressor",
+    "column_reduced_ls_svm",
     "fused_least_squares",
     "l1_substrate",
     "load",
