@@ -25,8 +25,10 @@ from substrate.threads import blas_threads
 __all__ = ["ColumnSolution", "column_rows", "solve_columns", "with_bias"]
 
 #: Reciprocal condition number of the normal equations below which they are not used.
-_WELL_CONDITIONED = 1e-9
+_WELL_CONDITIONED = 1e-12
 _MOST_REFINEMENTS = 3
+#: A step this small beside the solution leaves, at these condition numbers, an error of rounding size.
+_SETTLED = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,13 @@ def with_bias(columns: Any) -> Any:
 def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     """Least squares on the column of the bias and those of the given patterns."""
     with blas_threads(A.shape[0]):
-        C = np.asfortranarray(A[:, with_bias(columns)])
-        length = np.linalg.norm(C, axis=0)
-        length = np.where(length > 0.0, length, 1.0)
-        C /= length
+        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK wants it
         x = _normal_equations(C, B)
         if x is not None:
             method, rank = "normal equations", C.shape[1]
         else:
             x, rank = _rank_revealing(C, B)
             method = f"rank-revealing QR, rank {rank} of {C.shape[1]}"
-    x = x / length
     if not np.isfinite(x).all():
         raise SolverError(
             "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
@@ -65,22 +63,34 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank)
 
 
+def _lengths(squares: Array) -> Array:
+    """Lengths of columns; a column of zeros keeps its own unit."""
+    return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
+
+
 def _normal_equations(C: Array, B: Array) -> Array | None:
     """C'C x = C'B by Cholesky with refinement, or nothing where C'C is too ill conditioned to be trusted."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
-    G = dsyrk(1.0, C, trans=1, lower=1)
-    size = float(np.abs(np.tril(G)).sum(axis=0).max())  # at least half of the 1-norm of the whole matrix
+    with np.errstate(over="ignore"):
+        G = dsyrk(1.0, C, trans=1, lower=1)
+    if not np.isfinite(G).all():
+        return None
+    length = _lengths(G.diagonal())
+    G /= length
+    G /= length[:, None]
+    entries = np.abs(G)  # of the lower triangle; the upper one is zero
+    size = float((entries.sum(axis=0) + entries.sum(axis=1) - entries.diagonal()).max())
     factor, info = dpotrf(G, lower=1, clean=0, overwrite_a=1)
-    if info != 0 or dpocon(factor, 2.0 * size, uplo="L")[0] < _WELL_CONDITIONED:
+    if info != 0 or dpocon(factor, size, uplo="L")[0] < _WELL_CONDITIONED:
         return None
     x = np.zeros(C.shape[1])
     for _ in range(1 + _MOST_REFINEMENTS):
-        gradient = C.T @ (B - C @ x)
-        step = np.asarray(dpotrs(factor, gradient, lower=1)[0])
+        gradient = (C.T @ (B - C @ x)) / length
+        step = np.asarray(dpotrs(factor, gradient, lower=1)[0]) / length
         x += step
-        if np.linalg.norm(step) <= 4.0 * EPS * np.linalg.norm(x):
+        if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
             break
     return x
 
@@ -89,8 +99,10 @@ def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
     """The shortest solution by a complete orthogonal factorisation (LAPACK's gelsy)."""
     from scipy.linalg import lstsq
 
-    x, _, rank, _ = lstsq(C, B, cond=max(C.shape) * EPS, lapack_driver="gelsy", check_finite=False)
-    return np.asarray(x), int(rank)
+    length = np.linalg.norm(C, axis=0)
+    length = np.where(length > 0.0, length, 1.0)
+    x, _, rank, _ = lstsq(C / length, B, cond=max(C.shape) * EPS, lapack_driver="gelsy", check_finite=False)
+    return np.asarray(x) / length, int(rank)
 
 
 def column_rows(
