@@ -47,7 +47,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
-    tolerance : float, default=0.1
+    tolerance : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds
         1/gamma + tolerance * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
         next to nothing, only the part above it is left to choose.
@@ -67,7 +67,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     _title = "LS2-SVM classification"
 
     def __init__(
-        self, kernel: Any = "rbf", gamma: float = 1.0, tolerance: float = 0.1, coding: str = "one_vs_rest"
+        self, kernel: Any = "rbf", gamma: float = 1.0, tolerance: float = 0.2, coding: str = "one_vs_rest"
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma

@@ -34,9 +34,10 @@ _START = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """The patterns that stay, and how the training went; ``residual`` is that of their rows when it ended."""
+    """The patterns that stay, and how the training went; weights (bias first) and residual are those at its end."""
 
     patterns: Any
+    weights: Array
     epochs: int
     ended: str
     residual: float
@@ -63,7 +64,7 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
             A, B, W, left = A[np.ix_(stay, stay)], B[stay], W[stay], left[stay]
             E = B - A @ W
     ended = "the wanted number is left" if left.size - 1 <= count else "the epochs are spent"
-    return Elimination(left[1:] - 1, epoch, ended, float(np.linalg.norm(E) / np.linalg.norm(B)))
+    return Elimination(left[1:] - 1, W, epoch, ended, float(np.linalg.norm(E) / np.linalg.norm(B)))
 
 
 def _staying(errors: Array, B: Array, threshold: float, most: int) -> Any:
