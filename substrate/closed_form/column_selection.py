@@ -26,6 +26,8 @@ __all__ = ["echelon_columns", "echelon_threshold", "ranked_columns", "support_co
 
 #: Criteria this close, relative to the largest, are equal: the earlier row then goes first.
 _DIGITS = 10
+#: Columns that are brought up to date together.
+_BLOCK = 16
 
 
 def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
@@ -63,26 +65,28 @@ def echelon_threshold(diagonal: Array, ridge: Array, tolerance: float) -> float:
 def echelon_columns(A: Array, threshold: float) -> Any:
     """The patterns whose columns keep an entry above the threshold when the kept columns before them are eliminated.
 
-    Gaussian elimination by columns: each is brought up to date when its turn comes, by one triangular solve and one
-    product, so that dropped columns cost nothing afterwards.
+    Gaussian elimination, a block of columns at a time: the kept columns of earlier blocks are applied to it at once,
+    its own one by one, and dropped columns cost nothing afterwards.
     """
     from scipy.linalg import solve_triangular
 
     n = A.shape[0]
     order, L, kept = np.arange(n), np.zeros((n, n), order="F"), list[int]()
-    for column in range(A.shape[1]):
-        k = len(kept)
-        left = A[order, column]
+    for start in range(0, n, _BLOCK):
+        block, k = np.asfortranarray(A[order, start : start + _BLOCK]), len(kept)
         if k:
-            done = solve_triangular(L[:k, :k], left[:k], lower=True, unit_diagonal=True, check_finite=False)
-            left = left[k:] - L[k:, :k] @ done
-        pivot = int(np.abs(left).argmax())
-        if column > 0 and abs(left[pivot]) <= threshold:
-            continue
-        for rows in (order[k:], L[k:, :k], left):
-            rows[[0, pivot]] = rows[[pivot, 0]]
-        L[k, k] = 1.0
-        if left[0] != 0.0:
-            L[k + 1 :, k] = left[1:] / left[0]
-        kept.append(column)
+            block[:k] = solve_triangular(L[:k, :k], block[:k], lower=True, unit_diagonal=True, check_finite=False)
+            block[k:] -= L[k:, :k] @ block[:k]
+        for column in range(block.shape[1]):
+            k = len(kept)
+            pivot = k + int(np.abs(block[k:, column]).argmax())
+            if start + column > 0 and abs(block[pivot, column]) <= threshold:
+                continue
+            for rows in (order, L[:, :k], block):
+                rows[[k, pivot]] = rows[[pivot, k]]
+            L[k, k] = 1.0
+            if block[k, column] != 0.0:
+                L[k + 1 :, k] = block[k + 1 :, column] / block[k, column]
+                block[k + 1 :, column + 1 :] -= np.outer(L[k + 1 :, k], block[k, column + 1 :])
+            kept.append(start + column)
     return np.array(kept[1:], dtype=np.intp) - 1
