@@ -180,8 +180,8 @@ def run(quick: bool) -> Table:
         "Column-reduced LS-SVM classifiers: the three tables of Carvalho and Braga",
         f"Mean and deviation over {count} random splits, two thirds for training (the paper does not state its split), "
         "published figures (10 rounds) beside ours; time is the median ratio of training CPU to that of "
-        "`sklearn.svm.SVC`, theirs to their own SVM. All methods share kernel and gamma (C), fixed for a data set and not "
-        "tuned on its splits; tolerance and wanted numbers are set to about the published support. "
+        "`sklearn.svm.SVC`, theirs to their own SVM. All methods share kernel and gamma (C), fixed for a data set and "
+        "not tuned on its splits; tolerance and wanted numbers are set to about the published support. "
         + " ".join([*sentences, *GENERAL]),
         (
             "data", "method", "training accuracy", "published", "test accuracy", "published ", "support", "published  ",
