@@ -20,6 +20,7 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 """
 
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -280,9 +281,10 @@ class ALSSVMClassifier(ColumnReducedClassifier):
             for target in bordered_target(group.labels).T
         ]
         epochs, residual = max(one.epochs for one in trained), max(one.residual for one in trained)
-        left = ", ".join(dict.fromkeys(f"{one.patterns.size} left as {one.ended}" for one in trained))
+        n = group.labels.shape[0]
+        left = dict.fromkeys(f"{one.patterns.size} of {n}, elimination ended by {one.ended}" for one in trained)
         facts = (
-            ("columns", f"of {group.labels.shape[0]}: {left}"),
+            ("columns", "; ".join(left)),
             ("Adaline", f"with elimination below {self.threshold:g}, {epochs} epochs"),
         )
         measured = {"n_epochs_": epochs, "residual_": residual}
@@ -291,9 +293,9 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
         part, ridge = group.gram.block(columns), group.ridge[columns]
         target = np.ascontiguousarray(group.labels[columns, machine])
-        with warnings.catch_warnings():
-            if group.gram.alterations:  # the whole matrix was warned of already; its blocks have other eigenvalues
-                warnings.simplefilter("ignore", IndefiniteKernelWarning)
+        # a whole matrix that is altered was warned of already, and its blocks have other eigenvalues
+        warned = bool(group.gram.alterations)
+        with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
             solved = solve_saddle_system(part, target, ridge)
         alpha, bias = solved.support_values, float(solved.bias)
         rows = saddle_rows(solved.products, part.diagonal, target, ridge, alpha, bias)

@@ -63,7 +63,7 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
             stay = _staying(errors, B, threshold, left.size - 1 - count)
             A, B, W, left = A[np.ix_(stay, stay)], B[stay], W[stay], left[stay]
             E = B - A @ W
-    ended = "the wanted number is left" if left.size - 1 <= count else "the epochs are spent"
+    ended = "count" if left.size - 1 <= count else "epochs"
     return Elimination(left[1:] - 1, W, epoch, ended, float(np.linalg.norm(E) / np.linalg.norm(B)))
 
 

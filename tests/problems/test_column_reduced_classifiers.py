@@ -95,7 +95,7 @@ def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps():
     assert model.n_support_ == 30
     alone = LSSVMClassifier(KERNEL, gamma=3.0).fit(X[model.support_], y[model.support_])
     assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-10)
-    assert "30 left as the wanted number is left" in str(model.certificate_)
+    assert "30 of 60, elimination ended by count" in str(model.certificate_)
 
 
 def test_a_lssvm_says_when_its_epochs_were_spent():
@@ -103,7 +103,7 @@ def test_a_lssvm_says_when_its_epochs_were_spent():
     model = made(ALSSVMClassifier, n_support=5, max_epochs=3).fit(X, y)
     assert model.n_epochs_ == 3
     assert model.n_support_ > 5
-    assert "left as the epochs are spent" in str(model.certificate_)
+    assert "elimination ended by epochs" in str(model.certificate_)
     assert model.certificate_.holds
 
 

@@ -56,6 +56,19 @@ def _few(gamma):
     return M, np.arange(20), B
 
 
+@pytest.mark.parametrize("kernel", [RBF(3.0), Linear()], ids=repr)
+def test_the_normal_equations_are_refined(kernel):
+    _, M, B = data(gamma=1e4, kernel=kernel)
+    columns = np.arange(20)
+    solved = solve_columns(M, columns, B)
+    assert solved.method == "normal equations"
+    C = M[:, with_bias(columns)]
+    length = np.linalg.norm(C, axis=0)
+    expected = np.linalg.lstsq(C / length, B, rcond=None)[0] / length
+    # as they stand they would be off by 1e-6
+    assert_allclose(solved.coefficients, expected[1:], atol=1e-8 * np.abs(expected).max())
+
+
 def test_equal_columns_share_the_weight():
     """The shortest solution: twins get the same coefficient."""
     _, M, B = data()

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.closed_form.adaline import solve_by_adaline
 from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
-from substrate.closed_form.pattern_elimination import eliminate_patterns
+from substrate.closed_form.pattern_elimination import _staying, eliminate_patterns
 from substrate.kernels import RBF
 
 RULE = {"threshold": 0.1, "count": 10, "max_epochs": 2000, "seed": 0}
@@ -45,16 +45,25 @@ def test_it_ends_at_the_wanted_number(count):
     A, B = system()
     found = eliminate_patterns(A, B, **RULE | {"count": count, "max_epochs": 100_000})
     assert found.patterns.size == count
-    assert found.ended == "the wanted number is left"
+    assert found.ended == "count"
     assert_array_equal(np.unique(np.sign(B[found.patterns + 1])), [-1.0, 1.0])
     assert_array_equal(found.patterns, np.unique(found.patterns))
     assert found.weights.size == count + 1, "the bias is never eliminated"
 
 
+def test_the_last_of_a_class_stays_however_well_it_is_fitted():
+    B = np.array([0.0, 1.0, -1.0, -1.0, -1.0])
+    errors = np.array([0.0, 0.01, 0.02, 0.03, 0.9])
+    assert_array_equal(_staying(errors, B, threshold=0.1, most=4), [0, 1, 4])
+    assert_array_equal(_staying(errors, B, threshold=0.1, most=1), [0, 1, 3, 4])
+    assert_array_equal(_staying(errors, B, threshold=0.001, most=4), [0, 1, 2, 3, 4])
+    assert_array_equal(_staying(errors, -B, threshold=9.0, most=4), [0, 1, 4])
+
+
 def test_or_when_the_epochs_are_spent():
     A, B = system()
     found = eliminate_patterns(A, B, **RULE | {"threshold": 1e-9, "max_epochs": 5})
-    assert (found.epochs, found.ended) == (5, "the epochs are spent")
+    assert (found.epochs, found.ended) == (5, "epochs")
     assert found.patterns.size == 40
 
 
