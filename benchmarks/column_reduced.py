@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import problems
-from benchmarks.published import PUBLISHED, Published
+from benchmarks.carvalho_tables import PUBLISHED, Published
 from benchmarks.table import Table
 from problems import AdaPinvClassifier, ALSSVMClassifier, IPLSSVMClassifier, LS2SVMClassifier, LSSVMClassifier
 from problems.command_line.progress import Progress

@@ -13,8 +13,8 @@ ALSSVMClassifier          an Adaline that lets patterns go                the LS
 ========================  ==============================================  ===========================================
 
 The row and the column of the bias never leave. On the paper's data a random S of the same size with the same least
-squares does as well as any of the three rules (see ``benchmarks/column_reduced.py``): what matters is that every row
-counts in the fit, not which columns are kept.
+squares tests as well as any of the first three rules (``python -m benchmarks column_reduced``): what matters is that
+every row counts in the fit, not which columns are kept.
 
 The problem itself is :mod:`problems.column_reduced_ls_svm`.
 """
@@ -24,6 +24,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from problems.estimators.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection, whole_number
@@ -104,8 +105,9 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     tol : float, default=1e-3
         Relative residual of the system at which the Adaline stops.
     max_epochs : int, default=2000
-        Most epochs of the Adaline. The ranking is that of the weights at the end, wherever that was: ``residual_``
-        and the certificate's record say so.
+        Most epochs of the Adaline. Where the accelerated one does not reach ``tol``, the direct solution, its limit,
+        ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished weights
+        do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
 
     Attributes
     ----------
@@ -152,13 +154,25 @@ class AdaPinvClassifier(ColumnReducedClassifier):
             max_epochs=int(self.max_epochs),
             accelerated=bool(self.accelerated),
         )
-        count = support_count(self.n_support, group.labels.shape[0])
-        columns = tuple(ranked_columns(np.abs(a), count) for a in trained.weights[1:].T)
-        residual = float(trained.residual.max())
+        weights, residual = trained.weights[1:], float(trained.residual.max())
         kind = "accelerated" if self.accelerated else "plain"
         told = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
-        facts = (("columns", f"{count} of {group.labels.shape[0]} by absolute alpha"), ("Adaline", told))
-        return Selection(columns, facts, {"n_epochs_": trained.epochs, "residual_": residual})
+        facts = [("Adaline", told)]
+        if not trained.converged and self.accelerated:
+            weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
+            facts.append(("fallback", "the Adaline did not reach tol; columns ranked by the direct solution"))
+        elif not trained.converged:
+            warnings.warn(
+                f"the plain Adaline ended at a relative residual of {residual:.2e} after {trained.epochs} epochs, "
+                f"above tol = {self.tol:g}, and its unfinished weights rank the columns; raise max_epochs or tol, or "
+                "use accelerated=True",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        count = support_count(self.n_support, group.labels.shape[0])
+        columns = tuple(ranked_columns(np.abs(a), count) for a in weights.T)
+        facts.append(("columns", f"{count} of {group.labels.shape[0]} by absolute alpha"))
+        return Selection(columns, tuple(facts), {"n_epochs_": trained.epochs, "residual_": residual})
 
 
 class IPLSSVMClassifier(ColumnReducedClassifier):

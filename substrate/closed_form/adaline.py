@@ -21,8 +21,9 @@ from substrate.errors import DeclarationError
 
 __all__ = ["AdalineSolution", "solve_by_adaline", "spectral_norm"]
 
-#: A gradient this small beside ||A|| ||E|| leaves no descent that the epochs to come could use.
-_STATIONARY = 1e-10
+#: A gradient this small beside ||A|| ||E|| leaves only directions that A shortens to the root of the unit roundoff; in
+#: A'A, by which descent sees them, they are noise.
+_STATIONARY = 1e-8
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import column_reduction as oracle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -130,11 +131,20 @@ def test_the_record_says_how_far_the_adaline_came():
     assert quick.residual_ <= 1e-3
     assert f"{quick.n_epochs_} epochs" in str(quick.certificate_)
     assert "ended by tolerance" in str(quick.certificate_)
-    short = made(AdaPinvClassifier, accelerated=False, max_epochs=4).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="plain Adaline ended at a relative residual of .* after 4 epochs"):
+        short = made(AdaPinvClassifier, accelerated=False, max_epochs=4).fit(X, y)
     assert (short.n_epochs_, short.residual_ > 1e-3) == (4, True)
     assert "plain, 4 epochs" in str(short.certificate_)
     assert "ended by epochs" in str(short.certificate_)
     assert short.certificate_.holds, "the second stage is solved whatever the ranking"
+
+
+def test_where_the_accelerated_adaline_fails_the_direct_solution_ranks_and_the_record_says_so():
+    X, y = two_classes()
+    model = made(AdaPinvClassifier, max_epochs=2).fit(X, y)
+    assert model.n_epochs_ == 2
+    assert "fallback: the Adaline did not reach tol; columns ranked by the direct solution" in str(model.certificate_)
+    assert_array_equal(model.support_, made(AdaPinvClassifier, tol=1e-10).fit(X, y).support_)
 
 
 @pytest.mark.parametrize("estimator", EVERY)
@@ -207,7 +217,7 @@ def test_bad_parameters_are_refused_by_name(estimator, name, value):
 
 # ---- the paper's tables --------------------------------------------------------------------------
 
-PUBLISHED = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "published.py"))["PUBLISHED"]
+PUBLISHED = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "carvalho_tables.py"))["PUBLISHED"]
 
 
 def test_ada_pinv_is_three_to_eighteen_times_slower_by_the_printed_times():
