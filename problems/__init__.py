@@ -17,11 +17,15 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: Where each estimator lives; also what a model file may name.
 ESTIMATORS = {
+    "ALSSVMClassifier": "problems.estimators.column_reduced",
+    "AdaPinvClassifier": "problems.estimators.column_reduced",
     "ComponentwiseLSSVMClassifier": "problems.estimators.componentwise",
     "ComponentwiseLSSVMRegressor": "problems.estimators.componentwise",
     "FusedLeastSquaresRegressor": "problems.estimators.substrates",
+    "IPLSSVMClassifier": "problems.estimators.column_reduced",
     "L1SubstrateClassifier": "problems.estimators.substrates",
     "L1SubstrateRegressor": "problems.estimators.substrates",
+    "LS2SVMClassifier": "problems.estimators.column_reduced",
     "LSSVMClassifier": "problems.estimators.ls_svm",
     "LSSVMClassifierCV": "problems.estimators.selection",
     "LSSVMRegressor": "problems.estimators.ls_svm",
@@ -34,6 +38,7 @@ ESTIMATORS = {
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
+    "column_reduced_ls_svm",
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
     "fused_least_squares",
@@ -48,11 +53,15 @@ _PROBLEMS = (
 )
 
 __all__ = [
+    "ALSSVMClassifier",
+    "AdaPinvClassifier",
     "ComponentwiseLSSVMClassifier",
     "ComponentwiseLSSVMRegressor",
     "FusedLeastSquaresRegressor",
+    "IPLSSVMClassifier",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
+    "LS2SVMClassifier",
     "LSSVMClassifier",
     "LSSVMClassifierCV",
     "LSSVMRegressor",
@@ -63,6 +72,7 @@ __all__ = [
     "PrunedLSSVMRegressor",
     "RobustLSSVMRegressor",
     "SubstrateRegressor",
+    "column_reduced_ls_svm",
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
     "fused_least_squares",

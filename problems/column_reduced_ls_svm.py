@@ -1,0 +1,146 @@
+r"""The column-reduced LS-SVM classifier: the second stage of LS2-SVM, Ada-Pinv and IP-LSSVM.
+
+.. math::
+
+    \min_{b, \alpha_S} \; \Big\| A_S \begin{bmatrix} b \\ \alpha_S \end{bmatrix} - B \Big\|^2, \qquad
+    A = \begin{bmatrix} 0 & Y^T \\ Y & \Omega + I/\gamma \end{bmatrix}, \qquad
+    B = \begin{bmatrix} 0 \\ 1 \end{bmatrix}
+
+Symbols: Y labels -1, +1; :math:`\Omega = Y Y^T \circ K` label-signed kernel matrix; :math:`\gamma` weight of the
+errors; b bias; :math:`\alpha_S` support values of the kept patterns S, all others are zero; :math:`A_S` the first
+column of A, that of the bias, and those of S. All rows stay: the first asks for :math:`Y^T \alpha = 0`, here in the
+sense of least squares only, the others for :math:`y_i f(x_i) = 1 - \alpha_i/\gamma`.
+
+The classifier is the sign of :math:`f(x) = \sum_{i \in S} \alpha_i y_i k(x_i, x) + b`. With all columns the residual is
+zero and this is the LS-SVM. The problem is declared in orthonormal coordinates of the range of :math:`A_S`.
+
+S is given, or chosen by the support values of the LS-SVM: the largest (``"signed"``, IP-LSSVM) or the largest in size
+(``"absolute"``, Ada-Pinv with a converged Adaline).
+
+Closed form: :func:`substrate.closed_form.column_reduction.solve_columns`.
+
+[Carvalho2006]_ eq. (3)-(5), sections 3.3-3.5. Errata: (3) adds :math:`1/\gamma` to every entry where it belongs on the
+diagonal; :math:`-Y^T` in (4) is harmless but makes A non-symmetric; nothing says that the bias stays.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.closed_form.bordered_system import bordered_system
+from substrate.closed_form.column_reduction import column_rows, solve_columns, with_bias
+from substrate.closed_form.column_selection import ranked_columns, support_count
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.declaration import Declared
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import RegressionFit, regression_fit, signed_labels
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+_PARAMETERS = {"gamma": 1.0, "n_support": 0.2}
+DEMONSTRATION = Demonstration(
+    equations="Carvalho2006 (4), sections 3.3-3.5",
+    cases=tuple(
+        Case(selection, {"selection": selection}, "ripley", RBF(sigma=0.5), _PARAMETERS, "classification", every=2)
+        for selection in ("signed", "absolute")
+    ),
+)
+
+
+def declare(
+    K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
+) -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram) and labels -1, +1; ``columns`` names the patterns S itself."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram, labels, ridge, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=True)
+    kept_columns = A[:, with_bias(kept)]
+    U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
+    inside = s > max(A.shape) * np.finfo(np.float64).eps * s[0]
+    basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest with the values basis z
+    problem, fit, z, e = _problem(basis, B)
+
+    def solution() -> Array:
+        return np.asarray(back @ z.value)
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        x = solution()
+        return (fit.row(tolerance), *column_rows(A, kept, B, float(x[0]), x[1:], tolerance=tolerance))
+
+    def rescaled() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(B))
+        return _problem(basis, B / unit)[0], unit
+
+    def record() -> tuple[tuple[str, str], ...]:
+        told = f"{kept.size} of {labels.size}, {int(inside.sum())} directions of {kept.size + 1} kept"
+        return (*gram.record(), ("columns", told))
+
+    values = {
+        "support_values": lambda: _spread(solution()[1:], kept, labels.size),
+        "bias": lambda: solution()[0],
+        "errors": lambda: e.value,
+    }
+    units = {"support_values": float(1.0 / ridge.max()), "bias": 1.0, "errors": 1.0}
+    title = "Column-reduced LS-SVM classification"
+    return Declared(title, problem, {}, values, rows, record, lambda: units, rescaled)
+
+
+def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:
+    z, e = cp.Variable(basis.shape[1], name="z"), cp.Variable(B.size, name="e")
+    fit = regression_fit(B, basis @ z, e)
+    return cp.Problem(cp.Minimize(cp.sum_squares(e)), [fit.constraint]), fit, z, e
+
+
+def closed_form(
+    K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
+) -> dict[str, Array]:
+    """The same quantities by normal equations or a rank-revealing factorisation."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    _, labels, _, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=False)
+    solved = solve_columns(A, kept, B)
+    errors = B - A[:, with_bias(kept)] @ np.append(solved.bias, solved.coefficients)
+    alpha = _spread(solved.coefficients, kept, labels.size)
+    return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": errors}
+
+
+def _checked(
+    gram: Gram, y: Any, gamma: float, n_support: Any, selection: str, columns: Any, *, convex: bool
+) -> tuple[Gram, Array, Array, Any, Array, Array]:
+    """Labels, the diagonal 1/gamma, the kept patterns, and A and B."""
+    labels = signed_labels(y, gram.n)
+    ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
+    count = support_count(n_support, gram.n)
+    if selection not in ("signed", "absolute"):
+        raise DeclarationError(f"selection must be 'signed' or 'absolute', received {selection!r}")
+    if convex:
+        gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    else:
+        gram.check_definite()  # convex whatever the matrix, but without w behind it
+    A, B = bordered_system(gram.matrix, labels, ridge)
+    if columns is not None:
+        return gram, labels, ridge, _given(columns, gram.n), A, B
+    # a copy: the factor of the first stage would overwrite the Gram matrix of whoever called
+    alpha = labels * solve_saddle_system(Gram.from_matrix(gram.matrix), labels, ridge).support_values
+    return gram, labels, ridge, ranked_columns(alpha if selection == "signed" else np.abs(alpha), count), A, B
+
+
+def _given(columns: Any, n: int) -> Any:
+    """Distinct patterns among n, in order."""
+    kept = np.asarray(columns)
+    if kept.ndim != 1 or kept.dtype.kind not in "iu" or (kept.size and not 0 <= kept.min() <= kept.max() < n):
+        raise DataError(f"columns must be a list of patterns, integers from 0 to {n - 1}, received {columns!r}")
+    distinct = np.unique(kept)
+    if distinct.size < kept.size:
+        raise DataError(f"columns names {kept.size} patterns of which {distinct.size} are distinct; name each once")
+    return distinct
+
+
+def _spread(coefficients: Array, kept: Any, n: int) -> Array:
+    alpha = np.zeros(n)
+    alpha[kept] = coefficients
+    return alpha

@@ -1,0 +1,141 @@
+"""What the column-reduced classifiers share: machines from a code book, columns from a rule, a solution on those."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+
+from problems.estimators.coded import CodedClassifier, classes_of
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, Row
+from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
+from substrate.closed_form.column_reduction import column_rows, solve_columns
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.codings import code_book
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+
+__all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection", "whole_number"]
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGroup:
+    """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, a column of labels each.
+
+    Labels are signs of rows and columns only (see :mod:`substrate.closed_form.bordered_system`), so one matrix serves
+    all of them.
+    """
+
+    gram: Gram
+    matrix: Array
+    labels: Array
+    ridge: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The kept patterns of every machine, facts for the certificate, and numbers that become fitted attributes."""
+
+    columns: tuple[Any, ...]
+    facts: Facts
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """One machine on its kept patterns, coefficients in regression's sign."""
+
+    bias: float
+    coefficients: Array
+    rows: tuple[Row, ...]
+    method: str
+
+
+def whole_number(value: Any, name: str) -> int:
+    """An integer of at least one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
+        raise DeclarationError(f"{name} must be an integer >= 1, received {value!r}")
+    return int(value)
+
+
+class ColumnReducedClassifier(CodedClassifier):
+    """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
+
+    gamma: float
+    _title: str
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and labels y of any kind."""
+        self._forget()
+        gamma = positive(self.gamma, "gamma")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = book[np.searchsorted(classes, labels)]
+        self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+        alpha, bias, used = np.zeros_like(Y), np.empty(Y.shape[1]), np.zeros(Y.shape[0], dtype=bool)
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[tuple[str, str], None] = {}
+        measured: dict[str, float] = {}
+        for machines, members in _groups(Y):
+            part = gram if members.size == gram.n else gram.block(members)
+            ridge = ridge_of(gamma, np.ones(members.size))
+            own = np.ascontiguousarray(Y[np.ix_(members, machines)])
+            group = MachineGroup(part, bordered_matrix(part.matrix, ridge), own, ridge)
+            selected = self._select(group)
+            solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
+            for machine, columns, one in zip(machines, selected.columns, solved, strict=True):
+                alpha[members[columns], machine] = Y[members[columns], machine] * one.coefficients
+                bias[machine] = one.bias
+                used[members[columns]] = True
+                rows.append(one.rows)
+            second = ("solved by", ", ".join(dict.fromkeys(one.method for one in solved)))
+            facts |= dict.fromkeys((*part.record(), ("gamma", f"{gamma:g}"), *selected.facts, second))
+            measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
+        (kept,) = np.nonzero(used)
+        single = Y.shape[1] == 1
+        self.classes_, self.code_book_ = classes, book
+        self.support_codes_ = np.ascontiguousarray(Y[kept, 0] if single else Y[kept])
+        self.n_support_ = int(kept.size)
+        for name, value in measured.items():
+            setattr(self, name, value)
+        support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
+        self.certificate_ = Certificate(self._title, worst_rows(rows), (*facts, support))
+        values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
+        self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self, smallest: int) -> None:
+        """Refuse bad parameters, given the rows of the smallest machine, before the kernel is computed."""
+
+    @abstractmethod
+    def _select(self, group: MachineGroup) -> Selection:
+        """Choose the patterns that each machine of the group keeps."""
+
+    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
+        """Least squares on the kept columns, all rows."""
+        B = bordered_target(group.labels[:, machine])
+        solved = solve_columns(group.matrix, columns, B)
+        rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
+        return Reduced(solved.bias, solved.coefficients, rows, f"least squares on the columns, {solved.method}")
+
+
+def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
+    """Machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
+    if (Y != 0.0).all():
+        yield list(range(Y.shape[1])), np.arange(Y.shape[0])
+    else:
+        for machine in range(Y.shape[1]):
+            yield [machine], np.flatnonzero(Y[:, machine])

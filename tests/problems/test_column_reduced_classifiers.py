@@ -1,0 +1,258 @@
+"""LS2-SVM, Ada-Pinv, IP-LSSVM and A-LSSVM: the machines their papers describe, with an end and a fair control."""
+
+import runpy
+from pathlib import Path
+
+import column_reduction as oracle
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from problems import (
+    AdaPinvClassifier,
+    ALSSVMClassifier,
+    IPLSSVMClassifier,
+    LS2SVMClassifier,
+    LSSVMClassifier,
+    column_reduced_ls_svm,
+)
+from substrate.datasets import pima, tic_tac_toe
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF
+
+KERNEL = RBF(1.0)
+RANKED = [AdaPinvClassifier, IPLSSVMClassifier]
+COUNTED = [*RANKED, ALSSVMClassifier]
+EVERY = [LS2SVMClassifier, *COUNTED]
+CODINGS = ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"]
+
+
+def two_classes(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.0, "yes", "no")
+
+
+def four_classes(n=80, seed=1):
+    rng = np.random.default_rng(seed)
+    corner = np.arange(n) % 4
+    X = rng.normal(scale=0.8, size=(n, 2)) + 2.0 * np.column_stack([corner % 2, corner // 2])
+    return X, np.array(["a", "b", "c", "d"])[corner]
+
+
+def made(estimator, **parameters):
+    if estimator is ALSSVMClassifier:
+        parameters = {"random_state": 0} | parameters
+    return estimator(KERNEL, **parameters)
+
+
+def signs(y):
+    return np.where(y == np.unique(y)[1], 1.0, -1.0)
+
+
+# ---- two classes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("estimator", "selection"), [(IPLSSVMClassifier, "signed"), (AdaPinvClassifier, "absolute")])
+@pytest.mark.parametrize("n_support", [7, 0.4])
+def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support):
+    X, y = two_classes()
+    tight = {"tol": 1e-10} if estimator is AdaPinvClassifier else {}
+    model = made(estimator, gamma=3.0, n_support=n_support, **tight).fit(X, y)
+    declared = column_reduced_ls_svm.declare(KERNEL(X), signs(y), 3.0, n_support, selection).solve()
+    assert_array_equal(model.support_, np.flatnonzero(np.abs(declared.support_values) > 1e-9))
+    assert_allclose(model.support_values_, declared.support_values[model.support_], atol=1e-5)
+    assert_allclose(model.bias_, declared.bias, atol=1e-6)
+    assert model.certificate_.holds
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.2, 0.4])
+def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(tolerance):
+    X, y = two_classes()
+    model = made(LS2SVMClassifier, gamma=3.0, tolerance=tolerance).fit(X, y)
+    A, B = oracle.system(KERNEL(X), signs(y), 3.0)
+    assert model.threshold_ == pytest.approx(1.0 / 3.0 + tolerance)
+    kept = oracle.echelon(A, model.threshold_)
+    assert_array_equal(model.support_, kept)
+    expected = oracle.pseudo_inverse(A, np.array(kept), B)
+    assert_allclose(model.support_values_, expected[1:], rtol=1e-8, atol=1e-9)
+    assert_allclose(model.bias_, expected[0], rtol=1e-8)
+
+
+def test_a_tolerance_above_everything_leaves_the_bias():
+    X, y = two_classes()
+    model = made(LS2SVMClassifier, tolerance=5.0).fit(X, y)
+    assert model.n_support_ == 0
+    assert_allclose(model.decision_function(X), signs(y).mean())
+    assert model.certificate_.holds
+
+
+def test_a_lssvm_is_the_ls_svm_of_the_patterns_it_keeps():
+    X, y = two_classes()
+    model = made(ALSSVMClassifier, gamma=3.0, n_support=0.5, max_epochs=5000).fit(X, y)
+    assert model.n_support_ == 30
+    alone = LSSVMClassifier(KERNEL, gamma=3.0).fit(X[model.support_], y[model.support_])
+    assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-10)
+    assert "30 of 60, elimination ended by count" in str(model.certificate_)
+
+
+def test_a_lssvm_says_when_its_epochs_were_spent():
+    X, y = two_classes()
+    model = made(ALSSVMClassifier, n_support=5, max_epochs=3).fit(X, y)
+    assert model.n_epochs_ == 3
+    assert model.n_support_ > 5
+    assert "elimination ended by epochs" in str(model.certificate_)
+    assert model.certificate_.holds
+
+
+@pytest.mark.parametrize("seed", [0, 7, np.random.RandomState(3), np.random.default_rng(3)], ids=lambda s: str(s)[:9])
+def test_a_lssvm_depends_on_its_seed_alone(seed):
+    X, y = two_classes()
+    if isinstance(seed, int):
+        first, again = (ALSSVMClassifier(KERNEL, random_state=seed).fit(X, y) for _ in range(2))
+        assert_array_equal(first.support_, again.support_)
+        assert first.residual_ == again.residual_
+    else:
+        assert ALSSVMClassifier(KERNEL, random_state=seed).fit(X, y).certificate_.holds
+
+
+def test_a_foreign_random_state_is_refused():
+    X, y = two_classes()
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        ALSSVMClassifier(KERNEL, random_state="luck").fit(X, y)
+
+
+def test_the_record_says_how_far_the_adaline_came():
+    X, y = two_classes()
+    quick = made(AdaPinvClassifier).fit(X, y)
+    assert quick.residual_ <= 1e-3
+    assert f"{quick.n_epochs_} epochs" in str(quick.certificate_)
+    assert "ended by tolerance" in str(quick.certificate_)
+    with pytest.warns(ConvergenceWarning, match="plain Adaline ended at a relative residual of .* after 4 epochs"):
+        short = made(AdaPinvClassifier, accelerated=False, max_epochs=4).fit(X, y)
+    assert (short.n_epochs_, short.residual_ > 1e-3) == (4, True)
+    assert "plain, 4 epochs" in str(short.certificate_)
+    assert "ended by epochs" in str(short.certificate_)
+    assert short.certificate_.holds, "the second stage is solved whatever the ranking"
+
+
+def test_where_the_accelerated_adaline_fails_the_direct_solution_ranks_and_the_record_says_so():
+    X, y = two_classes()
+    model = made(AdaPinvClassifier, max_epochs=2).fit(X, y)
+    assert model.n_epochs_ == 2
+    assert "fallback: the Adaline did not reach tol; columns ranked by the direct solution" in str(model.certificate_)
+    assert_array_equal(model.support_, made(AdaPinvClassifier, tol=1e-10).fit(X, y).support_)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_nothing_but_the_support_is_kept_and_it_is_enough(estimator):
+    X, y = two_classes()
+    model = made(estimator, gamma=10.0).fit(X, y)
+    assert model.n_support_ == model.support_.size == len(model.support_vectors_) < 60
+    coefficients = signs(y)[model.support_] * model.support_values_
+    f = KERNEL(X, X[model.support_]) @ coefficients + model.bias_
+    assert_allclose(model.decision_function(X), f, atol=1e-12)
+    assert model.score(X, y) > 0.75
+
+
+@pytest.mark.parametrize("estimator", COUNTED)
+def test_all_patterns_are_the_ls_svm(estimator):
+    X, y = two_classes()
+    model = made(estimator, gamma=3.0, n_support=1.0).fit(X, y)
+    expected = LSSVMClassifier(KERNEL, gamma=3.0).fit(X, y).decision_function(X)
+    assert_allclose(model.decision_function(X), expected, atol=1e-8)
+
+
+# ---- many classes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_each_machine_is_the_one_of_two_classes(estimator, coding):
+    X, y = four_classes()
+    model = made(estimator, coding=coding).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.certificate_.holds
+    outputs = model._expansion(X)
+    for machine, column in enumerate(model.code_book_.T):
+        sides = column[np.searchsorted(model.classes_, y)]
+        members = np.flatnonzero(sides)
+        alone = made(estimator).fit(X[members], sides[members])
+        assert_allclose(outputs[:, machine], alone.decision_function(X), atol=1e-6)
+        assert_array_equal(members[alone.support_], model.support_[model.support_values_[:, machine] != 0.0])
+
+
+def test_a_count_that_a_machine_cannot_have_is_refused():
+    X, y = four_classes()
+    assert made(IPLSSVMClassifier, n_support=50).fit(X, y).certificate_.holds
+    with pytest.raises(DeclarationError, match="received 50 for 40 patterns"):
+        made(IPLSSVMClassifier, n_support=50, coding="one_vs_one").fit(X, y)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+BAD = {
+    "n_support": (COUNTED, [0, -3, 61, 0.0, 1.01, np.nan, "half", None, True]),
+    "tolerance": ([LS2SVMClassifier], [0.0, -0.1, np.inf, "small", None, True]),
+    "threshold": ([ALSSVMClassifier], [0.0, -0.1, np.nan, "small", None]),
+    "tol": ([AdaPinvClassifier], [0.0, -1.0, np.inf, None]),
+    "max_epochs": ([AdaPinvClassifier, ALSSVMClassifier], [0, -1, 2.5, "many", None, True]),
+    "accelerated": ([AdaPinvClassifier], [None, 1, "yes"]),
+    "coding": (EVERY, ["one_vs_all", None]),
+}
+CASES = [(e, name, value) for name, (estimators, values) in BAD.items() for e in estimators for value in values]
+
+
+@pytest.mark.parametrize(("estimator", "name", "value"), CASES)
+def test_bad_parameters_are_refused_by_name(estimator, name, value):
+    X, y = two_classes()
+    model = made(estimator, **{name: value})
+    with pytest.raises(DeclarationError, match=name):
+        model.fit(X, y)
+    assert not hasattr(model, "support_values_")
+
+
+# ---- the paper's tables --------------------------------------------------------------------------
+
+PUBLISHED = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "carvalho_tables.py"))["PUBLISHED"]
+
+
+def test_ada_pinv_is_three_to_eighteen_times_slower_by_the_printed_times():
+    """The erratum of section 4, where the text says 4 to 40."""
+    slower = [methods["Ada-Pinv"][0][0] / methods["SVM"][0][0] for methods in PUBLISHED.values()]
+    assert 2.9 < min(slower) < 3.0
+    assert 18.0 < max(slower) < 18.5
+
+
+def test_the_printed_training_accuracy_of_the_svm_on_tic_tac_toe_is_the_larger_class():
+    _, labels = tic_tac_toe()
+    share = np.mean(labels == "positive")
+    assert round(share, 2) == PUBLISHED["tic_tac_toe"]["SVM"][1][0] == 0.65
+
+
+SETTINGS = {"pima": (pima, 8.0, 1.0), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0)}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_random_columns_do_as_well(name):
+    """The control that the paper lacks: same number of columns, drawn by lot, same least squares."""
+    load, sigma, gamma = SETTINGS[name]
+    X, labels = load()
+    ours, control = [], []
+    for seed in range(3):
+        X_train, X_test, y_train, y_test = train_test_split(X, signs(labels), train_size=2 / 3, random_state=seed)
+        if name == "pima":
+            scaler = StandardScaler().fit(X_train)
+            X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
+        kernel, share = RBF(sigma), 0.75
+        rules = [estimator(kernel, gamma, n_support=share).fit(X_train, y_train) for estimator in RANKED]
+        ours.append([rule.score(X_test, y_test) for rule in rules])
+        drawn = np.random.default_rng(seed).permutation(len(y_train))[: rules[0].n_support_]
+        machine = column_reduced_ls_svm.closed_form(kernel(X_train), y_train, gamma, columns=drawn)
+        f = kernel(X_test, X_train) @ (y_train * machine["support_values"]) + machine["bias"]
+        control.append(np.mean(np.sign(f) == y_test))
+    assert np.mean(control) > np.mean(ours, axis=0).max() - 0.01
+    assert np.mean(ours) > PUBLISHED[name]["Ada-Pinv"][2][0] - 0.01
