@@ -17,7 +17,7 @@ from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.algebra import Restricted
 from substrate.kernels.base import row_blocks
 
-__all__ = ["AdditiveEstimator", "component_matrices"]
+__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices"]
 
 
 def component_matrices(kernel: Componentwise, X: Any) -> list[Array]:
@@ -120,3 +120,33 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
         return tags
+
+
+class DecoupledExpansion(AdditiveEstimator):
+    """An additive machine that may have an expansion a component; their axis is then the last of the coefficients."""
+
+    expansion: str
+
+    @property
+    def _decoupled(self) -> bool:
+        return self.expansion == "decoupled"
+
+    def _outputs(self) -> tuple[int, ...]:
+        shape = self._coefficients().shape[1:]
+        return shape[:-1] if self._decoupled else shape
+
+    def _component_values(self, X: Any) -> Array:
+        if not self._decoupled:
+            return super()._component_values(X)
+        alpha = self._coefficients()
+        kernel: Any = self.kernel_
+        values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
+        for rows in row_blocks(X.shape[0], alpha.shape[0]):
+            for part, component in enumerate(kernel.components(X.shape[1])):
+                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha[..., part]
+        return values
+
+    def _evaluated(self, X: Any) -> Array:
+        if not self._decoupled:
+            return super()._evaluated(X)
+        return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)

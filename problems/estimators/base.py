@@ -56,6 +56,12 @@ class KernelEstimator(BaseEstimator):
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
         save(self, path)
 
+    def __fuse__(self, over: Any, **choices: Any) -> Any:
+        """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
+        from problems.estimators.fusing import fuse_estimator
+
+        return fuse_estimator(self, over, **choices)
+
     def _check_loaded(self) -> None:
         """Refuse attributes read from a file that do not belong together: shapes, kinds, and one trial prediction."""
         if not self.__sklearn_is_fitted__():

@@ -54,7 +54,10 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
         return self.classes_[winners(scores)]
 
     def _coefficients(self) -> Array:
-        coefficients: Array = self.support_codes_ * self.support_values_
+        codes = self.support_codes_
+        if self.support_values_.ndim > codes.ndim:  # an expansion a component: its axis comes last
+            codes = codes[..., None]
+        coefficients: Array = codes * self.support_values_
         return coefficients
 
     def _check_loaded(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from problems.estimators.additive import AdditiveEstimator, component_matrices
+from problems.estimators.additive import DecoupledExpansion, component_matrices
 from problems.estimators.coded import CodedClassifier, classes_of
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.variation_fit import Variation, VariationFit
@@ -17,16 +17,14 @@ from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.codings import code_book
 from substrate.gram import Gram
 from substrate.kernels import Componentwise
-from substrate.kernels.base import row_blocks
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-class _MaximalVariation(AdditiveEstimator):
+class _MaximalVariation(DecoupledExpansion):
     """What regression and classification share: the choices, the components, and the refit."""
 
     rho: float
-    expansion: str
     ridge: float
     cutoff: float
     refit: bool
@@ -69,7 +67,7 @@ class _MaximalVariation(AdditiveEstimator):
         self.maximal_variation_ = variation[0] if one else variation
         support = np.arange(X.shape[0])
         if self.refit:
-            chosen = self._chosen_of(variation)
+            chosen = self._chosen(self.tolerance)
             parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
             self.component_support_ = chosen
             facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {self.gamma:g}"),)
@@ -86,10 +84,6 @@ class _MaximalVariation(AdditiveEstimator):
             self.support_codes_ = codes
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         self._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
-
-    def _chosen_of(self, variation: Array) -> Any:
-        self.maximal_variation_ = variation  # what the choice reads
-        return self._chosen(self.tolerance)
 
     def _refitted(self, X: Any, Y: Array, kernel: Componentwise) -> tuple[Array, Array, tuple[Row, ...]]:
         gram, method = Gram.of(kernel, X), Method("auto", 1e-8, 1)
@@ -109,32 +103,17 @@ class _MaximalVariation(AdditiveEstimator):
 
     @property
     def _decoupled(self) -> bool:
-        return self.expansion == "decoupled" and not self.refit
-
-    def _outputs(self) -> tuple[int, ...]:
-        shape = self._coefficients().shape[1:]
-        return shape[:-1] if self._decoupled else shape
+        return super()._decoupled and not self.refit
 
     def _component_values(self, X: Any) -> Array:
+        inner = super()._component_values(X) if self.support_.size or not self.refit else None
+        if not self.refit:
+            return np.asarray(inner)
         alpha = self._coefficients()
-        if not self._decoupled:
-            if not self.refit:
-                return super()._component_values(X)
-            values = np.zeros((X.shape[0], self.component_support_.size, *alpha.shape[1:]))
-            if alpha.shape[0]:
-                values[:, self.component_support_] = super()._component_values(X)
-            return values
-        kernel: Any = self.kernel_
-        values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
-        for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for part, component in enumerate(kernel.components(X.shape[1])):
-                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha[..., part]
+        values = np.zeros((X.shape[0], self.component_support_.size, *alpha.shape[1:]))
+        if inner is not None:
+            values[:, self.component_support_] = inner
         return values
-
-    def _evaluated(self, X: Any) -> Array:
-        if not self._decoupled:
-            return super()._evaluated(X)
-        return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)
 
 
 def _means(Y: Array, labels: bool) -> Array:
@@ -292,9 +271,3 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     @property
     def _labels(self) -> bool:
         return True
-
-    def _coefficients(self) -> Array:
-        codes = self.support_codes_
-        codes = codes[..., None] if self.support_values_.ndim > codes.ndim else codes
-        coefficients: Array = codes * self.support_values_
-        return coefficients

@@ -44,6 +44,8 @@ __all__ = [
 CUTOFF = 1e-6
 #: How far the components may be from being determined by their sum before the decoupled machine is refused.
 _DETERMINED = 1e-9
+#: Relative differences of entries that count as none.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,12 @@ class ComponentCoordinates:
             return np.ascontiguousarray((self.coefficients @ v).T)
         return np.asarray(self.coefficients @ v)
 
+    def rows_at(self, rows: Sequence[Array]) -> Array:
+        """What takes v to the machine's values, without bias, at points with these kernel rows, a component each."""
+        if self.decoupled:
+            return np.asarray(sum(part @ a for part, a in zip(rows, self.coefficients, strict=True)))
+        return np.asarray(np.sum(rows, axis=0) @ self.coefficients)
+
     def bias_of(self, y: Array, v: Array) -> float:
         """b: with it the errors sum to zero."""
         return float(np.mean(y) - np.mean(self.parts.sum(axis=0) @ v)) if self.bias else 0.0
@@ -154,6 +162,10 @@ def shared_coordinates(
     """One expansion for all components."""
     A, rank = stacked_directions(components, bias, cutoff)
     parts = np.array([component @ A for component in components])
+    for part, component in enumerate(components):
+        # what rows of equal entries make of coefficients that sum to zero is rounding; the component vanishes
+        if bias and np.ptp(component, axis=1).max() <= _ROUNDING * np.abs(component).max():
+            parts[part] = 0.0
     F = parts.sum(axis=0)
     W = _root(A.T @ F) if ridge > 0.0 else np.zeros((0, A.shape[1]))  # a'K a = v' A'F v
     return ComponentCoordinates(parts, A, _metric(centred(F, bias), W, ridge), W, bias, cutoff, ridge, (rank,))
@@ -187,18 +199,22 @@ def decoupled_coordinates(
         columns = slice(start, start + rank)
         parts[part, :, columns], coefficients[part, :, columns] = factors[part], expansions[part]
         start += rank
-    F = centred(parts.sum(axis=0), bias)
+    whole = parts.sum(axis=0)
+    F = centred(whole, bias)
     if ridge == 0.0 and sum(ranks):
-        _refuse_undetermined(F, ranks, n - bias)
+        _refuse_undetermined(F, np.linalg.norm(whole, axis=0), ranks, n - bias)
     W = np.eye(size)
     return ComponentCoordinates(parts, coefficients, _metric(F, W, ridge), W, bias, cutoff, ridge, ranks)
 
 
-def _refuse_undetermined(F: Array, ranks: tuple[int, ...], rows: int) -> None:
-    """Components whose sum does not determine them can take any values at all at the training points."""
+def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: int) -> None:
+    """Components whose sum does not determine them can take any values at all at the training points.
+
+    ``sizes`` are the lengths before the direction 1 was taken out: what is left of a constant is rounding.
+    """
     lengths = np.linalg.norm(F, axis=0)
     smallest = 0.0
-    if sum(ranks) <= rows and (lengths > 0.0).all():
+    if sum(ranks) <= rows and (lengths > _DETERMINED * sizes).all():
         smallest = float(np.linalg.svd(F / lengths, compute_uv=False)[-1])
     if smallest <= _DETERMINED:
         raise DeclarationError(

@@ -15,15 +15,14 @@ From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
 .. math:: \rho_{max} = \min_\xi \Big\{ \max_l \|\xi^l\|_1 : \sum_l C^{lT} \xi^l = R^T \tilde y \Big\}
           = \max_v \Big\{ \tilde y^T R v : \sum_l \|C^l v\|_\infty \le 1 \Big\},
 
-and where the expansion is shared, :math:`\xi^l = y - c 1` is feasible for every c (c = 0 without bias), so that
-:math:`\|y - \mathrm{med}(y)\|_1` bounds it from above; with an expansion a component
-:math:`\xi^l = y - \bar y` is. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
+and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so that :math:`\|y - \bar y 1\|_1` bounds
+it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
@@ -37,6 +36,8 @@ _FIRST, _JOIN = 4, 8
 _ROUNDS = 200
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
+#: Where the components are this small in the unit of the target and no active set settles, zero itself is tried.
+_NEARLY_ZERO = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +63,22 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
         return _solution(
             coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(parts.shape[:2])), 0, 0, True
         )
-    B = right_divided(parts, R)
-    H, c = _fitting(R, target / unit, rho / unit, parts.shape[0])
+    if rho >= rho_bound(coordinates, y):
+        xi = np.tile(centred(y, coordinates.bias), (parts.shape[0], 1))
+        return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
+    B, goal, weight = right_divided(parts, R), target / unit, rho / unit
+    H, c = _fitting(R, goal, weight, parts.shape[0])
     x, xi, _, rounds, rows = _generated(parts, H, c, parts @ solve_triangular(R, target))
     point = VariationPoint(R @ x[: target.size], xi)
-    exact = polished(B, target / unit, rho / unit, point)
-    better = exact is not None and gap_of(B, target / unit, rho / unit, exact) <= max(
-        gap_of(B, target / unit, rho / unit, point), 1e-12
-    )
-    chosen = exact if exact is not None and better else point
+    exact = polished(B, goal, weight, point)
+    if exact is not None and gap_of(B, goal, weight, exact) > max(gap_of(B, goal, weight, point), 1e-12):
+        exact = None
+    if exact is None and float(x[target.size :].max()) <= _NEARLY_ZERO:
+        largest, at_zero = _least_rho_of_zero(coordinates, goal)
+        exact = VariationPoint(np.zeros_like(goal), at_zero) if rho >= unit * largest else None
+    chosen = point if exact is None else exact
     scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
-    return _solution(coordinates, y, rho, scaled, rounds, rows, better)
+    return _solution(coordinates, y, rho, scaled, rounds, rows, exact is not None)
 
 
 def right_divided(parts: Array, R: Array) -> Array:
@@ -102,6 +108,9 @@ def _generated(
     above, below = np.zeros((d, n), dtype=bool), np.zeros((d, n), dtype=bool)
     np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
     np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
+    if extra is not None:  # without a quadratic term the first rows must bound v, or there is no solution
+        order = qr(parts.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
+        above[order // n, order % n] = below[order // n, order % n] = True
     more = np.zeros((0, r + d)) if extra is None else extra[None, :]
     for rounds in range(1, _ROUNDS + 1):
         at_part, at_row = np.nonzero(np.concatenate([above, below]))
@@ -151,7 +160,7 @@ def _solution(
     values = coordinates.parts @ v
     t = np.abs(values).max(axis=1)
     if exact:
-        t[t <= 1e-9 * max(float(t.max()), 1e-9 * float(np.abs(y).max()))] = 0.0
+        t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
     net = point.xi
     # The multipliers of a component sum to rho; what the net ones leave belongs to both sides at once, which costs
     # nothing where t = 0; elsewhere it is the solver's rounding, and the products show what it costs.
@@ -162,25 +171,26 @@ def _solution(
 
 def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
     """A cheap upper bound of :func:`rho_max`."""
-    if not coordinates.bias:
-        return float(np.abs(y).sum())
-    middle = np.mean(y) if coordinates.decoupled or coordinates.ridge > 0.0 else np.median(y)
-    return float(np.abs(y - middle).sum())
+    return float(np.abs(centred(y, coordinates.bias)).sum())
 
 
 def rho_max(coordinates: ComponentCoordinates, y: Array) -> float:
     """The smallest rho at which every component vanishes: a linear program in v and t, by the same rows."""
-    parts, R, target = coordinates.parts, coordinates.metric, coordinates.targets(y)
-    d, _, r = parts.shape
+    target = coordinates.targets(y)
     unit = float(np.linalg.norm(target))
-    if unit <= 1e-14 * float(np.linalg.norm(y)):
-        return 0.0
-    _, _, multiplier, _, _ = _generated(
+    return unit * _least_rho_of_zero(coordinates, target / unit)[0] if unit > 1e-14 * float(np.linalg.norm(y)) else 0.0
+
+
+def _least_rho_of_zero(coordinates: ComponentCoordinates, target: Array) -> tuple[float, Array]:
+    """rho_max and the net multipliers that go with it."""
+    parts, R = coordinates.parts, coordinates.metric
+    d, _, r = parts.shape
+    _, xi, multiplier, _, _ = _generated(
         parts,
         np.zeros((r + d, r + d)),
-        np.append(-(R.T @ target) / unit, np.zeros(d)),
+        np.append(-(R.T @ target), np.zeros(d)),
         parts @ solve_triangular(R, target),
         np.append(np.zeros(r), np.ones(d)),
         1.0,
     )
-    return unit * float(multiplier[0])
+    return float(multiplier[0]), xi

@@ -11,11 +11,14 @@ each is mended and the step repeated.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
 
 __all__ = ["VariationPoint", "gap_of", "polished"]
+
+Mask = NDArray[np.bool_]
 
 _ROUNDS = 40
 _DEPENDENT = 1e-11
@@ -120,16 +123,43 @@ def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _with_duals_of_zeros(
-    B: Array, target: Array, rho: float, point: VariationPoint, vanishing: Array
+    B: Array, target: Array, rho: float, point: VariationPoint, vanishing: Mask
 ) -> VariationPoint | None:
-    """Correct the multipliers of vanishing components so that they imply u; None if they leave their ball."""
+    """Correct the multipliers of vanishing components so that they imply u; None if they cannot stay in their ball."""
     if not vanishing.any():
         return point
-    rows = B[vanishing].reshape(-1, target.size)
-    missing = target - point.u - np.tensordot(point.xi, B, 2)
-    change, *_ = np.linalg.lstsq(rows.T, missing, rcond=1e-12)
-    xi = point.xi.copy()
-    xi[vanishing] += change.reshape(-1, B.shape[1])
-    if np.abs(xi[vanishing]).sum(axis=1).max() > rho * (1.0 + _BALL):
-        return None
-    return VariationPoint(point.u, xi)
+    rows = B[vanishing]
+    needed = target - point.u - np.tensordot(point.xi[~vanishing], B[~vanishing], 2)
+    for sparing in (False, True):
+        # a solver's multipliers often fill their ball where others would not, and a correction then leaves it
+        first = _least_multipliers(rows, needed) if sparing else point.xi[vanishing]
+        missing = needed - np.tensordot(first, rows, 2)
+        change, *_ = np.linalg.lstsq(rows.reshape(-1, target.size).T, missing, rcond=1e-12)
+        settled = first + change.reshape(first.shape)
+        if np.abs(settled).sum(axis=1).max() <= rho * (1.0 + _BALL):
+            xi = point.xi.copy()
+            xi[vanishing] = settled
+            return VariationPoint(point.u, xi)
+    return None
+
+
+def _least_multipliers(rows: Array, needed: Array) -> Array:
+    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: what a vanishing component needs of its ball."""
+    from scipy.optimize import linprog  # an import that most fits do not need
+
+    d, n, r = rows.shape
+    flat = rows.reshape(d * n, r)
+    _, s, Vt = np.linalg.svd(np.linalg.qr(flat, mode="r"))
+    basis = Vt[: s.size][s > 1e-10 * s[0]].T if s.size and s[0] > 0.0 else np.zeros((r, 0))
+    sums = np.kron(np.eye(d), np.ones((1, n)))
+    solved = linprog(
+        np.append(np.zeros(2 * d * n), 1.0),
+        A_ub=np.hstack([sums, sums, -np.ones((d, 1))]),
+        b_ub=np.zeros(d),
+        A_eq=np.hstack([(flat @ basis).T, -(flat @ basis).T, np.zeros((basis.shape[1], 1))]),
+        b_eq=basis.T @ needed,
+        method="highs",
+    )
+    if solved.x is None:
+        return np.zeros((d, n))
+    return np.asarray((solved.x[: d * n] - solved.x[d * n : -1]).reshape(d, n))

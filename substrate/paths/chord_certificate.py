@@ -47,7 +47,7 @@ class Track:
         How far validation errors move when x moves by one in the norm of H, one number or one an interval; infinity
         where they are not determined.
     floors
-        Squared distances, one an interval, by which they may move besides (see :mod:`substrate.fusion.tracks`).
+        Squared distances, one an interval, by which they may move besides (see :mod:`substrate.paths.tracks`).
     """
 
     values: Array

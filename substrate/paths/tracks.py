@@ -41,10 +41,9 @@ _RIDGES = 10.0 ** np.arange(-15.0, -2.0)
 class VariationFold:
     """One training set, its path in rho, and one validation set."""
 
-    coordinates: ComponentCoordinates
-    y: Array
     path: Path
     track: Track
+    variations: Array
 
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
@@ -54,15 +53,8 @@ class VariationFold:
         path = variation_path(list(B), target)
         mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
         M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
-        return cls(
-            coordinates, y, path, _variation_track(B, target, path, M, y_val - (y.mean() if coordinates.bias else 0.0))
-        )
-
-    def point(self, rho: float) -> tuple[Array, Array]:
-        """v and the net multipliers at rho, on the path."""
-        point = self.path.at(rho)
-        shape = self.coordinates.parts.shape[:2]
-        return solve_triangular(self.coordinates.metric, point.primal), point.dual.reshape(shape)
+        offsets = y_val - (y.mean() if coordinates.bias else 0.0)
+        return cls(path, *_variation_track(B, target, path, M, offsets))
 
 
 def _rows(rows: Array | SparseRows, width: int) -> Any:
@@ -72,7 +64,8 @@ def _rows(rows: Array | SparseRows, width: int) -> Any:
     return csr_array(rows)
 
 
-def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Array) -> Track:
+def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Array) -> tuple[Track, Array]:
+    """The track, and the maximal variations at its knots."""
     d, n, r = B.shape
     xi = _rows(path.dual, d * n)
     xi.sum_duplicates()
@@ -97,15 +90,13 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
     both = np.einsum("kr,kr->k", u[:-1], u[1:])
     crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
     sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
-    return Track(rho, offsets - u @ M.T, gaps, crosses, sigma)
+    return Track(rho, offsets - u @ M.T, gaps, crosses, sigma), t
 
 
 @dataclass(frozen=True, slots=True)
 class L1Fold:
     """One training set, its path in zeta, and one validation set."""
 
-    Phi: Array
-    y: Array
     path: Path
     track: Track
 
@@ -113,12 +104,7 @@ class L1Fold:
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
         """``below`` are the kernel rows of the validation points."""
         path = l1_path(Phi, y, zeta_min)
-        return cls(Phi, y, path, _l1_track(Phi, y, path, below, y_val))
-
-    def point(self, zeta: float) -> tuple[Array, float]:
-        """a and b at zeta, on the path."""
-        point = self.path.at(zeta)
-        return point.primal, point.bias
+        return cls(path, _l1_track(Phi, y, path, below, y_val))
 
 
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:

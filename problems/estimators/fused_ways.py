@@ -1,0 +1,218 @@
+"""Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
+
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.additive import component_matrices
+from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
+from problems.estimators.saddle_fit import Method, fit_saddle
+from problems.estimators.sparse_fit import fit_sparse
+from problems.estimators.variation_fit import Variation
+from substrate.arrays import Array
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
+from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.read_off import ReadOff, read_off
+from substrate.paths.tracks import L1Fold, VariationFold
+
+__all__ = ["OverGamma", "OverRho", "OverZeta"]
+
+#: Points at which the criterion over gamma is kept for a picture.
+_CURVE = 200
+
+
+def _gram(kernel: Kernel, X: Any) -> Gram:
+    gram = Gram.of(kernel, X)
+    if not kernel.trusted:
+        gram.check_definite()
+    return gram
+
+
+def _kernel_rows(kernel: Kernel, one: Round) -> Array:
+    """Kernel values of the rows that validate against those that train."""
+    rows = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
+    kernel.fill(one.X_check, None if kernel.pairwise else one.X, rows)
+    return rows
+
+
+class OverGamma(FusedEstimator):
+    """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
+
+    _over = "gamma"
+    gamma_range: Any
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        spectra: list[Spectrum] = []
+        parts: list[Criterion] = []
+        counts: list[float] = []
+        for one in rounds or (self._left_out,):
+            gram = _gram(kernel, one.X)
+            dense = not self._labels or (one.Y != 0.0).all()
+            whole = centred_spectrum(gram) if dense else None
+            below = None if not rounds else _kernel_rows(kernel, one)
+            for train, check, column in machines_of(one, self._labels):
+                spectrum = whole if whole is not None else centred_spectrum(gram.block(train))
+                y = np.ascontiguousarray(one.Y[train, column])
+                if below is None:
+                    parts.append(LeaveOneOut.of(spectrum, y))
+                elif check.size:
+                    rows = np.ascontiguousarray(below[np.ix_(check, train)])
+                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column]))
+                else:
+                    continue
+                counts.append(float(train.size if below is None else check.size))
+                spectra.append(spectrum)
+        criterion = Sum.of(parts, [count / sum(counts) for count in counts])
+        ends = lambda_range(spectra, self.gamma_range)
+        found = search_gamma(criterion, ends, float(self.gap))
+        low, high = (float(np.log(end - criterion.lift)) for end in ends)
+        t = np.linspace(high, low, _CURVE)
+        curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
+        path = {
+            "parameter": "gamma",
+            "values": 1.0 / (np.exp(t) + criterion.lift),
+            "validation_errors": np.asarray(curve),
+            "coverage": found.gamma_range,
+        }
+        error, lower = float(found.criterion[0]), float(found.lower_bound[0])
+        return Choice(kernel, float(found.gamma[0]), error, lower, path, found.facts())
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
+        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        blocks = [np.flatnonzero(Y[:, k]) if self._labels else np.arange(Y.shape[0]) for k in range(Y.shape[1])]
+        for column, members in enumerate(blocks):
+            part = gram.block(members)
+            target, weights = Y[members, column][:, None], np.ones(members.size)
+            fit = fit_saddle(kernel, X[members], target, (value,), weights, method, gram=part)
+            a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
+            rows.append(fit.rows)
+            facts |= dict.fromkeys(fit.facts)
+        return Final(a, bias, worst_rows(rows), tuple(facts), {})
+
+    def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool) -> None:
+        self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
+        try:
+            super()._keep_fused(X, Y, rounds, title, one)
+        finally:
+            del self._left_out
+
+
+class OverZeta(FusedEstimator):
+    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path."""
+
+    _over = "zeta"
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        folds = []
+        for one in rounds:
+            K = np.array(_gram(kernel, one.X).matrix)
+            below = _kernel_rows(kernel, one)
+            folds += [
+                L1Fold.of(
+                    K[np.ix_(train, train)],
+                    np.ascontiguousarray(one.Y[train, column]),
+                    np.ascontiguousarray(below[np.ix_(check, train)]),
+                    one.Y_check[check, column],
+                )
+                for train, check, column in machines_of(one, self._labels)
+                if check.size
+            ]
+        return _chosen(kernel, "zeta", read_off([fold.track for fold in folds], [fold.path for fold in folds]), folds)
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        gram = _gram(kernel, X)
+        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        for column in range(Y.shape[1]):
+            members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
+            part = gram if members.size == gram.n else gram.block(members)
+            y = np.ascontiguousarray(Y[members, column])
+            fit = fit_sparse(part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            a[members, column], bias[column] = fit.coefficients, fit.bias
+            rows.append(fit.rows)
+            facts |= dict.fromkeys(fit.facts)
+        count = int(a.any(axis=1).sum())
+        return Final(a, bias, worst_rows(rows), tuple(facts), {"n_support_": count})
+
+    @property
+    def _sparse(self) -> bool:
+        return True
+
+
+class OverRho(FusedEstimator):
+    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
+
+    _over = "rho"
+    expansion: str
+    ridge: float
+    cutoff: float
+
+    def _at(self, rho: float) -> Variation:
+        return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+
+    def _rules(self) -> float:
+        self._at(1.0)
+        return super()._rules()
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        folds, whole = [], self._at(1.0)
+        for one in rounds:
+            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
+            matrices = component_matrices(kernel, one.X)  # type: ignore[arg-type]
+            parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
+            below = [part(one.X_check, one.X) for part in parts]
+            for train, check, column in machines_of(one, self._labels):
+                if not check.size:
+                    continue
+                here = np.ix_(train, train)
+                coordinates = whole.coordinates([matrix[here] for matrix in matrices])
+                rows = [np.ascontiguousarray(part[np.ix_(check, train)]) for part in below]
+                y, y_check = np.ascontiguousarray(one.Y[train, column]), one.Y_check[check, column]
+                folds.append(VariationFold.of(coordinates, y, coordinates.rows_at(rows), y_check))
+        read = read_off([fold.track for fold in folds], [fold.path for fold in folds])
+        choice = _chosen(kernel, "rho", read, folds)
+        if len(folds) == 1:
+            choice.path["maximal_variation"] = folds[0].variations
+        return choice
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
+        # a weight of nothing is the smallest weight there is
+        variation = self._at(max(value, 1e-9 * float(np.abs(Y).max()) or 1e-9))
+        fits, coefficients = [], []
+        for column in range(Y.shape[1]):
+            members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
+            coordinates = variation.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
+            fit = variation.fit(coordinates, np.ascontiguousarray(Y[members, column]))
+            a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
+            a[members] = fit.coefficients
+            fits.append(fit)
+            coefficients.append(a)
+        facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        t = np.array([fit.maximal_variation for fit in fits])
+        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
+        bias = np.array([fit.bias for fit in fits])
+        return Final(np.stack(coefficients, axis=1), bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+
+
+def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:
+    low, high = read.coverage
+    stops = dict.fromkeys(fold.path.stop for fold in folds)
+    path = {
+        "parameter": name,
+        "values": read.values,
+        "validation_errors": read.errors,
+        "coverage": read.coverage,
+        "holes": read.holes,
+        "stop": "; ".join(stops),
+    }
+    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    facts = [
+        ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
+        ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),
+    ]
+    return Choice(kernel, read.value, read.error, read.lower_bound, path, tuple(facts))

@@ -1,0 +1,411 @@
+"""Maximal variation, shared expansion: declared = fast path = (24) written down; certificate, errata, zeros."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import maximal_variation
+from problems.variation_expansion import variation_expansion
+from substrate.closed_form.component_coordinates import shared_coordinates
+from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Polynomial
+from substrate.solvers import ORDER, installed_solvers, tolerance_of
+
+TASKS = ("regression", "classification")
+KERNELS = (RBF(0.5), Linear(), Polynomial(degree=2))
+QUANTITIES = ("bias", "errors", "maximal_variation", "component_values")
+over_tasks = pytest.mark.parametrize("task", TASKS)
+over_bias = pytest.mark.parametrize("bias", [True, False])
+over_kernels = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+def inputs(n, d, seed):
+    """Inputs spread evenly in a random order: RBF(0.5) is well conditioned on them, and raw problems are solvable."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.permutation(np.linspace(-3.0, 3.0, n)) for _ in range(d)])
+
+
+def case(kernel, task="regression", n=16, d=3, seed=0):
+    X, rng = inputs(n, d, seed), np.random.default_rng(seed + 50)
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+    y = y if task == "regression" else np.where(y > 0.0, 1.0, -1.0)
+    return [kernel(X[:, [part]]) for part in range(d)], y
+
+
+def features(kernel, K, bias, seed=0):
+    """Matrices G^l with f^l = G^l theta for every alpha with 1'alpha = 0 (any alpha without bias), without kernels.
+
+    A linear component is w_l x. A quadratic one, from (1 + x z)^2, is s + sqrt(2) w_l1 x + w_l2 x^2, where the constant
+    s = 1'alpha is shared by all. Otherwise theta is alpha itself.
+    """
+    n, d = K[0].shape[0], len(K)
+    X = inputs(n, d, seed)
+    if isinstance(kernel, Linear):
+        return [X * (np.arange(d) == part) for part in range(d)]
+    if isinstance(kernel, Polynomial):
+        own = [np.column_stack([np.sqrt(2.0) * X[:, part], X[:, part] ** 2]) for part in range(d)]
+        shared = np.zeros((n, 0)) if bias else np.ones((n, 1))
+        return [
+            np.hstack([shared, *(own[other] if other == part else 0.0 * own[other] for other in range(d))])
+            for part in range(d)
+        ]
+    return K
+
+
+def written_down(G, y, rho, bias, task="regression", half=0.5, raw=True):
+    """(24); with ``raw`` the parameters are alpha. In classification the errors are 1 - y f. ``half=1`` is (14)."""
+    d = len(G)
+    theta, t = cp.Variable(G[0].shape[1]), cp.Variable(d)
+    b = cp.Variable() if bias else cp.Constant(0.0)
+    constraints = [cp.sum(theta) == 0] if bias and raw else []
+    lower, upper = [], []
+    for part in range(d):
+        lower.append(-t[part] <= G[part] @ theta)
+        upper.append(G[part] @ theta <= t[part])
+    f = sum(G) @ theta + b
+    e = y - f if task == "regression" else 1.0 - cp.multiply(y, f)
+    problem = cp.Problem(cp.Minimize(half * cp.sum_squares(e) + rho * cp.sum(t)), constraints + lower + upper)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it may fall short of 1e-11 and say so; 1e-5 is what is compared
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    values = {
+        "bias": b.value,
+        "errors": e.value,
+        "maximal_variation": t.value,
+        "component_values": np.array([part @ theta.value for part in G]),
+    }
+    duals = [np.array([c.dual_value for c in side]) for side in (lower, upper)]
+    return problem.value, values, (theta.value, *duals)
+
+
+def assert_same(found, expected, tolerance, size):
+    for name in QUANTITIES:
+        assert_allclose(found[name], expected[name], atol=tolerance * size, err_msg=name)
+
+
+def largest(K, y, bias=True):
+    return rho_max(shared_coordinates(K, bias), y)
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.6, 0.1])
+@over_bias
+@over_tasks
+@over_kernels
+def test_declared_fast_path_and_written_down_agree(kernel, task, bias, share):
+    K, y = case(kernel, task)
+    rho = share * largest(K, y, bias)
+    G = features(kernel, K, bias)
+    value, expected, _ = written_down(G, y, rho, bias, task, raw=G is K)
+    fast = maximal_variation.closed_form(K, y, rho, task, bias)
+    assert_same(fast, expected, 1e-5, np.abs(y).max())
+    cost = 0.5 * np.sum(fast["errors"] ** 2) + rho * fast["maximal_variation"].sum()
+    assert_allclose(cost, value, rtol=1e-7)
+    declared = maximal_variation.declare(K, y, rho, task, "conditioned", bias).solve()
+    certificate = declared.certificate(against=fast)
+    assert certificate.holds, str(certificate)
+    assert sum(row.name.startswith("agreement") for row in certificate.rows) == 4
+    assert_allclose(declared.problem.value, value, rtol=1e-6)
+
+
+@over_bias
+@pytest.mark.parametrize("kernel", [RBF(0.5), Linear()], ids=repr)
+def test_the_raw_form_is_the_same_problem_where_it_can_be_solved(kernel, bias):
+    K, y = case(kernel)
+    rho = 0.3 * largest(K, y, bias)
+    declared = maximal_variation.declare(K, y, rho, form="raw", bias=bias).solve()
+    certificate = declared.certificate(against=maximal_variation.closed_form(K, y, rho, bias=bias))
+    assert certificate.holds, str(certificate)
+    assert ("1'alpha = 0" in {row.name for row in certificate.rows}) == bias
+    assert_allclose(declared.component_values, [part @ declared.support_values for part in K], atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ORDER)
+@over_tasks
+def test_every_solver_agrees(task, solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    K, y = case(Linear(), task)
+    rho = 0.3 * largest(K, y)
+    fast = maximal_variation.closed_form(K, y, rho, task)
+    declared = maximal_variation.declare(K, y, rho, task).solve(solver)
+    certificate = declared.certificate(against=fast)
+    assert certificate.holds, str(certificate)
+    assert_same(declared.solution(), fast, 10.0 * tolerance_of(solver), 2.0 * np.abs(y).max())
+
+
+@over_tasks
+def test_support_values_make_the_components(task):
+    K, y = case(RBF(0.5), task)
+    declared = maximal_variation.declare(K, y, 0.5, task).solve()
+    a = declared.support_values * (y if task == "classification" else 1.0)
+    assert_allclose([part @ a for part in K], declared.component_values, atol=1e-8)
+    assert_allclose(a.sum(), 0.0, atol=1e-9)
+    f = declared.component_values.sum(axis=0) + declared.bias
+    assert_allclose(declared.errors, y - f if task == "regression" else 1.0 - y * f, atol=1e-6)
+    assert_allclose(declared.maximal_variation, np.abs(declared.component_values).max(axis=1), atol=1e-6)
+
+
+def test_another_rho_without_declaring_anew():
+    K, y = case(RBF(0.5))
+    declared = maximal_variation.declare(K, y, 0.5).solve()
+    assert set(declared.problem.parameters()) == {declared.parameters["rho"]}
+    for rho in (0.05, 3.0):
+        declared.parameters["rho"].value = rho
+        assert not declared.certificate().holds, "the old point does not solve the new problem"
+        declared.solve()
+        certificate = declared.certificate(against=maximal_variation.closed_form(K, y, rho))
+        assert certificate.holds, str(certificate)
+
+
+# ---- the certificate -----------------------------------------------------------------------------
+
+
+def parts_of(declared):
+    """Variables by name and constraints by label."""
+    variables = {variable.name(): variable for variable in declared.problem.variables()}
+    return variables, {constraint.label: constraint.dual_variables[0] for constraint in declared.problem.constraints}
+
+
+@over_bias
+@over_tasks
+def test_tampering_makes_the_right_row_fail(task, bias):
+    K, y = case(RBF(0.5), task)
+    rho = 0.3 * largest(K, y, bias)
+    declared = maximal_variation.declare(K, y, rho, task, bias=bias).solve()
+    variables, duals = parts_of(declared)
+    t, v, e = variables["t"], variables["v"], variables["e"]
+    above, below = duals["components above -t"], duals["components below t"]
+    values = declared.component_values.ravel()
+
+    def failures(leaf, changed):
+        original = np.array(leaf.value, dtype=float)
+        leaf.save_value(changed)
+        found = {row.name for row in declared.certificate().failures}
+        leaf.save_value(original)
+        return found
+
+    assert declared.certificate().holds
+    for part in range(3):
+        smaller, larger = (np.array(t.value) for _ in range(2))
+        smaller[part] *= 0.99
+        larger[part] *= 1.01
+        assert "(27d) bounds" in failures(t, smaller)
+        found = failures(t, larger)
+        assert {"(27e) lower slackness", "(27f) upper slackness", "sum of all products"} & found
+        assert "(27d) bounds" not in found
+    for dual, sign, slack in ((above, -1.0, "(27e) lower slackness"), (below, 1.0, "(27f) upper slackness")):
+        idle = int(np.argmin(np.abs(values[:16])))  # not at its bound
+        more = np.array(dual.value)
+        more[idle] += 0.05 * rho
+        assert {"(27a) stationarity", "(27b) sums of multipliers", slack} <= failures(dual, more)
+        less = np.array(dual.value)
+        less[idle] -= 0.05 * rho
+        assert "(27c) multipliers >= 0" in failures(dual, less)
+        at_bound = int(np.argmax(sign * values[:16]))
+        scaled = np.array(dual.value)
+        scaled[at_bound] += 0.05 * rho
+        assert "(27b) sums of multipliers" in failures(dual, scaled)
+    for k in range(v.size):
+        moved = np.array(v.value)
+        moved[k] += 0.02 * np.abs(v.value).max()
+        assert "fit equalities" in failures(v, moved)
+    for i in range(y.size):
+        moved = np.array(e.value)
+        moved[i] += 0.02
+        assert {"fit equalities", "(27a) stationarity"} <= failures(e, moved)
+        assert ("1'e = 0" in failures(e, moved)) == bias
+    assert declared.certificate().holds
+
+
+@over_bias
+def test_a_moved_alpha_with_all_equalities_mended_is_seen(bias):
+    K, y = case(RBF(0.5))
+    declared = maximal_variation.declare(K, y, 0.3 * largest(K, y, bias), form="raw", bias=bias).solve()
+    variables, _ = parts_of(declared)
+    alpha = np.array(variables["alpha"].value)
+    for i in range(y.size):
+        moved = alpha.copy()
+        moved[i] += 1e-2 * np.abs(alpha).max()
+        moved[(i + 1) % y.size] -= 1e-2 * np.abs(alpha).max()
+        values = np.array([part @ moved for part in K])
+        b = float(np.mean(y - values.sum(axis=0))) if bias else 0.0
+        variables["alpha"].save_value(moved)
+        variables["components"].save_value(values.ravel())
+        variables["t"].save_value(np.abs(values).max(axis=1))
+        variables["e"].save_value(y - values.sum(axis=0) - b)
+        if bias:
+            variables["b"].save_value(np.asarray(b))
+        found = {row.name for row in declared.certificate().failures}
+        assert found, f"support value {i}"
+        assert not found & {"fit equalities", "(27b) sums of multipliers", "(27c) multipliers >= 0", "(27d) bounds"}
+
+
+def test_products_add_up_to_the_duality_gap():
+    """At any primal and dual feasible pair: here the optimum's multipliers with a worse primal point."""
+    K, y = case(RBF(0.5))
+    rho = 0.3 * largest(K, y)
+    coordinates = shared_coordinates(K)
+    level = variation_expansion(coordinates, y, rho)
+    declared = level.declared("", "regression", ()).solve()
+    best = declared.problem.value
+    minus, plus = level.bounds.multipliers
+    t = 1.1 * level.t.value  # feasible still
+    values = level.component_values()
+    products = np.sum(minus * (t[:, None] + values)) + np.sum(plus * (t[:, None] - values))
+    assert_allclose(products, 0.5 * np.sum(level.e.value**2) + rho * t.sum() - best, rtol=1e-4)
+
+
+# ---- errata --------------------------------------------------------------------------------------
+
+
+@over_kernels
+def test_27_holds_as_corrected_and_not_as_printed(kernel):
+    K, y = case(kernel)
+    rho = 0.3 * largest(K, y, False)
+    _, _, (alpha, minus, plus) = written_down(K, y, rho, bias=False)  # from (24) on the paper has no bias
+    Omega, difference = sum(K), minus - plus
+    left = Omega.T @ Omega @ alpha - Omega.T @ y
+    size = np.linalg.norm(Omega.T @ y)
+    corrected = sum(part.T @ xi for part, xi in zip(K, difference, strict=True))
+    assert np.linalg.norm(left - corrected) <= 1e-6 * size
+    assert np.linalg.norm(left - difference.sum(axis=0)) >= 1e-2 * size, "(27a) without Omega^l"
+    sums = (minus + plus).sum(axis=1)
+    assert_allclose(sums, rho, rtol=1e-6)
+    assert np.abs((minus + plus).sum(axis=0) - rho).max() >= 0.1 * rho, "(27b) as one vector equation over the points"
+    assert abs(sums.sum() - rho) >= 0.5 * rho, "(27b) summed over the components"
+
+
+def test_the_rho_of_14_is_twice_that_of_24():
+    K, y = case(RBF(0.5))
+    ours = maximal_variation.closed_form(K, y, 0.4)
+    assert_same(ours, written_down(K, y, 0.8, True, half=1.0)[1], 1e-5, np.abs(y).max())
+    other = written_down(K, y, 0.4, True, half=1.0)[1]
+    assert np.abs(other["maximal_variation"] - ours["maximal_variation"]).max() > 1e-2
+
+
+def test_dropping_the_bias_is_another_problem():
+    K, y = case(RBF(0.5))
+    with_bias, without = (maximal_variation.closed_form(K, y + 1.0, 0.4, bias=bias) for bias in (True, False))
+    assert np.abs(with_bias["maximal_variation"] - without["maximal_variation"]).max() > 1e-2
+    assert without["bias"] == 0.0
+
+
+# ---- zeros ---------------------------------------------------------------------------------------
+
+
+@over_bias
+@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(1.5)], ids=repr)
+def test_no_positive_definite_component_vanishes_alone(kernel, bias):
+    K, y = case(kernel)
+    top = largest(K, y, bias)
+    for share in (0.999, 0.9, 0.5, 0.1, 1e-3):
+        assert (maximal_variation.closed_form(K, y, share * top, bias=bias)["maximal_variation"] > 0.0).all()
+    for share in (1.0, 2.0):
+        assert_array_equal(maximal_variation.closed_form(K, y, share * top, bias=bias)["maximal_variation"], 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(degree=2)], ids=repr)
+def test_components_of_finite_rank_vanish_exactly_where_the_written_down_ones_do(kernel, seed):
+    K, y = case(kernel, seed=seed, d=5)
+    found = 0
+    for share in (0.8, 0.4, 0.1):
+        rho = share * largest(K, y)
+        t = maximal_variation.closed_form(K, y, rho)["maximal_variation"]
+        G = features(kernel, K, True, seed)
+        zeros = written_down(G, y, rho, True, raw=False)[1]["maximal_variation"] < 1e-5 * np.abs(y).max()
+        assert_array_equal(t == 0.0, zeros)
+        found += int(zeros.sum())
+    assert found > 0
+
+
+@over_tasks
+def test_from_rho_max_on_nothing_but_the_bias_is_left(task):
+    K, y = case(RBF(0.5), task)
+    top = largest(K, y)
+    for factor in (1.0 + 1e-3, 3.0):
+        fast = maximal_variation.closed_form(K, y, factor * top, task)
+        assert_array_equal(fast["maximal_variation"], 0.0)
+        assert_allclose(fast["bias"], y.mean(), atol=1e-12)
+        certificate = maximal_variation.declare(K, y, factor * top, task).solve().certificate()
+        assert certificate.holds, str(certificate)
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1e9, 1e-9])
+def test_units_of_the_target(factor):
+    K, y = case(RBF(0.5))
+    plain, scaled = (maximal_variation.closed_form(K, f * y, f * 0.4) for f in (1.0, factor))
+    assert_allclose(scaled["maximal_variation"] / factor, plain["maximal_variation"], rtol=1e-6)
+    certificate = maximal_variation.declare(K, factor * y, factor * 0.4).solve().certificate(against=scaled)
+    assert certificate.holds, str(certificate)
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.7, -1e6])
+def test_a_constant_target_is_the_bias(constant):
+    K, _ = case(RBF(0.5))
+    y = np.full(16, constant)
+    declared = maximal_variation.declare(K, y, 1.0).solve()
+    assert declared.certificate().holds, str(declared.certificate())
+    assert_allclose(declared.bias, constant, rtol=1e-6, atol=1e-9)
+
+
+def test_a_larger_cutoff_fits_less():
+    K, y = case(RBF(1.5))
+    errors = [np.sum(maximal_variation.closed_form(K, y, 1e-3, cutoff=c)["errors"] ** 2) for c in (1e-6, 0.2, 0.7)]
+    assert errors[0] < errors[1] < errors[2]
+    facts = dict(maximal_variation.declare(K, y, 1.0, cutoff=1e-2).solve().certificate().record)
+    assert "cut-off 1.0e-02" in facts["coordinates"]
+    assert facts["components"] == "3"
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [maximal_variation.declare, maximal_variation.closed_form])
+def test_refusals_say_what_is_wrong(function):
+    K, y = case(Linear())
+    for wrong in (0.0, -1.0, np.nan, np.inf, "2", None, True):
+        with pytest.raises(DeclarationError, match="rho must be"):
+            function(K, y, wrong)
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(DeclarationError, match="cutoff must be"):
+            function(K, y, 1.0, cutoff=wrong)
+    with pytest.raises(DeclarationError, match="task must be 'regression' or 'classification'"):
+        function(K, y, 1.0, "both")
+    with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
+        function(K, y, 1.0, "classification")
+    with pytest.raises(DataError, match="one size"):
+        function([K[0], np.eye(3)], y, 1.0)
+
+
+def test_an_unknown_form_is_refused():
+    K, y = case(Linear())
+    with pytest.raises(DeclarationError, match="form must be 'conditioned' or 'raw', received 'dual'"):
+        maximal_variation.declare(K, y, 1.0, form="dual")
+
+
+def test_an_indefinite_component_is_refused():
+    K, y = case(RBF(0.5))
+    K[1] = K[1] - 2.0 * np.eye(16)
+    with pytest.raises(DeclarationError, match="not positive semi-definite"):
+        maximal_variation.declare(K, y, 1.0)
+    with pytest.warns(UserWarning, match="semi-definite"):
+        maximal_variation.closed_form(K, y, 1.0)
+
+
+def test_one_matrix_is_one_component():
+    K, y = case(RBF(0.5))
+    alone, listed = (maximal_variation.closed_form(given, y, 0.4) for given in (K[0], [K[0]]))
+    assert_array_equal(alone["maximal_variation"], listed["maximal_variation"])
+    solved = solve_maximal_variation(shared_coordinates([K[0]]), y, 0.4)
+    assert_array_equal(solved.maximal_variation, alone["maximal_variation"])

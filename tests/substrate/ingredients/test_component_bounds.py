@@ -1,0 +1,121 @@
+"""The bounds on components: the signs of their multipliers, and rows that fail where they should."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from substrate.ingredients import component_bounds, slackness_products, variation_rows
+from substrate.solvers import ORDER, installed_solvers
+
+RHO = 0.7
+NAMES = (
+    "(27b) sums of multipliers",
+    "(27c) multipliers >= 0",
+    "(27d) bounds",
+    "(27e) lower slackness",
+    "(27f) upper slackness",
+    "sum of all products",
+)
+
+
+def solved(solver="CLARABEL"):
+    """min half ||z - goal||^2 + rho 1't with the values z of two components bounded by t."""
+    goal = np.array([3.0, 1.0, -0.5, -2.5, 0.2, 1.0])
+    z, t = cp.Variable(6), cp.Variable(2)
+    bounds = component_bounds(z, t)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(z - goal) + RHO * cp.sum(t)), bounds.constraints)
+    problem.solve(solver=solver)
+    minus, plus = bounds.multipliers
+    return goal, z.value.reshape(2, 3), t.value, minus, plus
+
+
+def rows(values, t, minus, plus, tolerance=1e-4, rho=RHO, cost=8.0, unit=3.0):
+    return variation_rows(values, t, minus, plus, rho, cost, unit, tolerance)
+
+
+def broken(*point, **options):
+    return {row.name for row in rows(*point, **options) if not row.passes}
+
+
+@pytest.mark.parametrize("solver", ORDER)
+def test_the_multipliers_have_the_papers_sign_with_every_solver(solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    goal, values, t, minus, plus = solved(solver)
+    assert_allclose(t, [2.3, 1.8], atol=1e-3)
+    assert_allclose(plus, [[RHO, 0.0, 0.0], [0.0, 0.0, 0.0]], atol=1e-3)
+    assert_allclose(minus, [[0.0, 0.0, 0.0], [RHO, 0.0, 0.0]], atol=1e-3)
+    # stationarity in z: z - goal = xi^- - xi^+
+    assert_allclose(values - goal.reshape(2, 3), minus - plus, atol=1e-3)
+
+
+def test_the_constraints_are_labelled_and_shaped():
+    bounds = component_bounds(cp.Variable(6), cp.Variable(2))
+    assert [constraint.label for constraint in bounds.constraints] == ["components above -t", "components below t"]
+    assert all(constraint.is_dcp() for constraint in bounds.constraints)
+
+
+def test_all_rows_hold_at_the_optimum():
+    _, *point = solved()
+    assert tuple(row.name for row in rows(*point)) == NAMES
+    assert not broken(*point)
+
+
+def test_products_are_those_of_the_paper():
+    values, t = np.array([[1.0, -2.0]]), np.array([2.0])
+    minus, plus = np.array([[0.5, 1.0]]), np.array([[2.0, 3.0]])
+    lower, upper = slackness_products(values, t, minus, plus)
+    assert_allclose(lower, [[1.5, 0.0]])
+    assert_allclose(upper, [[2.0, 12.0]])
+
+
+def test_each_row_sees_what_it_is_for():
+    _, values, t, minus, plus = solved()
+    more = plus.copy()
+    more[0, 0] += 0.01
+    assert broken(values, t, minus, more) == {"(27b) sums of multipliers"}, "at its bound a product stays nought"
+    # a negative multiplier whose sum is mended on the active row
+    shifted = plus.copy()
+    shifted[0] += [0.01, -0.01, 0.0]
+    assert "(27c) multipliers >= 0" in broken(values, t, minus, shifted)
+    assert "(27b) sums of multipliers" not in broken(values, t, minus, shifted)
+    assert "(27d) bounds" in broken(values, 0.99 * t, minus, plus)
+    assert broken(values, 1.01 * t, minus, plus) >= {"(27e) lower slackness", "(27f) upper slackness"}
+    assert "(27d) bounds" not in broken(values, 1.01 * t, minus, plus)
+    moved = minus.copy()
+    moved[1] = [0.0, RHO, 0.0]  # the right sum on a row that is not at its bound
+    assert broken(values, t, moved, plus) == {"(27e) lower slackness", "sum of all products"}
+    moved = plus.copy()
+    moved[0] = [0.0, RHO, 0.0]
+    assert broken(values, t, minus, moved) == {"(27f) upper slackness", "sum of all products"}
+
+
+def test_27b_holds_for_each_component_not_for_their_sum():
+    _, values, t, minus, plus = solved()
+    unequal_plus, unequal_minus = plus * 1.5, minus * 0.5  # as one sum over all components, as printed, nothing changed
+    assert_allclose((unequal_plus + unequal_minus).sum(), (plus + minus).sum(), rtol=1e-6)
+    assert "(27b) sums of multipliers" in broken(values, t, unequal_minus, unequal_plus)
+
+
+def test_many_small_products_add_up():
+    values, t = np.zeros((1, 1000)), np.array([1.0])
+    minus = plus = np.full((1, 1000), RHO / 2000.0)
+    assert broken(values, t, minus, plus, tolerance=1e-3) == {"sum of all products"}
+
+
+@pytest.mark.parametrize("factor", [1e9, 1e-9])
+def test_the_verdict_does_not_depend_on_units(factor):
+    _, values, t, minus, plus = solved()
+
+    def relatives(f):
+        point = (f * values, f * t, f * minus, 1.2 * f * plus)
+        return [row.relative for row in rows(*point, rho=f * RHO, cost=f**2 * 8.0, unit=f * 3.0)]
+
+    assert_allclose(relatives(factor), relatives(1.0), rtol=1e-9, atol=1e-15)
+
+
+def test_a_target_of_zeros_has_a_size():
+    nought = np.zeros((1, 3))
+    even = np.full((1, 3), RHO / 6.0)
+    assert not broken(nought, np.zeros(1), even, even, cost=0.0, unit=1.0)
