@@ -31,12 +31,12 @@ class Product:
 
     @classmethod
     def of(cls, B: Array, block: Index) -> "Product":
-        """Factor B, whose rows lie in the given blocks; blocks of one size, one after the other, can be factored."""
+        """Factor B, whose rows lie in the given blocks; several of one size, one after the other, can be factored."""
         from scipy.linalg import qr
 
         blocks = int(block.max()) + 1
         n, r = B.shape[0] // blocks, B.shape[1]
-        if n * blocks != block.size or n < 8 or (block != np.repeat(np.arange(blocks), n)).any():
+        if blocks < 2 or n * blocks != block.size or n < 8 or (block != np.repeat(np.arange(blocks), n)).any():
             return cls(B, None, None)
         cut = _CUT * float(np.sqrt(np.einsum("ij,ij->i", B, B).max()))
         factors: list[tuple[Array, Array]] = []
