@@ -71,4 +71,7 @@ def _twin(name: str) -> Any:
     called = {other: _twin(other) for other in function.__code__.co_names if other in _marked and other != name}
     twin = FunctionType(function.__code__, {**function.__globals__, **called}, name)
     twin.__module__, twin.__qualname__ = function.__module__, f"{name}_{_digest()}"
-    return njit(cache=True)(twin)
+    try:
+        return njit(cache=True, error_model="numpy")(twin)
+    except RuntimeError:  # no folder to keep the code in
+        return njit(error_model="numpy")(twin)

@@ -93,9 +93,8 @@ def follow(
     taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
         said, why = walk.advance(), "no exchange of active rows leads on"
-        if (
-            said or walk.age == 1 or (walk.age % 8 == 0 and walk.gap() > most)
-        ):  # the levels of all rows are looked up now and then only
+        suspect = walk.age % 8 == 0 and walk.gap() > most
+        if said or suspect or walk.age == 1:  # the levels of all rows are looked up now and then only
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
                 while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
@@ -136,9 +135,10 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
     target = problem.target
     g1, g2 = (rho * t + float(u @ u - u @ target) for rho, t, u in ((r1, t1, u1), (r2, t2, u2)))
     cross = r1 * t2 + r2 * t1 - float(target @ (u1 + u2)) + 2.0 * float(u1 @ u2)
-    share = np.linspace(0.0, 1.0, 11)
-    gaps = (1.0 - share) ** 2 * g1 + share**2 * g2 + share * (1.0 - share) * cross
-    return float(gaps.max()) / (0.5 * float(target @ target))
+    bend = g1 + g2 - cross
+    top = float(np.clip((2.0 * g1 - cross) / (2.0 * bend), 0.0, 1.0)) if bend < 0.0 else 0.0
+    highest = max(g1, g2, (1.0 - top) ** 2 * g1 + top**2 * g2 + top * (1.0 - top) * cross)
+    return highest / (0.5 * float(target @ target))
 
 
 def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:

@@ -65,6 +65,8 @@ class Path:
         the multiplier nu of 1'a = 0.
     bias
         A number per knot; zero where the model has none.
+    finished
+        Whether the path came to the end it was sent to.
     constant_below, constant_above
         Whether the solution is known to stay what it is below the first and above the last knot.
     holes
@@ -80,6 +82,7 @@ class Path:
     primal: Array | SparseRows
     dual: Array | SparseRows
     bias: Array
+    finished: bool
     constant_below: bool
     constant_above: bool
     stop: str
@@ -102,8 +105,8 @@ class Path:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is covered: no holes, and the far end reached."""
-        return not self.holes and self.constant_above
+        """Whether all that was asked for is covered: the far end reached, without holes."""
+        return self.finished and not self.holes
 
     def covers(self, value: float) -> bool:
         """Whether the path says anything at this value."""

@@ -82,7 +82,7 @@ def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
     """The path of which zeta_min leaves only a = 0."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "a = 0 for every zeta asked for"
-    return Path("zeta", np.array([zeta]), none, np.array([[nu]]), np.array([mean]), False, True, stop, 0)
+    return Path("zeta", np.array([zeta]), none, np.array([[nu]]), np.array([mean]), True, False, True, stop, 0)
 
 
 def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Array, mean: float) -> Path:
@@ -101,5 +101,6 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
     at = {float(rho): float(z) for rho, z in zip(trace.knots.rho, zeta, strict=True)}
     holes = tuple((at[high], at[low]) for low, high in trace.holes)
     stop = f"zeta = {lowest:g} was reached" if trace.finished else trace.stop
-    below = trace.finished and lowest == 0.0
-    return Path("zeta", zeta[kept][::-1], a, nu, bias, below, True, stop, trace.steps, trace.restarts, holes)
+    done = trace.finished
+    below = done and lowest == 0.0
+    return Path("zeta", zeta[kept][::-1], a, nu, bias, done, below, True, stop, trace.steps, trace.restarts, holes)

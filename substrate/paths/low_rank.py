@@ -31,12 +31,12 @@ class Product:
 
     @classmethod
     def of(cls, B: Array, block: Index) -> "Product":
-        """Factor B, whose rows lie in the given blocks; blocks of one size, one after the other, can be factored."""
+        """Factor B, whose rows lie in the given blocks; several of one size, one after the other, can be factored."""
         from scipy.linalg import qr
 
         blocks = int(block.max()) + 1
         n, r = B.shape[0] // blocks, B.shape[1]
-        if n * blocks != block.size or n < 8 or (block != np.repeat(np.arange(blocks), n)).any():
+        if blocks < 2 or n * blocks != block.size or n < 8 or (block != np.repeat(np.arange(blocks), n)).any():
             return cls(B, None, None)
         cut = _CUT * float(np.sqrt(np.einsum("ij,ij->i", B, B).max()))
         factors: list[tuple[Array, Array]] = []
@@ -59,3 +59,21 @@ class Product:
         if self.F is None or self.G is None:
             return np.asarray(self.B @ x)
         return np.asarray(np.vecmat((self.G @ x).reshape(self.F.shape[:2]), self.F)).ravel()
+
+    def many(self, X: Array) -> Array:
+        """X B', for vectors in the rows of X."""
+        if self.F is None or self.G is None:
+            return np.asarray(X @ self.B.T)
+        blocks, rank, n = self.F.shape
+        inner = (X @ self.G.T).reshape(X.shape[0], blocks, rank)
+        return np.asarray(
+            np.matmul(inner.transpose(1, 0, 2), self.F).transpose(1, 0, 2).reshape(X.shape[0], blocks * n)
+        )
+
+    def left_out(self) -> Array:
+        """Norms of the rows of B less their factors."""
+        if self.F is None or self.G is None:
+            return np.zeros(self.B.shape[0])
+        blocks, rank, _ = self.F.shape
+        made = np.matmul(self.F.transpose(0, 2, 1), self.G.reshape(blocks, rank, -1)).reshape(self.B.shape)
+        return np.asarray(np.linalg.norm(self.B - made, axis=1))

@@ -145,7 +145,7 @@ def _nothing(p: int, target: Array) -> Path:
     """No component sees anything of the target: u is the target for every rho."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "no component sees the target"
-    return Path("rho", np.zeros(1), target[None], none, np.zeros(1), False, True, stop, 0)
+    return Path("rho", np.zeros(1), target[None], none, np.zeros(1), True, False, True, stop, 0)
 
 
 def _finish(trace: Trace, problem: SignedRows) -> None:
@@ -174,5 +174,5 @@ def _record(trace: Trace, target: Array, seen: Array | None, rows: NDArray[np.in
     starts = np.concatenate([[0], np.cumsum([one.size for one in knots.rows])])
     xi = SparseRows(starts, rows[signed % rows.size], np.where(signed < rows.size, eta, -eta), p)
     stop = "all components have vanished" if trace.finished else trace.stop
-    ends, none = trace.finished, np.zeros(u.shape[0])
-    return Path("rho", np.array(knots.rho), u, xi, none, False, ends, stop, trace.steps, trace.restarts, trace.holes)
+    rho, ends, none = np.array(knots.rho), trace.finished, np.zeros(u.shape[0])
+    return Path("rho", rho, u, xi, none, ends, False, ends, stop, trace.steps, trace.restarts, trace.holes)

@@ -161,6 +161,7 @@ def test_a_limit_of_knots_is_said():
     K, y = smooth()
     path = l1_path(K, y, max_knots=7)
     assert "stopped after 7 exchanges" in path.stop
+    assert not path.complete
     assert worst(path, K, y) < 1e-9
     with pytest.raises(DeclarationError, match="is not covered: the path reaches from"):
         path.at(0.5 * path.values[0])
@@ -218,7 +219,7 @@ def test_sparse_rows():
 
 def test_holes_are_not_covered():
     path = Path(
-        "rho", np.arange(4.0), np.eye(4), np.eye(4), np.zeros(4), False, True, "told so", 3, holes=((1.0, 2.0),)
+        "rho", np.arange(4.0), np.eye(4), np.eye(4), np.zeros(4), True, False, True, "told so", 3, holes=((1.0, 2.0),)
     )
     assert path.covers(1.0)
     assert not path.covers(1.5)

@@ -13,6 +13,7 @@ from substrate.paths.block_homotopy import BlockPath
 from substrate.paths.compiled import has_compiler, interpreted
 from substrate.paths.following import solve_block_qp
 from substrate.paths.knots import Path
+from substrate.paths.levels import upper_levels
 from substrate.paths.residuals import knots_and_midpoints, variation_rows
 from substrate.paths.signed_rows import SignedRows
 from substrate.paths.variation_homotopy import prox_form, variation_path
@@ -164,6 +165,15 @@ def test_the_additive_function():
     assert worst(path, form.parts, form.target) < 1e-8
 
 
+@pytest.mark.slow
+def test_components_so_smooth_that_rounding_is_all():
+    X, y = additive_function(100, 25, random_state=0)
+    form = shared_form([rbf(x[:, None], 1.0) for x in X.T], y)
+    path = variation_path(form.parts, form.target)
+    assert path.complete or path.stop.startswith("stopped where")
+    assert worst(path, form.parts, form.target) < 1e-6
+
+
 def test_the_objective_rises_with_rho_and_the_penalty_falls():
     form = smooth()
     path = variation_path(form.parts, form.target)
@@ -261,6 +271,27 @@ def test_where_nothing_helps_the_path_says_how_far_it_came(monkeypatch):
     rng = np.random.default_rng(0)
     wrong = variation_path(form.parts, form.target, resolve=lambda rho: (form.target, rng.standard_normal(54)))
     assert not wrong.complete, "the active rows of something else are refused"
+
+
+@pytest.mark.parametrize("factor", [1.5, 3.0])
+def test_active_rows_of_another_rho_certify_nothing_wrong(monkeypatch, factor):
+    form = smooth()
+    stall_once(monkeypatch, 20)
+    B = np.vstack(form.parts)
+    block = np.repeat(np.arange(3), form.parts[0].shape[0])
+    problem = SignedRows(B, np.concatenate([block, block]), form.target)
+    path = variation_path(form.parts, form.target, resolve=lambda rho: solve_block_qp(problem, factor * rho))
+    assert worst(path, form.parts, form.target) < 1e-7
+
+
+@pytest.mark.parametrize("width", [0.05, 0.5])
+def test_levels_along_the_path_are_bounded_closely(width):
+    form = smooth(30, width=width)
+    path = variation_path(form.parts, form.target)
+    exact = np.array([[np.abs(part @ u).max() for part in form.parts] for u in path.primal])
+    above = upper_levels(form.parts, path.primal)
+    assert (above >= exact - 1e-13 * exact.max()).all()
+    np.testing.assert_allclose(above, exact, atol=1e-10 * exact.max())
 
 
 def test_a_limit_of_steps_is_said():
