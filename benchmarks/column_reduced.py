@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from problems.command_line.progress import Progress
+from problems.progress import Progress
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC

@@ -267,7 +267,12 @@ def test_one_row_is_too_few_and_two_are_enough(estimator):
     two = [int(np.argmin(y == y[0])) if is_classifier(estimator()) else 1, 0]
     with pytest.raises(ValueError, match=r"minimum of 2|at least two|1 sample|n_samples=1"):
         made(estimator).fit(X[:1], y[:1])
-    model = made(estimator).fit(X[two], y[two])
+    if "gap" in parameters_of(estimator) and "validation_fraction" in parameters_of(estimator):
+        with pytest.raises(DataError, match="would train on 1 row"):  # the other one would validate
+            made(estimator).fit(X[two], y[two])
+        model = made(estimator).fit(X[two], y[two], X[2:6], y[2:6])
+    else:
+        model = made(estimator).fit(X[two], y[two])
     assert np.isfinite(output(model, X)).all()
 
 
@@ -655,7 +660,7 @@ def test_degenerate_rows_work(estimator, solver):
         assert np.isfinite(values).all()
         if np.ptp(rows) == 0.0:  # nothing to tell rows apart: everyone gets the same answer
             assert_allclose(values, values[0], atol=1e-12)
-            if is_regressor(model):
+            if is_regressor(model) and "validation_fraction" not in parameters_of(estimator):
                 kept = y[model.support_] if hasattr(model, "pruning_path_") else y  # rows may have been pruned
                 assert_allclose(values, np.average(kept, weights=getattr(model, "weights_", None)), atol=1e-6)
         if "certificate_" in vars(model):
@@ -778,8 +783,11 @@ def test_a_target_far_from_nought(estimator):
     y = np.round(y * 2**20) / 2**20
     model = made(estimator).fit(X, y + 2.0**27)
     expected = made(estimator).fit(X, y)
-    assert_allclose(model.support_values_, expected.support_values_, atol=1e-9)
-    assert_allclose(model.bias_ - 2.0**27, expected.bias_, atol=1e-6)
+    if hasattr(model, "validation_error_"):  # what is chosen feels the rounding of the target
+        assert_allclose(output(model, X) - 2.0**27, output(expected, X), atol=1e-4)
+    else:
+        assert_allclose(model.support_values_, expected.support_values_, atol=1e-9)
+        assert_allclose(model.bias_ - 2.0**27, expected.bias_, atol=1e-6)
     assert model.certificate_.holds
 
 
@@ -1260,7 +1268,7 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    rows = 3000 // 2 if "validation_fraction" in parameters_of(estimator) else 3000  # half of them validate
+    rows = 3000 - int(np.ceil(3000 * parameters_of(estimator).get("validation_fraction", 0.0)))  # the others validate
     for pattern in (
         f"{8 * rows**2} bytes",
         "1000000 bytes",
@@ -1477,7 +1485,9 @@ def test_grid_search_reaches_the_kernel(estimator):
     for kernel in ("rbf", RBF(5.0)):
         search = GridSearchCV(seeded(estimator, kernel=kernel), grid, cv=3).fit(X, y)
         scores = search.cv_results_["mean_test_score"]
-        assert np.unique(np.round(scores, 6)).size == 3, scores
+        # shares of right answers of a machine that chooses its own weight may coincide
+        distinct = 2 if is_classifier(estimator()) and "gap" in parameters_of(estimator) else 3
+        assert np.unique(np.round(scores, 6)).size >= distinct, scores
         chosen = RBF(search.best_params_["kernel__sigma"])
         assert search.best_estimator_.kernel_ == (chosen if estimator in PAIRWISE else Componentwise(chosen))
     if estimator is KERNELED[0]:  # starting workers takes seconds
@@ -1486,7 +1496,7 @@ def test_grid_search_reaches_the_kernel(estimator):
     pipeline = make_pipeline(StandardScaler(), seeded(estimator, kernel=RBF(5.0)))
     name = pipeline.steps[-1][0]
     search = GridSearchCV(pipeline, {f"{name}__kernel__sigma": [0.3, 1.0, 30.0]}, cv=3).fit(X, y)
-    assert np.unique(np.round(search.cv_results_["mean_test_score"], 6)).size == 3
+    assert np.unique(np.round(search.cv_results_["mean_test_score"], 6)).size >= distinct
 
 
 @over_pairwise

@@ -1,5 +1,6 @@
 """Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from problems.estimators.coded import CodedClassifier, classes_of
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.codings import code_book
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 
 __all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "machines_of"]
@@ -114,6 +116,8 @@ class FusedEstimator(KernelEstimator):
     def _rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
         """How the rows are cut: a validation set, folds, or a fraction."""
         every = np.arange(Y.shape[0])
+        if self.__sklearn_tags__().input_tags.pairwise:
+            self._resolved_kernel(X)  # refuses a matrix that is not square, before it is cut
         if Y_val is not None:
             return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
         if isinstance(self.cv, str):
@@ -139,6 +143,15 @@ class FusedEstimator(KernelEstimator):
         cut = Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train))
         return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
 
+    def _refuse_small(self, rounds: Rounds) -> Rounds:
+        for number, one in enumerate(rounds.rounds):
+            if one.Y.shape[0] < 2:
+                raise DataError(
+                    f"round {number} would train on {one.Y.shape[0]} row, at least two are needed; give more rows, a "
+                    "smaller validation_fraction, fewer folds, or a validation set"
+                )
+        return rounds
+
     def _part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
         """Some of the rows; of a precomputed matrix also some of the columns."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
@@ -149,22 +162,31 @@ class FusedEstimator(KernelEstimator):
         choices = [self._choose(kernel, rounds.rounds) for kernel in self._candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
-    def _keep_fused(self, X: Any, Y: Array, rounds: Rounds, title: str, one: bool) -> None:
+    def _keep_fused(
+        self, X: Any, Y: Array, rounds: Rounds, title: str, one: bool, also: dict[str, Any] | None = None
+    ) -> None:
         """Choose, fit, and set the fitted attributes, all at the end."""
-        best, choices = self._best(X, rounds)
-        X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
-        final = self._final(best.kernel, X_final, Y_final, best.value)
+        known: tuple[tuple[str, str], ...] = ()
+        with warnings.catch_warnings():
+            if self.__sklearn_tags__().input_tags.pairwise:  # of a matrix all of it is checked, before it is cut
+                gram = Gram.of(self._resolved_kernel(X), X)
+                gram.check_definite()
+                known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+                warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
+            best, choices = self._best(X, rounds)
+            X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
+            final = self._final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"validation error - lower bound over {self._over}"
         # an error of rounding size needs no bound
         scale = best.error + 1e-9 * float(np.mean(Y**2))
         row = Row(f"gap of {self._over}", best.error - lower, scale, float(self.gap), formula)
-        facts = [*final.facts, ("validated on", rounds.how), *best.facts]
+        facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
         self.best_parameter_, self.validation_error_, self.lower_bound_ = best.value, best.error, lower
         self.path_ = best.path
-        for name, value in final.kept.items():
+        for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)
         self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
         a = final.coefficients
@@ -197,7 +219,7 @@ class FusedRegressor(RegressorMixin, FusedEstimator):
         if X_val is not None:
             X_val, y_val = self._validation(X_val, y_val)
             known = y_val[:, None]
-        rounds = self._rounds(X, y[:, None], y, X_val, known, False)
+        rounds = self._refuse_small(self._rounds(X, y[:, None], y, X_val, known, False))
         self._keep_fused(X, y[:, None], rounds, f"Fusion over {self._over}, regression", True)
         return self
 
@@ -227,7 +249,7 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
                 raise DataError(f"y_val has classes {strange[:5]} that y lacks")
             known = book[np.searchsorted(classes, other)]
         Y = book[np.searchsorted(classes, labels)]
-        rounds = self._rounds(X, Y, labels, X_val, known, True)
+        rounds = self._refuse_small(self._rounds(X, Y, labels, X_val, known, True))
         for number, one in enumerate(rounds.rounds):
             for train, _, column in machines_of(one, True):
                 if np.unique(one.Y[train, column]).size < 2:
@@ -235,8 +257,8 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
                         f"round {number} trains machine {column} on one class only; give more rows of the rare class, "
                         "fewer folds, or a validation set"
                     )
-        self.classes_, self.code_book_ = classes, book
-        self._keep_fused(X, Y, rounds, f"Fusion over {self._over}, classification", Y.shape[1] == 1)
+        title = f"Fusion over {self._over}, classification"
+        self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, {"classes_": classes, "code_book_": book})
         return self
 
     @property

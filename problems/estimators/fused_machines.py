@@ -84,8 +84,9 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Folds over which the error is added up; the final machine is then trained on all rows.
     validation_fraction : float, default=0.25
         Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
+        predictions by fitted values, and rounding then keeps the bound from coming nearer.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
 
@@ -111,7 +112,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         kernels: Any = None,
         cv: Any = None,
         validation_fraction: float = 0.25,
-        gap: float = 1e-3,
+        gap: float = 1e-2,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -259,8 +260,9 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         Folds over which the error is added up; the final machine is then trained on all rows.
     validation_fraction : float, default=0.25
         Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
+        predictions by fitted values, and rounding then keeps the bound from coming nearer.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
 
@@ -289,7 +291,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         kernels: Any = None,
         cv: Any = None,
         validation_fraction: float = 0.25,
-        gap: float = 1e-3,
+        gap: float = 1e-2,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel

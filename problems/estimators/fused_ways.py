@@ -94,10 +94,10 @@ class OverGamma(FusedEstimator):
             facts |= dict.fromkeys(fit.facts)
         return Final(a, bias, worst_rows(rows), tuple(facts), {})
 
-    def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool) -> None:
+    def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
         self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
         try:
-            super()._keep_fused(X, Y, rounds, title, one)
+            super()._keep_fused(X, Y, rounds, title, one, also)
         finally:
             del self._left_out
 

@@ -67,7 +67,9 @@ def l1_path(
         c = B @ target
         top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
-        if not top > max(lowest, _EPS * float(np.abs(B).max()) * float(np.linalg.norm(target))):
+        # columns that are constant but for rounding (a kernel far too wide) correlate with nothing
+        noise = n * _EPS * float(np.abs(Phi).max()) * float(np.linalg.norm(target))
+        if not top > max(lowest, noise):
             return _nothing(p, max(top, lowest), float(y.mean()), float(c.max() + c.min()) / 2.0)
         if n - 1 > p:  # what no column sees of the residual never changes
             Q, R = np.linalg.qr(B.T)

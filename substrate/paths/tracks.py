@@ -11,7 +11,7 @@ with it. What helps is that :math:`\|a\|_1` is known, and that of the optimum to
 :math:`\zeta \|a^*\|_1 \le \zeta \|a\|_1 + \|e\| r` with :math:`r^2` the gap. With any matrix W,
 
 .. math:: \|(\Omega^v - 1 \bar k^T)(a - a^*)\| \le \|W\| \, r + \max_j \|E_j\| \, \|a - a^*\|_1,
-          \qquad E = \Omega^v - 1 \bar k^T - W P \Omega ,
+          \qquad E = (\Omega^v - 1 \bar k^T - W P \Omega) P ,
 
 and W is taken from a family of regularised inverses, the best of them.
 """
@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
+from substrate.closed_form.l1_active_set import zeta_max
 from substrate.closed_form.maximal_variation import right_divided
 from substrate.paths.chord_certificate import Track
 from substrate.paths.knots import Path, SparseRows
@@ -33,6 +34,8 @@ from substrate.paths.variation_homotopy import variation_path
 
 __all__ = ["L1Fold", "VariationFold"]
 
+#: Columns whose entries differ by less than this share of the largest are constant.
+_CONSTANT = 1e-9
 #: Ridges, relative to the largest eigenvalue, from which the way from fitted values to predictions is chosen.
 _RIDGES = 10.0 ** np.arange(-15.0, -2.0)
 
@@ -103,6 +106,11 @@ class L1Fold:
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
         """``below`` are the kernel rows of the validation points."""
+        centre = Phi - Phi.mean(axis=0)
+        if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
+            # a kernel that tells no points apart, but for rounding: nothing but the bias
+            noise = y.size * float(np.finfo(np.float64).eps) * float(np.abs(Phi).max() * np.linalg.norm(y))
+            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * noise
         path = l1_path(Phi, y, zeta_min)
         return cls(path, _l1_track(Phi, y, path, below, y_val))
 
@@ -127,7 +135,8 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     errors = y_val - y.mean() - a @ (below - Phi.mean(axis=0)).T
     lengths = np.linalg.norm(e, axis=1)
     worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
-    apart = 2.0 * np.maximum(sizes[:-1], sizes[1:]) + np.maximum(lengths[:-1], lengths[1:]) * worst / zeta[:-1]
+    with np.errstate(divide="ignore"):  # at zeta = 0 the 1-norm of the optimum is not bounded
+        apart = 2.0 * np.maximum(sizes[:-1], sizes[1:]) + np.maximum(lengths[:-1], lengths[1:]) * (worst / zeta[:-1])
     sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
     return Track(zeta, np.asarray(errors), gaps, crosses, sigma, floors)
 
@@ -139,13 +148,17 @@ def _paired(a: Any, c: Array) -> Array:
 
 def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) -> tuple[Array, Array]:
     """sigma and floors, an interval each: the W of the family that bounds it best."""
-    _, s, Vt = np.linalg.svd(Phi - Phi.mean(axis=0), full_matrices=False)
+    # both a and a* sum to zero, so that only what is orthogonal to 1 counts on either side
+    centre = Phi - Phi.mean(axis=0)
+    _, s, Vt = np.linalg.svd(centre - centre.mean(axis=1, keepdims=True), full_matrices=False)
+    below = below - below.mean(axis=1, keepdims=True)
     best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.zeros(radii.size)
     along = below @ Vt.T
-    for ridge in _RIDGES * max(float(s[0]), np.finfo(np.float64).tiny):
-        W = along * (s / (s**2 + ridge**2))
+    for ridge in _RIDGES * float(s[0]):
+        # s / (s^2 + ridge^2), without squares that underflow
+        W = along * np.divide(1.0, s + ridge * (ridge / np.where(s > 0.0, s, 1.0)), out=np.zeros_like(s), where=s > 0.0)
         E = below - (W * s) @ Vt
-        E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]  # 1'(a - a*) = 0
+        E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]
         size, left = float(np.linalg.norm(W, 2)), float(np.linalg.norm(E, axis=0).max())
         better = size * radii + left * apart < best
         best[better] = (size * radii + left * apart)[better]
