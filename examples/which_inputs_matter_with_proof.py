@@ -1,7 +1,8 @@
 """Which inputs matter, and at which weight, with a proof that no other weight validates better?
 
-Twenty-five inputs, four of which matter. The weight rho of the maximal variations is chosen by a validation set inside the fit: the
-whole solution path is followed exactly, and a bound over all rho says how far from the global optimum the choice can be.
+Twelve inputs, four of which matter. The weight rho of the maximal variations is chosen by a validation set inside the
+fit: the whole solution path is followed exactly, and a bound over all rho says how far from the global optimum the
+choice can be.
 """
 
 import numpy as np
