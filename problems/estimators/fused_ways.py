@@ -182,7 +182,7 @@ class OverRho(FusedEstimator):
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
         # a weight of nothing is the smallest weight there is
-        variation = self._at(max(value, 1e-9 * float(np.abs(Y).max()) or 1e-9))
+        variation = self._at(max(value, 1e-9 * float(np.ptp(Y)) or 1e-9))
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
