@@ -31,12 +31,15 @@ ESTIMATORS = {
 _PROBLEMS = (
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
+    "fused_l1_substrate",
     "fused_least_squares",
+    "fused_maximal_variation",
     "l1_substrate",
     "ls_svm_classification",
     "ls_svm_regression",
     "ls_svm_substrate",
     "maximal_variation",
+    "maximal_variation_kkt",
     "penalized_fusion",
 )
 
@@ -53,13 +56,16 @@ __all__ = [
     "SubstrateRegressor",
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
+    "fused_l1_substrate",
     "fused_least_squares",
+    "fused_maximal_variation",
     "l1_substrate",
     "load",
     "ls_svm_classification",
     "ls_svm_regression",
     "ls_svm_substrate",
     "maximal_variation",
+    "maximal_variation_kkt",
     "penalized_fusion",
 ]
 
