@@ -56,11 +56,11 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (26)-(27)",
     cases=(
         Case(
-            "conditioned", {"form": "conditioned", "task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
+            "conditioned", {"form": "conditioned"}, "ripley", Componentwise(RBF(sigma=0.5)),
             {"rho": 2.0}, "classification", every=10,
         ),
         Case(
-            "raw", {"form": "raw", "task": "classification"}, "ripley", Componentwise(RBF(sigma=0.2)), {"rho": 1.0},
+            "raw", {"form": "raw"}, "ripley", Componentwise(RBF(sigma=0.2)), {"rho": 1.0},
             "classification", every=25,
         ),
     ),

@@ -3,8 +3,8 @@ r"""Least squares with a weighted sum of maxima: the training problem of both fu
 .. math:: \min_{v, b} \; \tfrac12 \|y - F v - b 1\|^2 + \rho \sum_{l=1}^d \max_i |C^l_i v|
 
 Structure detection has :math:`F = \sum_l C^l` with :math:`C^l = \Omega^l` in the coordinates v; the sparse substrate
-has :math:`F = \Omega`, :math:`v = \alpha`, and for every atom a part of one row, :math:`C^l = e_l^T`, so that the sum of
-maxima is :math:`\|\alpha\|_1`. Their optimality conditions are those of [Pelckmans2005]_ eq. (27),
+has :math:`F = \Omega`, :math:`v = \alpha`, and for every atom a part of one row, :math:`C^l = e_l^T`, so that the sum
+of maxima is :math:`\|\alpha\|_1`. Their optimality conditions are those of [Pelckmans2005]_ eq. (27),
 
 .. math::
 
@@ -102,7 +102,7 @@ class PenalizedFit:
         e, y = self.errors(point), self.target
         bounded = np.tensordot(point.xi_minus - point.xi_plus, self.parts, 2)
         residual = -(self.features.T @ e) + (point.nu if self.balanced else 0.0) - bounded
-        scale = float(np.linalg.norm(self.features.T @ y) + np.linalg.norm(bounded))
+        scale = float(np.linalg.norm(np.abs(self.features).T @ np.abs(y)) + np.linalg.norm(bounded))
         formula = "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||"
         rows = [Row("(27a) stationarity", float(np.linalg.norm(residual)), scale, tolerance, formula)]
         bounds = variation_rows(

@@ -8,8 +8,8 @@ r"""Fusion as a program with complementarity constraints, solved to global optim
 (27) are the optimality conditions of a :class:`~substrate.closed_form.penalized_fit.PenalizedFit`. In (28) each pair of
 a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
 the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
-and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half in either,
-as in (29), for the weight that makes (29) exact depends on it.
+and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
+in either, as in (29), for the weight that makes (29) exact depends on it.
 
 No optimum is lost by these bounds. In (28) the products vanish, so :math:`\|z\| \le \|Py\|` for z = PFv; in (29), with
 U the value at some trained point, they are at most :math:`U/\omega`, so that z is within

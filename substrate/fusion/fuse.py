@@ -134,17 +134,26 @@ def _folds(
     if data is None:
         raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
     X, y = real_points(data[0], "X"), real_array(data[1], "y", ndim=1)
-    final = build(X, y)
-    if validation is not None and cv is None:
+    if (cv is None) == (validation is None):
+        raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
+    if validation is not None:
+        final = _built(build, X, y)
         return [final], [_checked_validation(final, *validation)], final
+    splits = checked_splits(cv, y.size)
+    final = _built(build, X, y)
     machines, sets = [], []
-    for train, test in checked_splits(cv, y.size):
-        one = build(X[train], y[train])
+    for train, test in splits:
+        one = _built(build, X[train], y[train])
         machines.append(one)
         sets.append(_checked_validation(one, X[test], y[test]))
-    if not all(isinstance(one, Machine) for one in (*machines, final)):
-        raise DeclarationError("the function must return a Machine")
     return machines, sets, final
+
+
+def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
+    machine = build(X, y)
+    if not isinstance(machine, Machine):
+        raise DeclarationError(f"the function must return a Machine, received {machine!r}")
+    return machine
 
 
 def checked_splits(cv: Any, n: int) -> list[tuple[Array, Array]]:

@@ -8,8 +8,8 @@ its solution violates join, rows with a negative multiplier leave, a few times o
 
 With slacks s, multipliers :math:`\mu \ge 0` and stationarity, the optimum is near:
 :math:`\|x - x^*\|_P^2 = (\mu - \mu^*)^T (s - s^*) \le \mu^T s - \mu^{*T} s`. The first term is the duality gap; the
-second is not positive where x is feasible. Where it is not, the violation times a size that multipliers do not exceed is
-added, and so is what stationarity lacks: the allowance of a knot. A bound built on it errs on the safe side.
+second is not positive where x is feasible. Where it is not, the violation times a size that multipliers do not exceed
+is added, and so is what stationarity lacks: the allowance of a knot. A bound built on it errs on the safe side.
 """
 
 from dataclasses import dataclass
@@ -156,11 +156,19 @@ class ParametricQP:
         lam, mu = dual[: self.b.size], dual[self.b.size :]
         slack = self.h - self.G @ x
         missing = self.P @ x + self.linear(rho) + self.A.T @ lam + self.G.T @ mu
-        violated = float(np.maximum(-slack, 0.0).sum() + np.abs(self.A @ x - self.b).sum())
-        size = _LARGER * (float(np.abs(dual).max(initial=0.0)) + float(np.abs(self.linear(rho)).max()))
-        allowance = size * violated + float(np.linalg.norm(missing)) * (1.0 + float(np.linalg.norm(x)))
+        violated = np.append(np.abs(self.A @ x - self.b), np.maximum(-slack, 0.0))
+        size = float(np.abs(dual).max(initial=0.0)) + float(np.abs(self.linear(rho)).max())
+        # multipliers far from optimal say nothing of the optimal ones, which are of the order of one in these units
+        beyond = np.maximum(violated - self._rounding(x), 0.0)
+        allowance = _LARGER * (size * float(violated.sum()) + float(beyond.sum()))
+        allowance += float(np.linalg.norm(missing)) * (1.0 + float(np.linalg.norm(x)))
         gap = float(mu @ np.maximum(slack, 0.0)) + allowance
         return Knot(rho, x, dual, np.maximum(slack, 0.0), gap, allowance)
+
+    def _rounding(self, x: Array) -> Array:
+        """What evaluating the rows at x leaves undecided."""
+        sizes = np.append(abs(self.A) @ np.abs(x) + np.abs(self.b), abs(self.G) @ np.abs(x) + np.abs(self.h))
+        return np.asarray(x.size * float(np.finfo(np.float64).eps) * sizes)
 
     def cross(self, one: Knot, other: Knot) -> float:
         """Slacks of one knot times multipliers of the other, both ways.
