@@ -93,8 +93,8 @@ class ParametricQP:
     def limit(self, rho: float, near: Knot) -> Knot | None:
         """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
         rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
-        knots = self._polished(rho, near.x, near.dual, rows, rounds=1)
-        return knots[0] if knots else None
+        knots = self._polished(rho, near.x, rho / near.value * near.dual, rows)
+        return min(knots, key=lambda knot: knot.gap, default=None)
 
     def _interior(self, rho: float) -> tuple[Array, Array]:
         import piqp
@@ -111,11 +111,11 @@ class ParametricQP:
         result = solver.result
         return np.array(result.x), np.append(result.y, np.maximum(result.z_u, 0.0))
 
-    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray, rounds: int = _ROUNDS) -> list[Knot]:
+    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Knot]:
         """The knots met on the way from a guess of the active rows to the rows that are."""
         knots: list[Knot] = []
         seen: set[bytes] = set()
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             solved = self._on_rows(rho, x, dual, rows)
             if solved is None or rows.tobytes() in seen:
                 break
