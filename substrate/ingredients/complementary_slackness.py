@@ -58,7 +58,7 @@ class ComplementarySlackness:
             return f"complementary slackness holds: {found} {against}; the machine is trained at this weight"
         return (
             f"complementary slackness fails: {found} {against}; the machine is not trained at this weight, so its "
-            "validation error is not that of any machine of the path"
+            "validation error is not that of a trained machine"
         )
 
     def row(self) -> Row:
