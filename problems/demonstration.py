@@ -57,12 +57,11 @@ class Case:
         X, y = X[:: self.every], np.asarray(y[:: self.every], dtype=np.float64)
         kernel = self.kernel.resolved(X)
         if not self.validation:
-            K = [part(X) for part in kernel.components(X.shape[1])] if isinstance(kernel, Componentwise) else kernel(X)
-            return {"K": K, "y": y, **self.parameters}
+            return {"K": _matrices(kernel, X), "y": y, **self.parameters}
         # the larger half validates: fusing more training than validation points is what section 4.2 warns of
         train, valid = slice(1, None, 2), slice(0, None, 2)
-        known = {"K": kernel(X[train]), "y": y[train], "K_val": kernel(X[valid], X[train]), "y_val": y[valid]}
-        return {**known, **self.parameters}
+        K, K_val = _matrices(kernel, X[train]), _matrices(kernel, X[valid], X[train])
+        return {"K": K, "y": y[train], "K_val": K_val, "y_val": y[valid], **self.parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +70,10 @@ class Demonstration:
 
     equations: str
     cases: tuple[Case, ...]
+
+
+def _matrices(kernel: Kernel, X: Any, Z: Any = None) -> Any:
+    """The kernel matrix of X, or of X against Z; of a componentwise kernel, one a component."""
+    if isinstance(kernel, Componentwise):
+        return [_matrices(part, X, Z) for part in kernel.components(X.shape[1])]
+    return kernel(X) if Z is None else kernel(X, Z)

@@ -1093,7 +1093,7 @@ def test_matrices_of_many_kinds_are_read_and_not_modified(function, kind):
 def test_degenerate_matrices_are_solved(module, matrix):
     _, y, parameters = arguments_of(module)
     K = matrix((y.size, y.size))
-    expected = module.closed_form(K, y, **parameters)
+    expected = module.closed_form(K, y, **parameters) if hasattr(module, "closed_form") else None
     for form in forms(module):
         declared = module.declare(K, y, **parameters, **form).solve()
         certificate = declared.certificate(against=expected)

@@ -31,6 +31,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "problems.components",
         "problems.demonstration",
         "problems.expansion",
+        "problems.fused_conditions",
+        "problems.optimality_conditions",
         "problems.progress",
         "problems.sparse_expansion",
         "problems.variation_expansion",

@@ -3,9 +3,13 @@ r"""A machine as a quadratic program whose linear term is affine in one paramete
 .. math:: \min_x \; \tfrac12 x^T P x + (q_0 + \rho \, q_1)^T x \quad \text{s.t.} \quad A x = b, \quad G x \le h
 
 The numbers are those cvxpy hands to a solver. A solution at one rho, its knot, is polished: the rows with a multiplier
-larger than their slack are taken for equalities and the linear system of the optimality conditions is solved. What is
-then missing in feasibility and stationarity is added to the duality gap, so that a bound built on it errs on the
-safe side.
+larger than their slack are taken for equalities and the linear system of the optimality conditions is solved; rows that
+its solution violates join, rows with a negative multiplier leave, a few times over.
+
+With slacks s, multipliers :math:`\mu \ge 0` and stationarity, the optimum is near:
+:math:`\|x - x^*\|_P^2 = (\mu - \mu^*)^T (s - s^*) \le \mu^T s - \mu^{*T} s`. The first term is the duality gap; the
+second is not positive where x is feasible. Where it is not, the violation times a size that multipliers do not exceed
+is added, and so is what stationarity lacks: the allowance of a knot. A bound built on it errs on the safe side.
 """
 
 from dataclasses import dataclass
@@ -13,27 +17,39 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError, SolverError
+
+IntegerArray = NDArray[np.intp]
 
 __all__ = ["Knot", "ParametricQP"]
 
 #: Diagonal that makes the system of the optimality conditions regular; refinement takes its effect out again.
 _REGULAR = 1e-9
 _REFINEMENTS = 8
+#: Times that rows may join and leave before the solver's point is kept.
+_ROUNDS = 12
+#: Optimal multipliers are taken to be no larger than this many times the largest one found.
+_LARGER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Knot:
-    """A primal and dual point at one value: x, the multipliers of the rows (dual), their slacks, and the gap."""
+    """A primal and dual point at one value.
+
+    The primal point x, the multipliers of the rows (dual), their slacks, the gap, and the part of the gap (allowance)
+    that makes up for what the point lacks in feasibility and stationarity.
+    """
 
     value: float
     x: Array
     dual: Array
     slack: Array
     gap: float
+    allowance: float
 
 
 class ParametricQP:
@@ -70,8 +86,15 @@ class ParametricQP:
     def solve(self, rho: float) -> Knot:
         """The polished knot at rho; raises where the solver fails."""
         x, dual = self._interior(rho)
-        raw, fine = self._knot(rho, x, dual), self._polished(rho, x, dual)
-        return raw if fine is None or fine.gap > raw.gap else fine
+        raw = self._knot(rho, x, dual)
+        rows = np.flatnonzero(dual[self.b.size :] > np.maximum(self.h - self.G @ x, 0.0))
+        return min((raw, *self._polished(rho, x, dual, rows)), key=lambda knot: knot.gap)
+
+    def limit(self, rho: float, near: Knot) -> Knot | None:
+        """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
+        rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
+        knots = self._polished(rho, near.x, rho / near.value * near.dual, rows)
+        return min(knots, key=lambda knot: knot.gap, default=None)
 
     def _interior(self, rho: float) -> tuple[Array, Array]:
         import piqp
@@ -88,10 +111,30 @@ class ParametricQP:
         result = solver.result
         return np.array(result.x), np.append(result.y, np.maximum(result.z_u, 0.0))
 
-    def _polished(self, rho: float, x: Array, dual: Array) -> Knot | None:
-        """The same active rows, solved for as equalities."""
-        slack = self.h - self.G @ x
-        rows = np.flatnonzero(dual[self.b.size :] > np.maximum(slack, 0.0))
+    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Knot]:
+        """The knots met on the way from a guess of the active rows to the rows that are."""
+        knots: list[Knot] = []
+        seen: set[bytes] = set()
+        for _ in range(_ROUNDS):
+            solved = self._on_rows(rho, x, dual, rows)
+            if solved is None or rows.tobytes() in seen:
+                break
+            seen.add(rows.tobytes())
+            point, lam, mu = solved
+            multipliers = np.zeros(dual.size)
+            multipliers[: self.b.size], multipliers[self.b.size + rows] = lam, np.maximum(mu, 0.0)
+            knots.append(self._knot(rho, point, multipliers))
+            slack = self.h - self.G @ point
+            rounding = 1e-13 * max(float(np.abs(point).max(initial=0.0)), 1.0)
+            joining = np.setdiff1d(np.flatnonzero(slack < -rounding), rows)
+            leaving = rows[mu < -1e-13 * max(float(np.abs(mu).max(initial=0.0)), 1e-300)]
+            if not joining.size and not leaving.size:
+                break
+            rows = np.union1d(np.setdiff1d(rows, leaving), joining)
+        return knots
+
+    def _on_rows(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> tuple[Array, Array, Array] | None:
+        """x and the multipliers with the given rows as equalities; None where that system has no solution."""
         C, d = sp.vstack([self.A, self.G[rows]]).tocsc(), np.append(self.b, self.h[rows])
         n, m = x.size, d.size
         full = sp.bmat([[self.P, C.T], [C, None]], format="csc")
@@ -106,24 +149,35 @@ class ParametricQP:
             start = start + factor.solve(right - full @ start)
         if not np.isfinite(start).all():
             return None
-        multipliers = np.zeros(dual.size)
-        multipliers[: self.b.size] = start[n : n + self.b.size]
-        multipliers[self.b.size + rows] = np.maximum(start[n + self.b.size :], 0.0)
-        return self._knot(rho, start[:n], multipliers)
+        return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
     def _knot(self, rho: float, x: Array, dual: Array) -> Knot:
-        """The knot with its gap, inflated by what the point lacks in feasibility and stationarity."""
+        """The knot with its gap, enlarged by what the point lacks in feasibility and stationarity."""
         lam, mu = dual[: self.b.size], dual[self.b.size :]
         slack = self.h - self.G @ x
         missing = self.P @ x + self.linear(rho) + self.A.T @ lam + self.G.T @ mu
-        violated = float(mu @ np.maximum(-slack, 0.0)) + float(np.abs(lam) @ np.abs(self.A @ x - self.b))
-        gap = float(mu @ np.maximum(slack, 0.0)) + violated + float(np.linalg.norm(missing) * np.linalg.norm(x))
-        return Knot(rho, x, dual, np.maximum(slack, 0.0), gap)
+        violated = np.append(np.abs(self.A @ x - self.b), np.maximum(-slack, 0.0))
+        size = float(np.abs(dual).max(initial=0.0)) + float(np.abs(self.linear(rho)).max())
+        # multipliers far from optimal say nothing of the optimal ones, which are of the order of one in these units
+        beyond = np.maximum(violated - self._rounding(x), 0.0)
+        allowance = _LARGER * (size * float(violated.sum()) + float(beyond.sum()))
+        allowance += float(np.linalg.norm(missing)) * (1.0 + float(np.linalg.norm(x)))
+        gap = float(mu @ np.maximum(slack, 0.0)) + allowance
+        return Knot(rho, x, dual, np.maximum(slack, 0.0), gap, allowance)
+
+    def _rounding(self, x: Array) -> Array:
+        """What evaluating the rows at x leaves undecided."""
+        sizes = np.append(abs(self.A) @ np.abs(x) + np.abs(self.b), abs(self.G) @ np.abs(x) + np.abs(self.h))
+        return np.asarray(x.size * float(np.finfo(np.float64).eps) * sizes)
 
     def cross(self, one: Knot, other: Knot) -> float:
-        """Slacks of one knot times multipliers of the other, both ways."""
+        """Slacks of one knot times multipliers of the other, both ways.
+
+        Along a chord an allowance shrinks like theta, not like its square; the rest of it is part of the cross term.
+        """
         m = self.b.size
-        return float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
+        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
+        return products + one.allowance + other.allowance
 
     def distance(self, one: Array, other: Array) -> float:
         """Half the squared distance in the norm of P."""

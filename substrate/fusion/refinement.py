@@ -15,7 +15,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.paths.chord_certificate import Track, interval_bounds, merged
+from substrate.paths.chord_certificate import Track, interval_bounds, merged, settled
 
 __all__ = ["Fold", "Refined", "refined"]
 
@@ -25,6 +25,8 @@ _COLLAPSED = 1e-12
 _NOUGHT = 1e-9
 #: Where the first knot above zero stands for zero: rho in units of the target.
 _FIRST = 1e-8
+#: Gap, in the units of the program, up to which a knot counts as exact.
+_EXACT = 1e-12
 _GROWTH = 4.0
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
@@ -120,19 +122,22 @@ def _common(folds: list[Fold]) -> Array:
 
 
 def _assessed(folds: list[Fold]) -> tuple[Array, Array, Array, Array]:
+    """Knots, sums of squares, bounds of the intervals, and where to cut each: NaN where a cut would not help."""
     values = _common(folds)
     tracks = [fold.track(values) for fold in folds]
     squares = np.sum([track.squares() for track in tracks], axis=0)
     if values.size < 2 or not all(np.isfinite(fold.sigma) for fold in folds):
         return values, squares, np.zeros(max(values.size - 1, 0)), np.full(max(values.size - 1, 0), 0.5)
-    bounds, places = interval_bounds(*merged(tracks, values))
+    quadratics = merged(tracks, values)
+    bounds, places = interval_bounds(*quadratics)
+    places[settled(*quadratics, float(squares.min()))] = np.nan
     return values, squares, bounds, places
 
 
 def _cut(values: Array, squares: Array, bounds: Array, places: Array) -> float | None:
-    """Where to solve next: inside the interval of the smallest bound; None where it has collapsed."""
+    """Where to solve next: inside the interval of the smallest bound; None where all have collapsed."""
     widths = np.diff(values)
-    open_ones = widths > _COLLAPSED * values[1:]
+    open_ones = (widths > _COLLAPSED * values[1:]) & np.isfinite(places)
     k = int(np.where(open_ones, bounds, np.inf).argmin())
     if not open_ones[k] or bounds[k] >= squares.min():
         return None
@@ -177,13 +182,20 @@ def _spanned(folds: list[Fold]) -> bool:
 
 
 def _start(fold: Fold, first: float) -> None:
-    """The knot at zero, where nothing keeps bounds like t tight: its primal point is that of a tiny rho.
+    """The knot at zero, where nothing keeps bounds like t tight.
 
-    With primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
+    It is the limit along the segment of a tiny rho. Where that segment is not found, the primal point of the tiny rho
+    stands at zero too: with primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
     """
+    for further in (1e5, 1e3):
+        near = fold.program.solve(further * first)
+        zero, tiny = fold.program.limit(0.0, near), fold.program.limit(first, near)
+        if zero is not None and tiny is not None and max(zero.gap, tiny.gap, near.gap) <= _EXACT:
+            fold.knots |= {0.0: zero, first: tiny}
+            return
     fold.solve(first)
     near, at_zero = fold.knots[first], fold.program.solve(0.0)
     m = fold.program.b.size
     gap = fold.program.distance(near.x, at_zero.x) + float(at_zero.dual[m:] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap)
-    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap)
+    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap)
+    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap)

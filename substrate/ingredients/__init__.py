@@ -11,6 +11,7 @@ from substrate.ingredients.classification_fit import (
     margin_row,
     signed_labels,
 )
+from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
 from substrate.ingredients.component_bounds import (
     ComponentBounds,
     component_bounds,
@@ -25,6 +26,7 @@ from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 
 __all__ = [
     "ClassificationFit",
+    "ComplementarySlackness",
     "ComponentBounds",
     "RegressionFit",
     "Sparsity",
@@ -32,6 +34,7 @@ __all__ = [
     "SquaredNorm",
     "ZeroSum",
     "classification_fit",
+    "complementary_slackness",
     "component_bounds",
     "error_row",
     "fit_row",

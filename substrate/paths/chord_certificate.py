@@ -20,13 +20,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
+from substrate.errors import DeclarationError
 
-__all__ = ["Track", "interval_bounds", "least", "merged"]
+__all__ = ["Track", "interval_bounds", "least", "merged", "settled"]
 
 #: Parts into which an interval is cut before each is bounded by its worst point.
 _PIECES = 16
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,15 @@ class Track:
 def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
     """The quadratics of all tracks added up, on the intervals of a common list of knots.
 
-    Each track's own knots are among ``values``, or the track is interpolated: a part of a chord is a chord, and its
+    Each track's own knots are among ``values``; between them it is interpolated: a part of a chord is a chord, and its
     gap is that of the whole chord there. Beyond its last knot a track is constant.
     """
+    for track in tracks:
+        inside = track.values[track.values <= values[-1]]
+        if not np.isin(inside, values).all() or values[0] < track.values[0]:
+            raise DeclarationError(
+                "the common knots must hold every knot of each track, and start where all have begun"
+            )
     errors, gaps = np.zeros((values.size - 1, 3)), np.zeros((values.size - 1, 3))
     for track in tracks:
         own_errors, own_gaps = track.quadratics()
@@ -117,6 +126,13 @@ def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
         better = bound < lowest
         lowest[better], place[better] = bound[better], at[better]
     return lowest, place
+
+
+def settled(errors: Array, gaps: Array, best: float) -> NDArray[np.bool_]:
+    """Intervals that a further knot cannot improve: no better error on the chord, and its gap is that of its ends."""
+    ends = np.maximum(gaps[:, 0], gaps.sum(axis=1))
+    middle = _at(gaps, np.full(gaps.shape[0], 0.5))
+    return np.asarray((middle <= ends) & (least(errors, 0.0, 1.0)[0] >= best * (1.0 - _ROUNDING)))
 
 
 def _at(quadratic: Array, theta: Array) -> Array:

@@ -1,0 +1,43 @@
+"""How do I choose the weight of a penalty with proof that no other weight validates better?"""
+
+import cvxpy as cp
+import numpy as np
+
+from substrate import Machine, Substrate, fuse
+from substrate.datasets import additive_function
+from substrate.kernels import RBF, Componentwise
+
+X, y = additive_function(n_samples=60, n_features=5, random_state=0)
+X_train, y_train, X_val, y_val = X[:30], y[:30], X[30:], y[30:]
+
+s = Substrate(Componentwise(RBF(1.0)), X_train, y_train)
+rho = cp.Parameter(nonneg=True, name="rho")
+machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+
+best = fuse(machine, over=rho, validation=(X_val, y_val), gap=1e-3)
+print(f"rho = {best.rho:.6g}: validation error {best.validation_error:.6f}")
+print(f"no rho from {best.path.coverage[0]:g} to {best.path.coverage[1]:g} is below {best.lower_bound:.6f}")
+print(f"{len(best.path)} knots; {best.path.stop}")
+
+
+def error(value: float) -> float:
+    """The validation error of the machine at one rho."""
+    return float(np.mean((y_val - machine.solve(rho=value).predict(X_val)) ** 2))
+
+
+grid = np.geomspace(1e-2, 1e2, 9)
+errors = [error(value) for value in grid]
+print(f"a grid of {len(grid)} ends at {min(errors):.6f}, rho = {grid[int(np.argmin(errors))]:.4g}, and proves nothing")
+
+# A shape is one more constraint; the proof covers it like any other.
+low, high = X_train.copy(), X_train.copy()
+high[:, 0] += 0.1
+monotone = Machine(
+    s,
+    minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation),
+    subject_to=[s.f(low) <= s.f(high)],
+)
+other = fuse(monotone, over=rho, validation=(X_val, y_val))
+print(f"not decreasing in input 1: {other.validation_error:.6f}, proved to {other.gap:.1e}\n")
+
+print(best.certificate)

@@ -1,0 +1,84 @@
+r"""Fusion of the sparse substrate with validation: structure detection's fusion with every support value a component.
+
+The optimality conditions of :math:`\tfrac12 \|e\|^2 + \zeta \|\alpha\|_1`, written with bounds
+:math:`-t_i \le \alpha_i \le t_i` and their multipliers, are
+
+.. math::
+
+    \begin{cases}
+    \Omega^T (\Omega \alpha + b 1 - y) + \nu 1 = \xi^- - \xi^+, \qquad \xi^-_i + \xi^+_i = \zeta \quad \forall i, \\
+    \xi^-, \xi^+ \ge 0, \quad -t \le \alpha \le t, \quad 1^T \alpha = 0, \quad 1^T (\Omega \alpha + b 1 - y) = 0, \\
+    \xi^-_i (t_i + \alpha_i) = 0, \qquad \xi^+_i (t_i - \alpha_i) = 0,
+    \end{cases}
+
+and the fused problems are those of :mod:`problems.fused_maximal_variation`:
+
+.. math::
+
+    \min_{\zeta, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 \;\; \text{s.t. all of them}, \qquad
+    \min_{\zeta, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 + \omega \sum_i \Big( \xi^-_i (t_i + \alpha_i)
+    + \xi^+_i (t_i - \alpha_i) \Big) \;\; \text{s.t. the linear ones.}
+
+Symbols: :math:`\Omega` kernel matrix; :math:`\Omega^v` (n x N) kernel values of the validation points, :math:`y^v`
+their targets; :math:`\alpha` support values; :math:`\zeta` weight; :math:`\omega` penalty weight. In classification the
+coefficients are :math:`y \circ \alpha`.
+
+The second problem is convex for a fixed :math:`\zeta` (``declare``) and bilinear otherwise; ``global_optimum`` solves
+both over all :math:`\zeta` by SCIP, for a handful of points; :func:`substrate.fuse` solves the first at any size.
+
+[Pelckmans2005]_ section 4.2 leaves this case to the reader, as following (24)-(29); the objections to (29) apply to it
+as well.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, validation_rows
+from problems.fused_conditions import fused_conditions
+from substrate.arrays import Array, positive
+from substrate.closed_form.penalized_fit import PenalizedFit, sparse_fit
+from substrate.declaration import Declared
+from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
+from substrate.gram import Gram
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "declare", "global_optimum"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (28)-(29) for (16)",
+    cases=(
+        Case(
+            "zeta fixed, weight 1", {"task": "classification"}, "ripley", RBF(sigma=0.2), {"zeta": 0.5, "weight": 1.0},
+            "classification", every=12, validation=True,
+        ),
+    ),
+)  # fmt: skip
+
+
+def declare(
+    K: Any, y: Any, K_val: Any, y_val: Any, zeta: float, weight: float = 1.0, task: str = "regression"
+) -> Declared:
+    """Declare the penalised fusion at one zeta, where it is convex; ``weight`` is its parameter."""
+    gram, fit, below, known = _numbers(K, y, K_val, y_val, task)
+    level = fused_conditions(fit, positive(zeta, "zeta"), below, known, positive(weight, "weight"))
+    return level.declared(f"Fused L1 substrate at one zeta, {task}", task, gram.record())
+
+
+def global_optimum(
+    K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
+    time_limit: float = 60.0,
+) -> GlobalOptimum:  # fmt: skip
+    """The fused problem over all zeta by SCIP (``point.rho`` is zeta); with a ``weight``, the bilinear one."""
+    _, fit, below, known = _numbers(K, y, K_val, y_val, task)
+    which = "(28)" if weight is None else f"(29), weight {weight:g}"
+    return solve_complementarity_program(fit, below, known, f"Fused L1 substrate {which}", weight, time_limit)
+
+
+def _numbers(K: Any, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, PenalizedFit, Array, Array]:
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target = checked_targets(y, gram.n, task)
+    below, known = validation_rows(K_val, y_val, gram.n, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    return gram, sparse_fit(np.array(gram.matrix), target), below, known

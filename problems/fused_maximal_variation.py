@@ -1,0 +1,102 @@
+r"""Fusion of structure detection with validation: the weight chosen inside the problem.
+
+.. math::
+
+    (28): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 \quad \text{s.t. (27) holds}
+
+Symbols: :math:`\Omega^v = \sum_l \Omega^{v,l}` kernel values of the n validation points against the N training points,
+:math:`n \times N`; :math:`y^v` their targets; the rest, and (27), as in :mod:`problems.maximal_variation_kkt`. The
+products in (27e,f) make it a program with complementarity constraints. The paper moves them into the objective,
+
+.. math::
+
+    (29): \quad \min_{\rho, \alpha, b, t, \xi} \; \|y^v - \Omega^v \alpha - b 1\|^2 + \omega \sum_l \Big(
+    \xi^{-lT} (t_l 1 + \Omega^l \alpha) + \xi^{+lT} (t_l 1 - \Omega^l \alpha) \Big) \quad \text{s.t. (27a)-(27d)}
+
+with :math:`\omega = 1`, calls it a quadratic program and says that it has the solution of (28). Neither is so. Under
+(27a)-(27d) the penalty is the duality gap :math:`\|P\Omega\alpha\|^2 - y^T P \Omega\alpha + \rho \sum_l t_l` of the
+training problem, and its last term is bilinear. Nor is the weight 1 enough in general: with :math:`\Omega = I_2`,
+y = (1, -1), :math:`\Omega^v = (2, 0)`, :math:`y^v = 4`, (28) has the value 4 at :math:`\alpha = (1, -1)`, and (29) at
+weight 1 the value 3.5 at :math:`\alpha = (1.25, -1.25)`, :math:`\rho = 0.5` with products that add up to 1.25; from
+weight 2 on they agree.
+
+For a fixed :math:`\rho` (29) is convex: ``declare`` states that, with the penalty weight as its parameter. With
+:math:`\rho` free, ``global_optimum`` solves (28), or (29) at a weight, by SCIP, for a handful of points.
+:func:`substrate.fuse` solves (28) at any size by following the path in :math:`\rho`.
+
+[Pelckmans2005]_ eq. (28)-(29). Errata: the two claims above; (28) has a half on the validation term and (29) none (none
+here); the index ranges of :math:`\Omega^v` in (28) are exchanged.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.components import component_grams
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets, validation_rows
+from problems.fused_conditions import fused_conditions
+from substrate.arrays import Array, positive
+from substrate.closed_form.component_coordinates import CUTOFF, shared_coordinates
+from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
+from substrate.declaration import Declared
+from substrate.errors import DataError
+from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
+from substrate.gram import Gram
+from substrate.kernels import RBF, Componentwise
+
+__all__ = ["DEMONSTRATION", "declare", "global_optimum"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (28)-(29)",
+    cases=(
+        Case(
+            "rho fixed, weight 1", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
+            {"rho": 2.0, "weight": 1.0}, "classification", every=10, validation=True,
+        ),
+        Case(
+            "rho fixed, weight 10", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
+            {"rho": 2.0, "weight": 10.0}, "classification", every=10, validation=True,
+        ),
+    ),
+)  # fmt: skip
+
+
+def declare(
+    K: Any, y: Any, K_val: Any, y_val: Any, rho: float, weight: float = 1.0, task: str = "regression",
+    bias: bool = True, cutoff: float = CUTOFF,
+) -> Declared:  # fmt: skip
+    """Declare (29) at one rho, where it is convex, on lists of component matrices and both targets.
+
+    ``K_val`` is a list with the n x N matrix of each component, or their sum.
+    """
+    grams, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    level = fused_conditions(fit, positive(rho, "rho"), M, known, positive(weight, "weight"))
+    record = (*grams[0].record(), ("components", str(len(grams))))
+    return level.declared(f"Fused maximal variation (29) at one rho, {task}", task, record)
+
+
+def global_optimum(
+    K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
+    bias: bool = True, cutoff: float = CUTOFF, time_limit: float = 60.0,
+) -> GlobalOptimum:  # fmt: skip
+    """(28) over all rho by SCIP; with a ``weight``, the bilinear (29). For small cases: time grows exponentially."""
+    _, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    which = "(28)" if weight is None else f"(29), weight {weight:g}"
+    return solve_complementarity_program(fit, M, known, f"Fused maximal variation {which}", weight, time_limit)
+
+
+def _numbers(
+    K: Any, y: Any, K_val: Any, y_val: Any, task: str, bias: bool, cutoff: float
+) -> tuple[tuple[Gram, ...], PenalizedFit, Array, Array]:
+    grams = component_grams(K)
+    target = checked_targets(y, grams[0].n, task)
+    below = K_val
+    if isinstance(K_val, (list, tuple)) and len(K_val) and np.ndim(K_val[0]) == 2:
+        if len(K_val) != len(grams):
+            raise DataError(f"K_val must have one matrix per component: expected {len(grams)}, received {len(K_val)}")
+        below = np.sum([validation_rows(part, y_val, grams[0].n, task)[0] for part in K_val], axis=0)
+    rows, known = validation_rows(below, y_val, grams[0].n, task)
+    coordinates = shared_coordinates([np.array(gram.matrix) for gram in grams], bias, positive(cutoff, "cutoff"))
+    fit = variation_fit(coordinates, target)
+    return grams, fit, rows @ fit.coefficients, known

@@ -1,0 +1,129 @@
+r"""The optimality conditions of structure detection, corrected, as a problem of their own.
+
+.. math::
+
+    \begin{cases}
+    \Omega^T (\Omega \alpha + b 1 - y) + \nu 1 = \sum_l \Omega^{lT} (\xi^{-l} - \xi^{+l}) & (a) \\
+    1^T (\xi^{-l} + \xi^{+l}) = \rho \quad \forall l & (b) \\
+    \xi^{-l}, \xi^{+l} \ge 0 & (c) \\
+    -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad 1^T \alpha = 0, \quad 1^T (\Omega \alpha + b 1 - y) = 0 & (d) \\
+    \xi^{-l}_i (t_l + \Omega^l_i \alpha) = 0 & (e) \\
+    \xi^{+l}_i (t_l - \Omega^l_i \alpha) = 0 & (f)
+    \end{cases}
+
+Symbols: as in :mod:`problems.maximal_variation`; :math:`\xi^{-l}, \xi^{+l}` are variables here, not multipliers that a
+solver returns.
+
+(a) to (d) are linear; ``conditions`` returns them as cvxpy constraints for any use. (e) and (f) are not, but under
+(a) to (d) no product is negative and their sum is the duality gap of (25). So for a fixed :math:`\rho`
+
+.. math::
+
+    \min_{\alpha, b, t, \xi, \nu} \; \|P \Omega \alpha\|^2 - y^T P \Omega \alpha + \rho \sum_l t_l \quad \text{s.t.}
+    \quad \text{(a), (b), (c), (d)}, \qquad P = I - 11^T/N,
+
+is a convex quadratic program whose optimum is zero, and its solutions are those of (25) with their multipliers: that
+is what ``declare`` states. ``form``, ``bias`` and ``cutoff`` mean what they mean there.
+
+Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
+
+[Pelckmans2005]_ eq. (26)-(27). Errata: (27a) lacks :math:`\Omega^l` on its right-hand side; (27b) is printed as one
+equation and holds for each l; b and :math:`1^T \alpha = 0` are dropped from (24) on, ``bias=False`` does the same.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.components import component_grams
+from problems.demonstration import Case, Demonstration
+from problems.expansion import checked_targets
+from problems.maximal_variation import closed_form
+from problems.optimality_conditions import OptimalityConditions, optimality_conditions
+from substrate.arrays import Array, positive
+from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
+from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
+from substrate.closed_form.variation_certificate import variation_unit
+from substrate.declaration import Declared
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import complementary_slackness
+from substrate.kernels import RBF, Componentwise
+
+__all__ = ["DEMONSTRATION", "closed_form", "complementary_slackness", "conditions", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (26)-(27)",
+    cases=(
+        Case(
+            "conditioned", {"form": "conditioned"}, "ripley", Componentwise(RBF(sigma=0.5)),
+            {"rho": 2.0}, "classification", every=10,
+        ),
+        Case(
+            "raw", {"form": "raw"}, "ripley", Componentwise(RBF(sigma=0.2)), {"rho": 1.0},
+            "classification", every=25,
+        ),
+    ),
+)  # fmt: skip
+
+
+def conditions(
+    K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    cutoff: float = CUTOFF,
+) -> OptimalityConditions:  # fmt: skip
+    """(27a) to (27d) as cvxpy constraints; ``rho`` a number, or a cvxpy parameter or variable that is not negative."""
+    return optimality_conditions(_fit(component_grams(K), y, task, form, bias, cutoff), rho)
+
+
+def declare(
+    K: Any, y: Any, rho: float, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    cutoff: float = CUTOFF,
+) -> Declared:  # fmt: skip
+    """Declare the smallest sum of products on the component matrices (a list, or one matrix) and targets or labels."""
+    import cvxpy as cp
+
+    grams = component_grams(K)
+    fit = _fit(grams, y, task, form, bias, cutoff)
+    weight = cp.Parameter(nonneg=True, name="rho", value=positive(rho, "rho"))
+    level = optimality_conditions(fit, weight)
+    problem = cp.Problem(cp.Minimize(level.products), level.constraints)
+    signs = fit.target if task == "classification" else np.ones(fit.target.size)
+    values = {
+        "support_values": lambda: signs * (fit.coefficients @ level.v.value),
+        "bias": lambda: level.b.value,
+        "errors": lambda: signs * fit.errors(level.point()),
+        "maximal_variation": lambda: level.t.value,
+        "component_values": lambda: fit.values(level.point()),
+        "lower_multipliers": lambda: level.point().xi_minus,
+        "upper_multipliers": lambda: level.point().xi_plus,
+        "complementarity": lambda: level.complementary_slackness().sum,
+    }
+
+    def units() -> dict[str, float]:
+        largest = float(np.abs(fit.target).max())
+        return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
+
+    def rescaled() -> tuple[Any, float]:
+        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
+        twin = optimality_conditions(fit.scaled(unit), float(weight.value) / unit)
+        return cp.Problem(cp.Minimize(twin.products), twin.constraints), unit
+
+    def record() -> tuple[tuple[str, str], ...]:
+        report = level.complementary_slackness().verdict
+        return (*grams[0].record(), ("components", str(len(grams))), ("products", report))
+
+    def rows(tolerance: float) -> Any:
+        return fit.rows(level.point(), tolerance)
+
+    title = f"Optimality conditions of maximal variation, {task} ({form})"
+    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescaled)
+
+
+def _fit(grams: tuple[Gram, ...], y: Any, task: str, form: str, bias: bool, cutoff: float) -> PenalizedFit:
+    if form not in ("conditioned", "raw"):
+        raise DeclarationError(f"form must be 'conditioned' or 'raw', received {form!r}")
+    target: Array = checked_targets(y, grams[0].n, task)
+    relative = positive(cutoff, "cutoff")
+    matrices = [np.array(gram.matrix) for gram in grams]
+    coordinates = (shared_coordinates if form == "conditioned" else raw_coordinates)(matrices, bias, relative)
+    return variation_fit(coordinates, target)

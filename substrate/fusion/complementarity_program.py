@@ -1,0 +1,242 @@
+r"""Fusion as a program with complementarity constraints, solved to global optimality by SCIP where it is small.
+
+.. math::
+
+    (28): \; \min_{\rho, v, b, t, \xi} \; \|y^v - M v - b 1\|^2 \quad \text{s.t. (27)}, \qquad
+    (29): \; \min \; \|y^v - M v - b 1\|^2 + \omega \sum (\text{products (27e,f)}) \quad \text{s.t. (27a)-(27d)}
+
+(27) are the optimality conditions of a :class:`~substrate.closed_form.penalized_fit.PenalizedFit`. In (28) each pair of
+a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
+the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
+and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
+in either, as in (29), for the weight that makes (29) exact depends on it.
+
+No optimum is lost by these bounds. In (28) the products vanish, so :math:`\|z\| \le \|Py\|` for z = PFv; in (29), with
+U the value at some trained point, they are at most :math:`U/\omega`, so that z is within
+:math:`\sqrt{U/\omega + \|Py\|^2/4}` of Py/2. Given v, the smallest :math:`\rho` will do, and multipliers that
+depend linearly on the residual Py - z exist, so that :math:`\rho` is at most a constant times its norm; t is what its
+bounds need.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, Row
+from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
+from substrate.errors import DeclarationError, SolverError
+from substrate.ingredients import ComplementarySlackness
+
+__all__ = ["GlobalOptimum", "solve_complementarity_program"]
+
+#: SCIP's tolerance on constraints, in units in which the targets have length one, and ours on the point.
+_FEASIBLE, _TOLERANCE = 1e-8, 1e-6
+#: Singular values of PF below this share of the largest leave v unbounded.
+_DETERMINED = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptimum:
+    """What SCIP found and proved: the point, its parts of the objective, and the bound below it.
+
+    Parameters
+    ----------
+    point
+        rho, v, b, t and the multipliers.
+    support_values
+        The coefficients that v stands for.
+    validation_squares
+        The sum of squared validation errors.
+    slackness
+        The products (27e,f) at the point.
+    value, lower_bound
+        The objective, and SCIP's bound below it.
+    certificate
+        The conditions as rows, and the gap between value and bound.
+    """
+
+    point: TrainedPoint
+    support_values: Array
+    validation_squares: float
+    slackness: ComplementarySlackness
+    value: float
+    lower_bound: float
+    certificate: Certificate
+
+
+def solve_complementarity_program(
+    fit: PenalizedFit, M: Array, y_val: Array, title: str, weight: float | None = None, time_limit: float = 60.0
+) -> GlobalOptimum:
+    """(28), or (29) with a penalty weight; M takes v to validation values without bias."""
+    omega = None if weight is None else positive(weight, "weight")
+    limit = positive(time_limit, "time_limit")
+    scip = _scip()
+    unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
+    program = _Program(scip, fit.scaled(unit), M, y_val / unit, omega)
+    start = time.perf_counter()
+    status = program.run(limit)
+    seconds = time.perf_counter() - start
+    point = program.point(unit)
+    errors = y_val - M @ point.v - point.b
+    squares = float(errors @ errors)
+    report = fit.slackness(point, _TOLERANCE)
+    value = squares + (omega or 0.0) * report.sum
+    lower = min(unit**2 * float(program.model.getDualbound()), value)
+    scale = value + unit**2  # SCIP's tolerances are absolute in its units
+    rows = (
+        *fit.rows(point, _TOLERANCE, slackness=omega is None),
+        Row("gap to SCIP's bound", value - lower, scale, _TOLERANCE, "value - bound over the whole program"),
+    )
+    facts = (
+        ("solver", f"SCIP {program.model.version()} says {status}, {seconds:.1f} s"),
+        ("products", report.verdict),
+        ("optimal rho", f"{point.rho:.10g}"),
+    )
+    alpha = fit.coefficients @ point.v
+    return GlobalOptimum(point, alpha, squares, report, value, lower, Certificate(title, rows, facts))
+
+
+def _scip() -> Any:
+    try:
+        import pyscipopt
+    except ImportError as error:
+        raise SolverError("SCIP solves this program; run `pip install pyscipopt`") from error
+    return pyscipopt
+
+
+class _Program:
+    """The model in the units of the targets, and its variables."""
+
+    def __init__(self, scip: Any, fit: PenalizedFit, M: Array, y_val: Array, weight: float | None) -> None:
+        self.fit, self.weight = fit, weight
+        self.sum = scip.quicksum
+        model = self.model = scip.Model()
+        model.hideOutput()
+        self.v_bound: list[float | None] = [None] * fit.parts.shape[2]
+        self.t_bound: list[float | None] = [None] * fit.parts.shape[0]
+        self._bound(y_val)
+        self.v = [model.addVar(lb=-size if size else None, ub=size) for size in self.v_bound]
+        self.nu = model.addVar(lb=None) if fit.balanced else 0.0
+        self.rho = model.addVar(lb=0.0, ub=self.rho_bound)
+        self.t = [model.addVar(lb=0.0, ub=size) for size in self.t_bound]
+        self._pairs()
+        self._stationarity()
+        if fit.balanced:
+            model.addCons(self.sum(self.v) == 0.0)
+        self._objective(M, y_val)
+        model.setParam("numerics/feastol", _FEASIBLE)
+
+    def _bound(self, y_val: Array) -> None:
+        """The bounds of the module's last paragraph."""
+        fit = self.fit
+        d, m, r = fit.parts.shape
+        length = float(np.linalg.norm(fit.centred_target))
+        trivial = y_val - fit.bias_of(np.zeros(r))
+        excess = 0.0 if self.weight is None else float(trivial @ trivial) / self.weight
+        radius = float(np.sqrt(excess + length**2 / 4.0))
+        residual = radius + length / 2.0  # of Py - z, and of z
+        share = np.linalg.pinv(fit.parts.reshape(d * m, r).T) @ fit.centred_features.T
+        blocks = [np.linalg.norm(block, 2) for block in share.reshape(d, m, -1)]
+        self.rho_bound = float(np.sqrt(m) * max(blocks) * residual)
+        inverse = self._inverse()
+        if inverse is None:
+            if self.weight is not None:
+                raise DeclarationError(
+                    "the bilinear program needs coefficients that the fitted values determine, or SCIP has nothing "
+                    "to branch on; the kernel matrix is singular: use another kernel, or a larger cutoff"
+                )
+            return
+        self.v_bound = list(np.linalg.norm(inverse, axis=1) * residual)
+        self.t_bound = list(np.linalg.norm(fit.parts @ inverse, axis=2).max(axis=1) * residual)
+
+    def _inverse(self) -> Array | None:
+        """The matrix that takes z = PFv back to v, or None where z does not determine v."""
+        F = self.fit.centred_features
+        if self.fit.balanced:
+            F = np.vstack([F, np.ones(F.shape[1])])
+        sizes = np.linalg.svd(F, compute_uv=False)
+        if sizes.size < F.shape[1] or sizes[-1] <= _DETERMINED * sizes[0]:
+            return None
+        return np.asarray(np.linalg.pinv(F)[:, : self.fit.target.size])
+
+    def _pairs(self) -> None:
+        """Multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
+        model, (d, m, _) = self.model, self.fit.parts.shape
+        self.xi: dict[tuple[int, int, int], Any] = {}
+        for part in range(d):
+            for row in range(m):
+                value = self._linear(self.fit.parts[part, row])
+                for side, sign in enumerate((1.0, -1.0)):
+                    xi = self.xi[side, part, row] = model.addVar(lb=0.0, ub=self.rho_bound)
+                    slack = model.addVar(lb=0.0)
+                    model.addCons(slack == self.t[part] + sign * value)
+                    if self.weight is None:
+                        model.addConsSOS1([xi, slack])
+            own = [self.xi[side, part, row] for side in (0, 1) for row in range(m)]
+            model.addCons(self.sum(own) == self.rho)
+
+    def _stationarity(self) -> None:
+        fit, (d, m, r) = self.fit, self.fit.parts.shape
+        L = fit.centred_features
+        H, c = L.T @ L, L.T @ fit.centred_target
+        for k in range(r):
+            net = self.sum(
+                float(fit.parts[part, row, k]) * (self.xi[0, part, row] - self.xi[1, part, row])
+                for part in range(d)
+                for row in range(m)
+                if fit.parts[part, row, k] != 0.0
+            )
+            # b is inserted from 1'e = 0
+            self.model.addCons(self._linear(H[k]) - float(c[k]) + self.nu == net)
+
+    def _objective(self, M: Array, y_val: Array) -> None:
+        fit, model = self.fit, self.model
+        mean, level = (fit.features.mean(axis=0), float(fit.target.mean())) if fit.bias else (0.0, 0.0)
+        errors = []
+        for row, known in zip(M - mean, y_val - level, strict=True):
+            errors.append(model.addVar(lb=None))
+            model.addCons(errors[-1] == float(known) - self._linear(row))
+        L, Py = fit.centred_features, fit.centred_target
+        fitted = []
+        for row in np.linalg.qr(L, mode="r"):
+            fitted.append(model.addVar(lb=None))
+            model.addCons(fitted[-1] == self._linear(row))
+        convex = self.sum(z * z for z in fitted) - self._linear(Py @ L)
+        squares, total = model.addVar(lb=0.0), 0.0
+        model.addCons(self.sum(error * error for error in errors) <= squares)
+        if self.weight is None:
+            model.addCons(convex <= 0.0)  # implied: the products vanish and rho sum(t) is not negative
+        else:
+            rest, penalty = model.addVar(lb=None), model.addVar(lb=0.0)
+            model.addCons(convex <= rest)
+            model.addCons(self.rho * self.sum(self.t) <= penalty)
+            model.addCons(rest + penalty >= 0.0)  # implied: no product is negative
+            total = self.weight * (rest + penalty)
+        model.setObjective(squares + total)
+
+    def _linear(self, row: Array) -> Any:
+        return self.sum(float(coefficient) * v for coefficient, v in zip(row, self.v, strict=True) if coefficient)
+
+    def run(self, limit: float) -> str:
+        """Optimise; raises where nothing is found or proved."""
+        self.model.setParam("limits/time", limit)
+        self.model.optimize()
+        status = str(self.model.getStatus())
+        if not self.model.getNSols() or status not in ("optimal", "gaplimit", "timelimit"):
+            raise SolverError(f"SCIP ended with {status} and {self.model.getNSols()} points; try fewer rows")
+        return status
+
+    def point(self, unit: float) -> TrainedPoint:
+        """The best point, in the units of the data."""
+        value = self.model.getVal
+        d, m, _ = self.fit.parts.shape
+        v = np.array([value(one) for one in self.v])
+        xi = np.array([[[value(self.xi[s, part, row]) for row in range(m)] for part in range(d)] for s in (0, 1)])
+        nu = float(value(self.nu)) if self.fit.balanced else 0.0
+        t = np.array([value(one) for one in self.t])
+        bias = self.fit.bias_of(v)
+        rho = max(float(value(self.rho)), 0.0)
+        return TrainedPoint(unit * rho, unit * v, unit * bias, unit * t, unit * xi[0], unit * xi[1], unit * nu)

@@ -1,0 +1,92 @@
+"""The fusion of the sparse substrate: SCIP's global optimum is that of ``fuse``; the penalised form at one zeta."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from problems import fused_l1_substrate, l1_substrate
+from substrate import Machine, Substrate, fuse
+from substrate.closed_form.l1_active_set import solve_l1, zeta_max
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear
+
+KERNEL = RBF(1.0)
+
+
+def case(n=7, n_val=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X, V = rng.uniform(-2.0, 2.0, size=(n, 2)), rng.uniform(-2.0, 2.0, size=(n_val, 2))
+    y, w = (np.sin(P[:, 0]) + 0.3 * rng.normal(size=len(P)) for P in (X, V))
+    return X, y, V, w
+
+
+def scip(*given, **options):
+    pytest.importorskip("pyscipopt")
+    return fused_l1_substrate.global_optimum(*given, **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scip_and_fuse_agree(seed):
+    X, y, V, w = case(seed=seed)
+    found = scip(KERNEL(X), y, KERNEL(V, X), w)
+    assert found.certificate.holds, str(found.certificate)
+    s = Substrate(KERNEL, X, y)
+    zeta = cp.Parameter(nonneg=True, name="zeta")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha))
+    best = fuse(machine, over=zeta, validation=(V, w), gap=1e-4)
+    assert_allclose(best.validation_error * w.size, found.value, rtol=1.1e-4)
+    assert best.lower_bound * w.size <= found.value * (1.0 + 1e-6)
+    grid = np.linspace(1e-3, zeta_max(KERNEL(X), y), 40)
+    solved = [solve_l1(KERNEL(X), y, value) for value in grid]
+    errors = [np.sum((w - KERNEL(V, X) @ one.coefficients - one.bias) ** 2) for one in solved]
+    assert found.value <= min(errors) * (1.0 + 1e-6)
+
+
+def test_a_singular_kernel_matrix():
+    """A linear kernel leaves most of alpha undetermined: (28) needs no bounds on it, (29) is refused."""
+    X, y, V, w = case(5)
+    found = scip(Linear()(X), y, Linear()(V, X), w)
+    assert found.certificate.holds, str(found.certificate)
+    with pytest.raises(DeclarationError, match="the kernel matrix is singular"):
+        scip(Linear()(X), y, Linear()(V, X), w, weight=1.0)
+
+
+def test_the_penalised_form_is_below_the_true_one():
+    X, y, V, w = case(3, 4, seed=1)
+    given = KERNEL(X), y, KERNEL(V, X), w
+    exact, light = scip(*given), scip(*given, weight=0.1)
+    assert light.value <= exact.value * (1.0 + 1e-6)
+    assert light.lower_bound <= exact.value
+    assert not light.slackness.holds
+
+
+def test_a_heavy_weight_at_one_zeta_trains_the_machine():
+    X, y, V, w = case()
+    declared = fused_l1_substrate.declare(KERNEL(X), y, KERNEL(V, X), w, zeta=0.2, weight=1.0).solve()
+    assert declared.certificate().holds, str(declared.certificate())
+    light = float(declared.complementarity)
+    declared.parameters["weight"].value = 1e4
+    declared.solve()
+    assert_allclose(declared.errors, l1_substrate.closed_form(KERNEL(X), y, 0.2)["errors"], atol=2e-3)
+    assert declared.complementarity < 1e-3 * light
+
+
+def test_labels():
+    X, y, V, w = case(8)
+    labels, known = (np.where(t > 0.0, 1.0, -1.0) for t in (y, w))
+    declared = fused_l1_substrate.declare(KERNEL(X), labels, KERNEL(V, X), known, 0.2, task="classification").solve()
+    plain = fused_l1_substrate.declare(KERNEL(X), labels, KERNEL(V, X), known, 0.2).solve()
+    assert_allclose(declared.support_values, labels * plain.support_values, atol=1e-5)
+    assert_allclose(declared.errors, labels * plain.errors, atol=1e-5)
+
+
+def test_refusals():
+    X, y, V, w = case()
+    for wrong in (0.0, -1.0, None):
+        with pytest.raises(DeclarationError, match="zeta must be"):
+            fused_l1_substrate.declare(KERNEL(X), y, KERNEL(V, X), w, wrong)
+    with pytest.raises(DeclarationError, match="weight must be"):
+        fused_l1_substrate.declare(KERNEL(X), y, KERNEL(V, X), w, 1.0, weight=-2.0)
+    with pytest.raises(DataError, match="expected 7 columns"):
+        fused_l1_substrate.global_optimum(KERNEL(X), y, KERNEL(X, V), w)

@@ -1,0 +1,393 @@
+"""``fuse``: the global optimum over all values of a parameter, its proof, and what it refuses."""
+
+from itertools import pairwise
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate import Fusion, Machine, Substrate, fuse
+from substrate.closed_form.component_coordinates import shared_coordinates
+from substrate.closed_form.l1_active_set import solve_l1, zeta_max
+from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise, Linear
+
+KERNEL, ATOMS = Componentwise(RBF(1.5)), RBF(1.0)
+
+
+def case(n=20, d=3, n_val=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(n_val, d))
+    y, w = (np.sin(P[:, 0]) + 0.3 * P[:, 1] ** 2 + 0.4 * rng.normal(size=len(P)) for P in (X, V))
+    return X, y, V, w
+
+
+def variation_machine(X, y, kernel=KERNEL, **options):
+    s = Substrate(kernel, X, y, **options)
+    rho = cp.Parameter(nonneg=True, name="rho")
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation)), rho
+
+
+def sparse_machine(X, y, kernel=ATOMS, **options):
+    s = Substrate(kernel, X, y, **options)
+    zeta = cp.Parameter(nonneg=True, name="zeta")
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha)), zeta
+
+
+def variation_errors(X, y, V, w, grid, kernel=KERNEL):
+    """The validation error at each rho by the fast path, which fuse does not use."""
+    parts = kernel.components(X.shape[1])
+    coordinates = shared_coordinates([part(X) for part in parts])
+    below = sum(part(V, X) for part in parts)
+    errors = []
+    for rho in grid:
+        v = solve_maximal_variation(coordinates, y, rho).v
+        errors.append(np.mean((w - below @ coordinates.expand(v) - coordinates.bias_of(y, v)) ** 2))
+    return np.array(errors), rho_max(coordinates, y)
+
+
+def sparse_errors(X, y, V, w, grid, kernel=ATOMS):
+    solved = [solve_l1(kernel(X), y, zeta) for zeta in grid]
+    return np.array([np.mean((w - kernel(V, X) @ one.coefficients - one.bias) ** 2) for one in solved])
+
+
+def assert_global(best, errors, gap):
+    """No value of an independent grid is better than the answer by more than the gap, nor below the bound."""
+    assert best.certificate.holds, str(best.certificate)
+    assert best.validation_error <= errors.min() * (1.0 + gap)
+    assert best.lower_bound <= errors.min()
+    assert best.lower_bound <= best.validation_error
+    assert best.gap <= gap
+    assert best.path.stop == f"the gap of {gap:g} is met"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_maximal_variation_is_below_every_point_of_a_grid(seed):
+    X, y, V, w = case(seed=seed)
+    machine, rho = variation_machine(X, y)
+    best = fuse(machine, over=rho, validation=(V, w))
+    errors, top = variation_errors(X, y, V, w, np.geomspace(1e-4, 30.0, 60))
+    assert_global(best, errors, 1e-3)
+    inside = best.path.values[(best.path.values > 0.0) & (best.path.values < top)]
+    between = np.concatenate([np.linspace(a, b, 6)[1:-1] for a, b in pairwise(inside)])
+    dense, _ = variation_errors(X, y, V, w, np.sort(between)[:: max(between.size // 60, 1)])
+    assert best.lower_bound <= dense.min()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_sparse_substrate_is_below_a_dense_grid(seed):
+    X, y, V, w = case(d=2, seed=seed)
+    machine, zeta = sparse_machine(X, y)
+    best = fuse(machine, over=zeta, validation=(V, w))
+    top = zeta_max(RBF(1.0)(X), y)
+    grid = np.concatenate([np.linspace(1e-4, top, 200), np.geomspace(1e-5, 0.1 * top, 50)])
+    assert_global(best, sparse_errors(X, y, V, w, grid), 1e-3)
+    assert_allclose(best.validation_error, sparse_errors(X, y, V, w, [max(best.zeta, 1e-9)])[0], rtol=1e-5)
+
+
+def test_a_smaller_gap_moves_bound_and_value_together():
+    X, y, V, w = case()
+    machine, rho = variation_machine(X, y)
+    rough, fine = (fuse(machine, rho, validation=(V, w), gap=gap) for gap in (1e-1, 1e-5))
+    assert rough.lower_bound <= fine.lower_bound <= fine.validation_error <= rough.validation_error
+    assert len(rough.path) < len(fine.path)
+
+
+def test_every_knot_is_trained_and_complementary():
+    X, y, V, w = case()
+    machine, rho = variation_machine(X, y)
+    best = fuse(machine, over=rho, validation=(V, w))
+    (knots,) = best.path.knots
+    assert len(knots) == len(best.path) == best.path.values.size == best.path.validation_errors.size
+    inequalities = knots[0].slack.size
+    for knot in knots:
+        products = knot.dual[-inequalities:] * knot.slack
+        assert (products >= 0.0).all()
+        assert products.sum() <= knot.gap <= 1e-9
+    assert best.path.coverage == (0.0, np.inf)
+    assert best.path.holes == ()
+
+
+def test_the_answer_is_the_machine_at_its_value():
+    X, y, V, w = case()
+    machine, rho = variation_machine(X, y)
+    best = fuse(machine, over=rho, validation=(V, w))
+    assert isinstance(best, Fusion)
+    assert best.rho == best.value
+    again = machine.solve(rho=best.rho)
+    assert_allclose(best.predict(V), again.predict(V), atol=1e-8)
+    assert_array_equal(best.maximal_variation, best.result.maximal_variation)
+    assert_array_equal(best.alpha, best.result.alpha)
+    assert_allclose(np.mean((w - best.predict(V)) ** 2), best.validation_error, rtol=1e-4)
+    with pytest.raises(AttributeError, match="no attribute 'gamma'"):
+        best.gamma  # noqa: B018
+
+
+def test_the_fourth_script_of_the_design():
+    X, y, X_val, y_val = case(d=3)
+    X_low, X_high = X.copy(), X.copy()
+    X_high[:, 0] += 0.2
+    s = Substrate(Componentwise(RBF(1.0)), X, y)
+    rho = cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(
+        s,
+        minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation),
+        subject_to=[s.f(X_low) <= s.f(X_high)],
+    )
+    best = fuse(machine, over=rho, validation=(X_val, y_val))
+    assert best.lower_bound <= best.validation_error
+    assert best.gap <= 1e-3
+    assert best.certificate.holds, str(best.certificate)
+    grid = [np.mean((y_val - machine.solve(rho=value).predict(X_val)) ** 2) for value in np.geomspace(1e-2, 20.0, 12)]
+    assert best.validation_error <= min(grid) * (1.0 + 1e-3)
+    assert best.lower_bound <= min(grid)
+    assert best.path.values[0] == 0.0
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = best.plot()
+    assert axes.get_xlabel() == "rho"
+    assert [line.get_label() for line in axes.get_lines()][-1] == "lower bound, all values"
+
+
+def test_the_parameter_by_name():
+    X, y, V, w = case(n=10)
+    machine, rho = variation_machine(X, y)
+    assert fuse(machine, over="rho", validation=(V, w)).rho == fuse(machine, over=rho, validation=(V, w)).rho
+
+
+@pytest.mark.parametrize("factor", [1e9, 1e-9])
+def test_targets_in_other_units(factor):
+    X, y, V, w = case(n=12)
+    plain = fuse(*variation_machine(X, y), validation=(V, w))
+    scaled = fuse(*variation_machine(X, factor * y), validation=(V, factor * w))
+    assert_allclose(scaled.rho, factor * plain.rho, rtol=1e-3)
+    assert_allclose(scaled.validation_error, factor**2 * plain.validation_error, rtol=1e-4)
+    assert scaled.certificate.holds, str(scaled.certificate)
+
+
+def test_the_order_of_rows_does_not_matter():
+    X, y, V, w = case(n=14)
+    rng = np.random.default_rng(5)
+    order, other = rng.permutation(14), rng.permutation(w.size)
+    plain = fuse(*variation_machine(X, y), validation=(V, w), gap=1e-5)
+    mixed = fuse(*variation_machine(X[order], y[order]), validation=(V[other], w[other]), gap=1e-5)
+    assert_allclose(mixed.validation_error, plain.validation_error, rtol=2e-5)
+    assert_allclose(mixed.predict(V), plain.predict(V), atol=1e-2)
+
+
+def test_classification_validates_labels():
+    X, y, V, w = case(n=16, d=2)
+    labels, known = (np.where(t > np.median(y), 1.0, -1.0) for t in (y, w))
+    best = fuse(*sparse_machine(X, labels, task="classification"), validation=(V, known))
+    assert best.certificate.holds, str(best.certificate)
+    assert_allclose(best.validation_error, np.mean((known - best.predict(V)) ** 2), rtol=1e-4)
+    grid = sparse_errors(X, labels, V, known, np.geomspace(1e-4, 10.0, 60))
+    assert best.validation_error <= grid.min() * (1.0 + 1e-3)
+    with pytest.raises(DataError, match="labels -1 and"):
+        fuse(*sparse_machine(X, labels, task="classification"), validation=(V, w))
+
+
+def test_without_bias():
+    X, y, V, w = case(n=12)
+    best = fuse(*variation_machine(X, y, kernel=Componentwise(Linear()), bias=False), validation=(V, w))
+    assert best.certificate.holds
+    assert best.b == 0.0
+
+
+# --- folds ----------------------------------------------------------------------------------------------------------
+
+
+def thirds(n):
+    rows = np.arange(n)
+    return [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
+
+
+def build(X, y):
+    return sparse_machine(X, y)[0]
+
+
+def test_folds_minimise_their_sum():
+    X, y, _, _ = case(n=18, d=2)
+    best = fuse(build, over="zeta", data=(X, y), cv=thirds(18))
+    grid = np.geomspace(1e-4, 10.0, 80)
+    each = [sparse_errors(X[a], y[a], X[b], y[b], grid) * b.size for a, b in thirds(18)]
+    errors = np.sum(each, axis=0) / 18
+    assert best.validation_error <= errors.min() * (1.0 + 1e-3)
+    assert best.lower_bound <= errors.min()
+    assert best.certificate.holds, str(best.certificate)
+    assert len(best.path.knots) == 3
+    final = build(X, y).solve(zeta=best.zeta)
+    assert_allclose(best.predict(X), final.predict(X), atol=1e-7)
+
+
+def test_a_function_with_one_validation_set_is_a_machine():
+    X, y, V, w = case(n=12, d=2)
+    one = fuse(build, "zeta", data=(X, y), validation=(V, w))
+    assert one.zeta == fuse(build(X, y), "zeta", validation=(V, w)).zeta
+
+
+@pytest.mark.parametrize(
+    ("cv", "error", "words"),
+    [
+        ([], DataError, "holds no folds"),
+        (5, DeclarationError, "sequence of"),
+        ("loo", DeclarationError, "sequence of"),
+        ([(np.arange(6), np.arange(5, 9))], DataError, r"rows \[5\] both train and validate"),
+        ([(np.arange(6), np.arange(0))], DataError, "test must be row numbers, at least one"),
+        ([(np.arange(0), np.arange(3))], DataError, "train must be row numbers, at least one"),
+        ([(np.arange(6), np.array([11, 12]))], DataError, "outside 0 to 11"),
+        ([(np.arange(6), np.array([-1]))], DataError, "outside 0 to 11"),
+        ([(np.ones(12, dtype=bool), np.arange(2))], DataError, "row numbers"),
+    ],
+)
+def test_folds_that_make_no_sense_are_refused(cv, error, words):
+    X, y, _, _ = case(n=12, d=2)
+    with pytest.raises(error, match=words):
+        fuse(build, over="zeta", data=(X, y), cv=cv)
+
+
+# --- no certificate -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["huber", "pinball"])
+def test_where_nothing_can_be_proved_the_search_still_works(loss):
+    X, y, V, w = case(n=14, d=2)
+    s = Substrate(RBF(1.0), X, y)
+    zeta = cp.Parameter(nonneg=True, name="zeta")
+    costs = {"huber": 0.5 * cp.sum(cp.huber(s.e, 0.3)), "pinball": cp.sum(cp.maximum(0.7 * s.e, -0.3 * s.e))}
+    machine = Machine(s, minimize=costs[loss] + zeta * cp.norm1(s.alpha))
+    best = fuse(machine, over=zeta, validation=(V, w), gap=0.05)
+    assert best.lower_bound == -np.inf
+    assert best.gap == np.inf
+    facts = dict(best.certificate.record)
+    assert "not strongly convex" in facts["no certificate"]
+    assert "gap of zeta" not in [row.name for row in best.certificate.rows]
+    grid = [np.mean((w - machine.solve(zeta=value).predict(V)) ** 2) for value in np.geomspace(1e-2, 3.0, 8)]
+    assert best.validation_error <= 1.1 * min(grid)
+
+
+# --- stopping -------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_is_spent_is_said():
+    X, y, V, w = case()
+    best = fuse(*variation_machine(X, y), validation=(V, w), gap=1e-12, budget=14)
+    assert best.path.stop == "the budget of 14 solves is spent"
+    assert len(best.path) <= 14
+    assert "the budget of 14 solves is spent" in dict(best.certificate.record)["search"]
+    assert not best.certificate.holds, "the gap that was asked for is not met"
+    assert best.certificate.failures[0].name == "gap of rho"
+    assert -np.inf < best.lower_bound <= best.validation_error
+
+
+def test_an_interruption_keeps_the_best_so_far():
+    X, y, V, w = case()
+    seen = []
+
+    def progress(solves, best, lower):
+        seen.append((solves, best, lower))
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    best = fuse(*variation_machine(X, y), validation=(V, w), gap=1e-9, progress=progress)
+    assert best.path.stop == "interrupted; the best so far is kept"
+    assert len(seen) == 4
+    assert [solves for solves, _, _ in seen] == sorted({solves for solves, _, _ in seen})
+    assert_allclose(best.validation_error * w.size, seen[-1][1], rtol=1e-12)
+    assert_allclose(best.lower_bound * w.size, seen[-1][2], rtol=1e-9)
+
+
+def test_the_bound_rises_as_knots_join():
+    X, y, V, w = case()
+    seen = []
+    fuse(*variation_machine(X, y), validation=(V, w), progress=lambda *state: seen.append(state))
+    best, lower = np.array(seen)[:, 1], np.array(seen)[:, 2]
+    assert (np.diff(best) <= 0.0).all()
+    assert lower[-1] > lower[0]
+    assert (lower <= best[-1]).all()
+
+
+def test_an_optimum_at_zero_is_found():
+    """Validation on noise-free copies of interpolated targets: nothing beats no penalty."""
+    X, y, _, _ = case(n=8)
+    best = fuse(*variation_machine(X, y), validation=(X, y))
+    assert best.validation_error <= 1e-12
+    assert best.certificate.holds, str(best.certificate)
+
+
+def test_constant_targets():
+    X, _, V, _ = case(n=8)
+    best = fuse(*variation_machine(X, np.full(8, 3.0)), validation=(V, np.full(len(V), 2.0)))
+    assert_allclose(best.validation_error, 1.0, rtol=1e-6)
+    assert_allclose(best.lower_bound, 1.0, rtol=2e-3)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_a_parameter_elsewhere_than_in_the_linear_term_is_refused():
+    X, y, V, w = case(n=8, d=2)
+    s = Substrate(RBF(1.0), X, y)
+    p = cp.Parameter(nonneg=True, name="p")
+    quadratic = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + p * s.squared_norm)
+    bound = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + cp.norm1(s.alpha), subject_to=[cp.norm1(s.alpha) <= p])
+    for machine in (quadratic, bound):
+        with pytest.raises(DeclarationError, match="'p' must enter the linear term only"):
+            fuse(machine, over=p, validation=(V, w))
+    cone = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + p * cp.norm2(s.alpha))
+    with pytest.raises(DeclarationError, match="not a quadratic program: it has second-order"):
+        fuse(cone, over=p, validation=(V, w))
+
+
+def test_a_parameter_that_does_nothing_or_is_not_one_number_is_refused():
+    X, y, V, w = case(n=8, d=2)
+    s = Substrate(RBF(1.0), X, y)
+    signed, vector, other = cp.Parameter(name="q"), cp.Parameter(8, nonneg=True, name="r"), cp.Parameter(nonneg=True)
+    with pytest.raises(DeclarationError, match="'q' must be one non-negative number"):
+        fuse(Machine(s, minimize=cp.sum_squares(s.e) + signed * s.b), over=signed, validation=(V, w))
+    with pytest.raises(DeclarationError, match="'r' must be one non-negative number"):
+        fuse(Machine(s, minimize=cp.sum_squares(s.e) + vector @ cp.abs(s.alpha)), over=vector, validation=(V, w))
+    machine, zeta = sparse_machine(X, y)
+    with pytest.raises(DeclarationError, match=r"no parameter 'nothing'; it has \['zeta'\]"):
+        fuse(machine, over="nothing", validation=(V, w))
+    cost = 0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha) + other * cp.sum(cp.abs(s.alpha))
+    with pytest.raises(DeclarationError, match="have no value; give them one"):
+        fuse(Machine(s, minimize=cost), over=zeta, validation=(V, w))
+
+
+def test_validation_that_does_not_fit_is_refused():
+    X, y, V, w = case(n=8, d=2)
+    machine, zeta = sparse_machine(X, y)
+    for given, words in [
+        ((V[:0], w[:0]), "empty|at least one|0 rows|minimum"),
+        ((V[:, :1], w), "X_val has 1 columns, the training points have 2"),
+        ((V, w[1:]), "one entry per row of X_val: expected 12, received 11"),
+        ((V, np.full(12, np.nan)), "NaN"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            fuse(machine, over=zeta, validation=given)
+
+
+def test_arguments_that_contradict_each_other_are_refused():
+    X, y, V, w = case(n=8, d=2)
+    machine, zeta = sparse_machine(X, y)
+    for options, words in [
+        ({}, "a machine is fused with validation"),
+        ({"validation": (V, w), "cv": thirds(8)}, "a machine is fused with validation"),
+        ({"validation": (V, w), "folds": 3}, r"does not know \['folds'\]"),
+        ({"validation": (V, w), "budget": 0}, "budget must be a positive integer"),
+        ({"validation": (V, w), "budget": True}, "budget must be a positive integer"),
+        ({"validation": (V, w), "gap": 0.0}, "gap must be"),
+    ]:
+        with pytest.raises(DeclarationError, match=words):
+            fuse(machine, zeta, **options)
+    for options in ({}, {"cv": thirds(8), "validation": (V, w)}):
+        with pytest.raises(DeclarationError, match="needs either cv or validation"):
+            fuse(build, "zeta", data=(X, y), **options)
+    with pytest.raises(DeclarationError, match="needs data="):
+        fuse(build, "zeta", cv=thirds(8))
+    with pytest.raises(DeclarationError, match="a Machine, a function"):
+        fuse(3.0, "zeta", validation=(V, w))
+    with pytest.raises(DeclarationError, match="must return a Machine"):
+        fuse(lambda X, y: 3.0, "zeta", data=(X, y), cv=thirds(8))
