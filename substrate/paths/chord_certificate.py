@@ -84,10 +84,10 @@ def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
     gap is that of the whole chord there. Beyond its last knot a track is constant.
     """
     for track in tracks:
-        inside = track.values[track.values <= values[-1]]
+        inside = track.values[(track.values >= values[0]) & (track.values <= values[-1])]
         if not np.isin(inside, values).all() or values[0] < track.values[0]:
             raise DeclarationError(
-                "the common knots must hold every knot of each track, and start where all have begun"
+                "the common knots must hold every knot of each track between their ends, and start where all have begun"
             )
     errors, gaps = np.zeros((values.size - 1, 3)), np.zeros((values.size - 1, 3))
     for track in tracks:
