@@ -1,7 +1,8 @@
 """``python -m benchmarks [topic ...] [--quick] [--write]``: measure, print, and write RESULTS.md.
 
 A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found by itself. A full
-run of all topics writes RESULTS.md; a quick or partial one writes only when ``--write`` asks for it.
+run of all topics writes RESULTS.md; a quick or partial one writes only when ``--write`` asks for it, and then the
+sections of its own topics only.
 """
 
 import argparse
@@ -32,12 +33,42 @@ def topics() -> dict[str, Run]:
     return found
 
 
-def report(tables: list[Table], command: str) -> str:
-    verdicts = [verdict for table in tables for verdict in table.verdicts()]
-    head = ["# Benchmark results", "", f"Made by `{command}` on {datetime.date.today().isoformat()}; not edited.", ""]
+def sections(text: str) -> dict[str, str]:
+    """The sections of a written report by their titles."""
+    parts = text.split("\n## ")[1:]
+    return {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+
+
+def section(table: Table, command: str) -> str:
+    """One table with the command and the day that made it."""
+    return f"{table.markdown().rstrip()}\n\nMade by `{command}` on {datetime.date.today().isoformat()}.\n"
+
+
+def verdicts(text: str) -> list[bool]:
+    """What the columns "met" of all tables in a report say."""
+    found, columns = [], []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            columns = []
+        elif any(cell.startswith("met") for cell in cells):
+            columns = [i for i, cell in enumerate(cells) if cell.startswith("met")]
+        found += [cells[i] == "yes" for i in columns if i < len(cells) and cells[i] in ("yes", "no")]
+    return found
+
+
+def report(parts: dict[str, str]) -> str:
+    """The whole report: the machine, the count, and a section a topic."""
+    body = "\n".join(parts.values())
+    met = verdicts(body)
+    head = [
+        "# Benchmark results",
+        "",
+        "Made by `python -m benchmarks`, each section by the command below it; not edited.",
+        "",
+    ]
     facts = [f"- {fact}" for fact in description()]
-    count = f"{sum(verdicts)} of {len(verdicts)} targets met."
-    return "\n".join([*head, *facts, "", count, "", "\n".join(table.markdown() for table in tables)])
+    return "\n".join([*head, *facts, "", f"{sum(met)} of {len(met)} targets met.", "", body])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,21 +76,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure and write RESULTS.md.")
     parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(known)}; default: all")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds; figures are rough")
-    parser.add_argument("--write", action="store_true", help="write RESULTS.md after a quick or partial run too")
+    parser.add_argument("--write", action="store_true", help="write after a quick or partial run too")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.topics) - set(known))
     if unknown:
         parser.error(f"unknown topic {', '.join(unknown)}; known are {', '.join(known)}")
     chosen = [name for name in known if not options.topics or name in options.topics]
-    tables = []
+    made: dict[str, str] = {}
     for name in chosen:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        tables.append(known[name](options.quick))
-    command = " ".join(["python -m benchmarks", *options.topics, *(["--quick"] if options.quick else [])])
-    text = report(tables, command)
-    print(text)
-    if options.write or (not options.quick and len(chosen) == len(known)):
-        RESULTS.write_text(text, encoding="utf-8")
+        command = " ".join(["python -m benchmarks", name, *(["--quick"] if options.quick else [])])
+        table = known[name](options.quick)
+        made[table.title] = section(table, command)
+        print(made[table.title], flush=True)
+        if options.write or (not options.quick and len(chosen) == len(known)):
+            # section by section: what was measured is not lost if a later topic fails
+            kept = sections(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+            RESULTS.write_text(report({**kept, **made}), encoding="utf-8")
     return 0
 
 

@@ -19,11 +19,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     shortfalls: tuple[str, ...] = ()
 
-    def verdicts(self) -> list[bool]:
-        columns = [i for i, heading in enumerate(self.headings) if heading.startswith("met")]
-        cells = [row[i] for row in self.rows for i in columns]
-        return [cell == "yes" for cell in cells if cell in ("yes", "no")]
-
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", self.note, ""]
         lines.append("| " + " | ".join(self.headings) + " |")
