@@ -48,6 +48,7 @@ def fuse_estimator(
         tuple(path["coverage"]),
         tuple(path.get("holes", ())),
         str(path.get("stop", "the range of gamma was searched")),
+        path.get("maximal_variation"),
     )
     return Fusion(
         str(known),

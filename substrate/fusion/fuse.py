@@ -21,7 +21,7 @@ from substrate.arrays import Array, positive, real_array, real_points
 from substrate.certificates import Certificate, Row
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
-from substrate.fusion.parametric_qp import ParametricQP
+from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Fold, Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
 
@@ -237,5 +237,19 @@ def _fusion(
     )
     knots = tuple(tuple(fold.knots[float(v)] for v in found.values) for fold in folds)
     top = np.inf if found.complete else float(found.values[-1])
-    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, (0.0, top), (), found.stop)
+    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
+    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, (0.0, top), (), found.stop, variation)
     return Fusion(parameter.name(), value, error, lower, result, path, certificate)
+
+
+def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:
+    """The maximal variation of every component at the knots, where a machine speaks of components."""
+    compiled = machine._compiled[0]
+    parts = compiled.frame.components
+    if len(machine._compiled) > 1 or parts is None or len(parts) < 2:
+        return None
+    start = fold.program.columns[compiled.z.id]
+    Z = np.array([knot.x[start : start + compiled.z.size] for knot in knots]) * fold.program.unit
+    if compiled.frame.kind == "coefficients":
+        Z = Z * compiled.substrate.signs
+    return np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts])

@@ -31,6 +31,8 @@ class FusedPath:
         Intervals inside the coverage on which nothing is claimed.
     stop
         Why the search ended, in words.
+    maximal_variation
+        Those of the components at the knots (a row a knot), where there are components and one validation set.
     """
 
     parameter: str
@@ -40,6 +42,7 @@ class FusedPath:
     coverage: tuple[float, float]
     holes: tuple[tuple[float, float], ...]
     stop: str
+    maximal_variation: Array | None = None
 
     def __len__(self) -> int:
         return self.values.size
@@ -88,21 +91,33 @@ class Fusion:
         return np.asarray(self.result.predict(X))
 
     def plot(self, ax: Any = None) -> Any:
-        """The validation error over the parameter, with its best value and the lower bound; returns the axes."""
+        """The evolution diagram: maximal variations, where there are any, above the validation error and its bound.
+
+        Returns the axes of the validation error; with ``ax`` given, that part alone is drawn into it.
+        """
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
         shown = self.path.values > 0.0
+        if ax is None and self.path.maximal_variation is not None:
+            _, (above, ax) = plt.subplots(2, 1, sharex=True, layout="constrained", figsize=(6.4, 6.4))
+            for part, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
+                style = ("-", "--", ":", "-.")[(part - 1) % 4]
+                above.plot(self.path.values[shown], variation, style, linewidth=1.0, label=f"component {part}")
+            above.axvline(self.value, color="0.5", linewidth=1.0)
+            above.set_ylabel("maximal variation (units of y)")
+            if self.path.maximal_variation.shape[1] <= 8:
+                above.legend()
+        elif ax is None:
+            _, ax = plt.subplots(layout="constrained")
         ax.plot(self.path.values[shown], self.path.validation_errors[shown], "k-", linewidth=1.0, label="validation")
         ax.plot([self.value], [self.validation_error], "ko", label=f"best: {self.parameter} = {self.value:.4g}")
         if np.isfinite(self.lower_bound):
             ax.axhline(self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label="lower bound, all values")
         ax.set_xscale("log")
         ax.set_xlabel(self.parameter)
-        ax.set_ylabel("mean squared validation error (squared units of y)")
+        ax.set_ylabel("validation error (mean square)")
         ax.legend()
         return ax
 

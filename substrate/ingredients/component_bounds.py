@@ -61,7 +61,7 @@ def variation_rows(
     ``cost`` is what the trivial machine costs and ``unit`` the size of the targets: the scales of products and values.
     """
     sums = np.abs((xi_minus + xi_plus).sum(axis=1) - rho)
-    negative = max(float(-xi_minus.min()), float(-xi_plus.min()), 0.0)
+    negative = max(0.0, -float(xi_minus.min()), -float(xi_plus.min()))
     excess = float(np.max(np.abs(values) - t[:, None], initial=0.0))
     lower, upper = slackness_products(values, t, xi_minus, xi_plus)
     # a target of zeros costs nothing; then a millionth of a unit is still a size
