@@ -11,6 +11,7 @@ is solved: the machine is a parametric quadratic program, its path is followed b
 path says how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`).
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +40,8 @@ def fuse(
     *,
     data: tuple[Any, Any] | None = None,
     budget: int = 500,
-    progress: Progress | None = None,
+    n_jobs: int = 1,
+    progress: Progress | bool | None = None,
     **options: Any,
 ) -> Fusion:
     """Choose the parameter whose machine validates best, and bound how much better any other could be.
@@ -63,8 +65,11 @@ def fuse(
         X and y, for a function or an estimator.
     budget
         Most solves; a search that spends them says so.
+    n_jobs
+        How many folds are solved at a time.
     progress
-        Called with the number of solves, the best error and the bound (sums of squares) as the search goes on.
+        Called with the number of solves, the best error and the bound (sums of squares) as the search goes on; True
+        writes them to a terminal.
 
     Returns
     -------
@@ -73,8 +78,9 @@ def fuse(
         strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
     """
     target = positive(gap, "gap")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
+    for name, count in (("budget", budget), ("n_jobs", n_jobs)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise DeclarationError(f"{name} must be a positive integer, received {count!r}")
     if hasattr(machine, "__fuse__"):
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
         return fused
@@ -95,8 +101,19 @@ def fuse(
         )
     parameters = [_parameter(one, over) for one in machines]
     folds = [_fold(one, parameter, *known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
-    found = refined(folds, target, budget, progress or (lambda *_: None))
+    found = refined(folds, target, budget, _shown(progress), n_jobs)
     return _fusion(final, _parameter(final, over), folds, sets, found, target)
+
+
+def _shown(progress: Progress | bool | None) -> Progress:
+    """What is called as the search goes on: the user's function, a line on a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if progress is not True or not sys.stderr.isatty():
+        return lambda *_: None
+    return lambda solves, best, lower: print(
+        f"\rfuse: {solves} solves, squares {best:.6g}, bound {lower:.6g} ", end="", file=sys.stderr, flush=True
+    )
 
 
 def _parameter(machine: Machine, over: Any) -> Any:

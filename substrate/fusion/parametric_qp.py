@@ -30,6 +30,10 @@ __all__ = ["Knot", "ParametricQP"]
 #: Diagonal that makes the system of the optimality conditions regular; refinement takes its effect out again.
 _REGULAR = 1e-9
 _REFINEMENTS = 8
+#: Accuracies asked of the solver in turn: at the first the active rows stand out; where it stalls, the second.
+_ACCURACIES = (1e-13, 1e-10)
+#: Gap at which the second is not tried any more.
+_POLISHED = 1e-12
 #: Times that rows may join and leave before the solver's point is kept.
 _ROUNDS = 12
 #: Optimal multipliers are taken to be no larger than this many times the largest one found.
@@ -85,10 +89,17 @@ class ParametricQP:
 
     def solve(self, rho: float) -> Knot:
         """The polished knot at rho; raises where the solver fails."""
-        x, dual = self._interior(rho)
-        raw = self._knot(rho, x, dual)
-        rows = np.flatnonzero(dual[self.b.size :] > np.maximum(self.h - self.G @ x, 0.0))
-        return min((raw, *self._polished(rho, x, dual, rows)), key=lambda knot: knot.gap)
+        found: list[Knot] = []
+        for accuracy in _ACCURACIES:
+            point = self._interior(rho, accuracy)
+            if point is not None:
+                rows = np.flatnonzero(point[1][self.b.size :] > np.maximum(self.h - self.G @ point[0], 0.0))
+                found += [self._knot(rho, *point), *self._polished(rho, *point, rows)]
+            if found and min(knot.gap for knot in found) <= _POLISHED:
+                break
+        if not found:
+            raise SolverError(f"PIQP found no point at {rho:g}")
+        return min(found, key=lambda knot: knot.gap)
 
     def limit(self, rho: float, near: Knot) -> Knot | None:
         """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
@@ -96,20 +107,21 @@ class ParametricQP:
         knots = self._polished(rho, near.x, rho / near.value * near.dual, rows)
         return min(knots, key=lambda knot: knot.gap, default=None)
 
-    def _interior(self, rho: float) -> tuple[Array, Array]:
+    def _interior(self, rho: float, accuracy: float) -> tuple[Array, Array] | None:
+        """The solver's point, None where it gave up; one that only stalled is judged by its gap."""
         import piqp
 
         dense = self.q0.size * (self.h.size + self.b.size) < 2_000_000
         solver = piqp.DenseSolver() if dense else piqp.SparseSolver()
         settings = solver.settings
-        settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = 1e-10, 1e-10, 400, False
+        settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = accuracy, accuracy, 100, False
         ready = (lambda M: M.toarray()) if dense else sp.csc_matrix
         solver.setup(ready(self.P), self.linear(rho), ready(self.A), self.b, ready(self.G), None, self.h, None, None)
         status = solver.solve()
-        if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED):
-            raise SolverError(f"PIQP ended with {status} at {rho:g}")
         result = solver.result
-        return np.array(result.x), np.append(result.y, np.maximum(result.z_u, 0.0))
+        point = np.array(result.x), np.append(result.y, np.maximum(result.z_u, 0.0))
+        usable = status in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) and np.isfinite(np.concatenate(point)).all()
+        return point if usable else None
 
     def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Knot]:
         """The knots met on the way from a guess of the active rows to the rows that are."""

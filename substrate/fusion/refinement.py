@@ -7,6 +7,7 @@ has collapsed, or when the budget of solves is spent; each is said.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -79,12 +80,21 @@ class Refined:
         return int(self.squares.argmin())
 
 
-def refined(folds: list[Fold], gap: float, budget: int, progress: Callable[[int, float, float], None]) -> Refined:
-    """Minimise the validation error over rho >= 0; an interruption ends the search with what is known."""
+def refined(
+    folds: list[Fold],
+    gap: float,
+    budget: int,
+    progress: Callable[[int, float, float], None],
+    workers: int = 1,
+) -> Refined:
+    """Minimise the validation error over rho >= 0; an interruption ends the search with what is known.
+
+    ``workers`` folds are solved at a time; the result does not depend on it.
+    """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
     stop, complete, solves = "", False, 0
     try:
-        complete = _spanned(folds)
+        complete = _spanned(folds, workers)
         while True:
             values, squares, bounds, places = _assessed(folds)
             solves = len(values) * len(folds)
@@ -101,8 +111,7 @@ def refined(folds: list[Fold], gap: float, budget: int, progress: Callable[[int,
             if cut is None:
                 stop = "the intervals have collapsed to rounding" if certified else "the best knot of a grid is settled"
                 break
-            for fold in folds:
-                fold.solve(cut)
+            _solve_all(folds, cut, workers)
     except KeyboardInterrupt:
         if not _common(folds).size:
             raise
@@ -114,6 +123,16 @@ def refined(folds: list[Fold], gap: float, budget: int, progress: Callable[[int,
     values, squares, bounds, _ = _assessed(folds)
     lower = min(float(bounds.min(initial=np.inf)), float(squares.min())) if certified else -np.inf
     return Refined(values, squares, lower if complete else -np.inf, complete, len(values) * len(folds), stop)
+
+
+def _solve_all(folds: list[Fold], value: float, workers: int) -> None:
+    """A knot for every fold."""
+    if workers < 2 or len(folds) < 2:
+        for fold in folds:
+            fold.solve(value)
+        return
+    with ThreadPoolExecutor(min(workers, len(folds))) as pool:
+        list(pool.map(lambda fold: fold.solve(value), folds))
 
 
 def _common(folds: list[Fold]) -> Array:
@@ -159,7 +178,7 @@ def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
     return float(np.sqrt(values[k] * values[k + 1]))
 
 
-def _spanned(folds: list[Fold]) -> bool:
+def _spanned(folds: list[Fold], workers: int) -> bool:
     """The first knots, from nothing to where the penalty cannot shrink any more; whether that was reached."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.program.unit for fold in folds)
@@ -169,8 +188,7 @@ def _spanned(folds: list[Fold]) -> bool:
     most = [fold.program.penalty(fold.knots[first].x) for fold in folds]
     value = 1e-3 * unit
     for _ in range(_DOUBLINGS):
-        for fold in folds:
-            fold.solve(value)
+        _solve_all(folds, value, workers)
         left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
         if all(
             low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)

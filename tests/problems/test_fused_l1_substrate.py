@@ -52,13 +52,14 @@ def test_a_singular_kernel_matrix():
         scip(Linear()(X), y, Linear()(V, X), w, weight=1.0)
 
 
-def test_the_penalised_form_is_below_the_true_one():
-    X, y, V, w = case(3, 4, seed=1)
-    given = KERNEL(X), y, KERNEL(V, X), w
-    exact, light = scip(*given), scip(*given, weight=0.1)
-    assert light.value <= exact.value * (1.0 + 1e-6)
-    assert light.lower_bound <= exact.value
-    assert not light.slackness.holds
+@pytest.mark.parametrize(("weight", "value", "alpha"), [(None, 4.0, 1.0), (1.0, 3.5, 1.25), (3.0, 4.0, 1.0)])
+def test_the_hand_example_of_structure_detection_is_one_of_sparsity_too(weight, value, alpha):
+    """Omega = I_2, y = (1, -1), Omega^v = (2, 0), y^v = 4: the products of (s, -s) are 4 s (s - 1) in both."""
+    best = scip(np.eye(2), np.array([1.0, -1.0]), np.array([[2.0, 0.0]]), np.array([4.0]), weight=weight)
+    assert_allclose(best.value, value, rtol=1e-6)
+    assert_allclose(best.support_values, [alpha, -alpha], atol=1e-3)
+    assert best.slackness.holds == (alpha == 1.0)
+    assert best.certificate.holds, str(best.certificate)
 
 
 def test_a_heavy_weight_at_one_zeta_trains_the_machine():

@@ -39,9 +39,32 @@ def test_a_knot_solves_the_problem(seed, rho):
     assert (knot.slack >= 0.0).all()
 
 
+def test_a_point_off_its_bounds_does_not_pass_for_a_solution():
+    """Stationary, multipliers not negative, products zero: only the bound that it violates tells."""
+    seen = 0
+    for seed in range(6):
+        problem, parameter, _, _, _ = box(seed)
+        program = ParametricQP(problem, parameter, 1.0)
+        exact, m = program.solve(0.2), program.b.size
+        active = np.flatnonzero(exact.dual[m:] > 0.0)
+        for left_out in active:
+            rows = active[active != left_out]
+            x, lam, mu = program._on_rows(0.2, exact.x, exact.dual, rows)
+            if not np.isfinite(x).all() or mu.min(initial=0.0) < 0.0 or np.abs(x).max() > 1e3:
+                continue
+            dual = np.zeros(exact.dual.size)
+            dual[:m], dual[m + rows] = lam, mu
+            knot = program._knot(0.2, x, dual)
+            missing = program.P @ x + program.linear(0.2) + program.A.T @ lam + program.G.T @ dual[m:]
+            if np.abs(missing).max() > 1e-9 or program.distance(x, exact.x) < 1e-6:
+                continue
+            seen += 1
+            assert 2.0 * program.distance(x, exact.x) <= knot.gap
+    assert seen >= 3
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_gap_bounds_the_distance_wherever_the_point_is(seed):
-    """Also for points that violate a bound with no multiplier, which a gap of products alone would not see."""
     problem, parameter, _, _, _ = box(seed)
     program = ParametricQP(problem, parameter, 1.0)
     exact = program.solve(0.2)
