@@ -3,21 +3,26 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from problems.estimators.additive import component_matrices
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_fit import fit_sparse
-from problems.estimators.variation_fit import Variation
+from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.maximal_variation import VariationSolution, right_divided
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.variation_certificate import solution_rows
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
+from substrate.paths.variation_homotopy import variation_path
 
 __all__ = ["OverGamma", "OverRho", "OverZeta"]
 
@@ -187,7 +192,10 @@ class OverRho(FusedEstimator):
         for column in range(Y.shape[1]):
             members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
             coordinates = variation.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            fit = variation.fit(coordinates, np.ascontiguousarray(Y[members, column]))
+            y = np.ascontiguousarray(Y[members, column])
+            fit = variation.fit(coordinates, y)
+            if any("not polished" in fact for _, fact in fit.facts):
+                fit = _followed(coordinates, y, float(variation.rho)) or fit
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
@@ -197,6 +205,22 @@ class OverRho(FusedEstimator):
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
         bias = np.array([fit.bias for fit in fits])
         return Final(np.stack(coefficients, axis=1), bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+
+
+def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
+    """The machine at rho from its own path, where an interior point is not exact enough for what was validated."""
+    B = right_divided(coordinates.parts, coordinates.metric)
+    path = variation_path(list(B), coordinates.targets(y))
+    if not path.covers(rho) or rho >= path.values[-1]:
+        return None
+    point = path.at(rho)
+    v = solve_triangular(coordinates.metric, point.primal)
+    xi = point.dual.reshape(B.shape[:2])
+    t = np.abs(coordinates.parts @ v).max(axis=1)
+    solved = VariationSolution(v, t, np.maximum(-xi, 0.0), np.maximum(xi, 0.0), 0, 0, True)
+    rows = solution_rows(coordinates, y, rho, solved, 1e-6)
+    facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts)
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:

@@ -103,7 +103,8 @@ def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
             errors[~beyond] += _rescaled(own_errors[where], start, stop)[~beyond]
             gaps[~beyond] += _rescaled(own_gaps[where], start, stop)[~beyond]
         errors[beyond, 0] += float(track.errors[-1] @ track.errors[-1])
-        gaps[beyond, 0] += float(np.ravel(track.sigma)[-1]) ** 2 * float(track.gaps[-1])
+        last_sigma = np.ravel(track.sigma)[-1:]  # none where one knot is all there is, which is exact
+        gaps[beyond, 0] += float(np.square(last_sigma).sum()) * float(track.gaps[-1])
     return errors, gaps
 
 

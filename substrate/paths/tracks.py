@@ -123,22 +123,44 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     c = e @ Phi
     sizes = np.asarray(abs(a).sum(axis=1)).ravel()
     aligned = _paired(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
-    # a correlation beyond zeta is brought back by shrinking the dual point, which costs this much at most
+    # where correlations exceed zeta by x, ||f - f*||^2 <= zeta |a|_1 - (c - nu)'a + x |a*|_1, and
+    # zeta |a*|_1 <= zeta |a|_1 + ||e|| ||f - f*||
     excess = np.maximum(np.abs(c - nu[:, None]).max(axis=1) - zeta, 0.0)
-    gaps = np.maximum(zeta * sizes - aligned, 0.0) + 2.0 * excess * sizes
+    lengths = np.linalg.norm(e, axis=1)
+    gaps = np.maximum(zeta * sizes - aligned, 0.0) + excess * sizes
     crosses = (
         zeta[:-1] * sizes[1:]
         + zeta[1:] * sizes[:-1]
         - (_paired(a[:-1], c[1:]) + _paired(a[1:], c[:-1]))
         + (nu[1:] * np.asarray(a[:-1].sum(axis=1)).ravel() + nu[:-1] * np.asarray(a[1:].sum(axis=1)).ravel())
+        + (excess[:-1] * sizes[1:] + excess[1:] * sizes[:-1])
     )
+    gaps, crosses = _with_excess(zeta, gaps, crosses, excess, lengths)
     errors = y_val - y.mean() - a @ (below - Phi.mean(axis=0)).T
-    lengths = np.linalg.norm(e, axis=1)
     worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
-    with np.errstate(divide="ignore"):  # at zeta = 0 the 1-norm of the optimum is not bounded
-        apart = 2.0 * np.maximum(sizes[:-1], sizes[1:]) + np.maximum(lengths[:-1], lengths[1:]) * (worst / zeta[:-1])
+    beyond = np.maximum(lengths[:-1], lengths[1:]) * worst
+    apart = 2.0 * np.maximum(sizes[:-1], sizes[1:])
+    # at zeta = 0 the 1-norm of the optimum is not bounded
+    apart += np.divide(beyond, zeta[:-1], out=np.full_like(beyond, np.inf), where=zeta[:-1] > 0.0)
     sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
     return Track(zeta, np.asarray(errors), gaps, crosses, sigma, floors)
+
+
+def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, lengths: Array) -> tuple[Array, Array]:
+    """Gaps and cross terms with what the 1-norm of the optimum adds: r^2 <= c + b r, so r^2 <= c + b sqrt(c) + b^2."""
+
+    def extra(c: Array, x: Array, length: Array, low: Array) -> Array:
+        b = np.divide(x * length, low, out=np.zeros_like(low), where=low > 0.0)  # floors say that zero is not known
+        return np.asarray(b * (np.sqrt(c) + b))
+
+    def both(rows: Array) -> Array:
+        return np.asarray(np.maximum(rows[:-1], rows[1:]))
+
+    inside = extra(both(gaps) + 0.25 * np.maximum(crosses, 0.0), both(excess), both(lengths), zeta[:-1])
+    more = extra(gaps, excess, lengths, zeta)
+    more[:-1], more[1:] = np.maximum(more[:-1], inside), np.maximum(more[1:], inside)
+    # a constant is (1-th)^2 + th^2 + 2 th (1-th) times itself
+    return gaps + more, np.maximum(crosses, 0.0) + 2.0 * inside
 
 
 def _paired(a: Any, c: Array) -> Array:
@@ -152,7 +174,7 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) ->
     centre = Phi - Phi.mean(axis=0)
     _, s, Vt = np.linalg.svd(centre - centre.mean(axis=1, keepdims=True), full_matrices=False)
     below = below - below.mean(axis=1, keepdims=True)
-    best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.zeros(radii.size)
+    best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.full(radii.size, np.inf)
     along = below @ Vt.T
     for ridge in _RIDGES * float(s[0]):
         # s / (s^2 + ridge^2), without squares that underflow

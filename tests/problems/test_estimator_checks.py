@@ -27,14 +27,16 @@ def instances() -> list[BaseEstimator]:
     for estimator in exported_estimators():
         made.append(estimator())
         parameters = estimator().get_params(deep=False)
+        # those that only choose a parameter of another, or its kernel, are tried as they come and on a matrix
+        derived = estimator.__name__.startswith(("Fused", "Componentwise")) or estimator.__name__.endswith("CV")
         if "kernel" in parameters:
-            made.append(estimator(kernel=Linear()))
+            made += [] if derived else [estimator(kernel=Linear())]
             # the name and the object are one kernel by the first line of every fit; both are tried on one estimator
             given = [Precomputed(), "precomputed"] if estimator is problems.LSSVMRegressor else [Precomputed()]
             made += [e for e in map(estimator, given) if e.__sklearn_tags__().input_tags.pairwise]
-        if "solver" in parameters:
+        if "solver" in parameters and not derived:
             made.append(estimator(solver="cvxpy"))
-        if {"solver", "tol", "max_iter"} <= set(parameters):  # those that know an iterative method
+        if {"solver", "tol", "max_iter"} <= set(parameters) and not derived:  # those that know an iterative method
             made.append(estimator(solver="cg"))
     return made
 

@@ -1,0 +1,529 @@
+"""Fused estimators: no machine of an independent grid validates better, and none is below the bound."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from problems import (
+    FusedL1SubstrateClassifier,
+    FusedL1SubstrateRegressor,
+    FusedLSSVMClassifier,
+    FusedLSSVMRegressor,
+    FusedMaximalVariationClassifier,
+    FusedMaximalVariationRegressor,
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    MaximalVariationClassifier,
+    MaximalVariationRegressor,
+)
+from substrate import fuse
+from substrate.datasets import additive_function
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Polynomial
+from substrate.paths.compiled import interpreted
+
+KERNEL = RBF(1.0)
+REGRESSORS = {
+    "gamma": (FusedLSSVMRegressor, LSSVMRegressor),
+    "zeta": (FusedL1SubstrateRegressor, L1SubstrateRegressor),
+    "rho": (FusedMaximalVariationRegressor, MaximalVariationRegressor),
+}
+CLASSIFIERS = {
+    "gamma": (FusedLSSVMClassifier, LSSVMClassifier),
+    "zeta": (FusedL1SubstrateClassifier, L1SubstrateClassifier),
+    "rho": (FusedMaximalVariationClassifier, MaximalVariationClassifier),
+}
+GRIDS = {
+    "gamma": np.geomspace(1e-2, 1e5, 25),
+    "zeta": np.geomspace(2e-3, 20.0, 25),
+    "rho": np.geomspace(1e-2, 20.0, 15),
+}
+ALL = [(over, kind) for over in GRIDS for kind in ("regression", "classification")]
+
+
+@pytest.fixture(autouse=True)
+def _plain_numpy():
+    """The compiled twin has its own test; here its compilation would be most of the time."""
+    with interpreted():
+        yield
+
+
+def regression(n=22, m=14, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n + m, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.standard_normal(n + m)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def classes(n=27, m=15, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.array(["no", "perhaps", "yes"])[np.arange(n + m) % k]
+    X = rng.normal(size=(n + m, 2)) + 1.5 * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])[np.arange(n + m) % k]
+    return X[:n], labels[:n], X[n:], labels[n:]
+
+
+def made(over, kind, **choices):
+    """A fused estimator, the plain one as a function of the value, and data."""
+    fused, plain = (REGRESSORS if kind == "regression" else CLASSIFIERS)[over]
+    data = regression() if kind == "regression" else classes()
+    same = {name: choice for name, choice in choices.items() if name in plain().get_params()}
+    return fused(KERNEL, **choices), lambda value: plain(KERNEL, **{over: value}, **same), data
+
+
+def outputs(model, V):
+    """What the machines say at the points, from the expansion as it is stored."""
+    a = model.support_values_ * (model.support_codes_ if hasattr(model, "support_codes_") else 1.0)
+    kernel = model.kernel_
+    K = kernel(V, model.support_vectors_) if model.support_.size else np.zeros((V.shape[0], 0))
+    return (K @ a + model.bias_).reshape(V.shape[0], -1)
+
+
+def squares(model, V, v):
+    """Squared errors of all machines on the rows that concern them, and how many they are."""
+    if hasattr(model, "classes_"):
+        codes = model.code_book_[np.searchsorted(model.classes_, v)]
+        e = np.where(codes != 0.0, codes - outputs(model, V), 0.0)
+        return float(np.sum(e**2)), int(np.count_nonzero(codes))
+    return float(np.sum((v - model.predict(V)) ** 2)), v.size
+
+
+def error(model, V, v):
+    total, count = squares(model, V, v)
+    return total / count
+
+
+def cross_validated(plain, X, y, splits):
+    parts = [squares(plain.fit(X[train], y[train]), X[test], y[test]) for train, test in splits]
+    return sum(total for total, _ in parts) / sum(count for _, count in parts)
+
+
+# ---- a validation set --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_no_machine_of_a_grid_validates_better(over, kind):
+    model, plain, (X, y, V, v) = made(over, kind)
+    model.fit(X, y, V, v)
+    grid = [error(plain(value).fit(X, y), V, v) for value in GRIDS[over]]
+    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+    assert model.lower_bound_ <= min(grid)
+    assert model.lower_bound_ <= model.validation_error_ <= model.lower_bound_ * (1.0 + 1e-3)
+    assert min(grid) <= 1.05 * model.validation_error_, "the grid comes near, or it shows nothing"
+    assert model.certificate_.holds
+    assert f"gap of {over}" in {row.name for row in model.certificate_.rows}
+    at_best = plain(model.best_parameter_).fit(X, y)
+    assert_allclose(outputs(model, V), outputs(at_best, V), atol=1e-6)
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_the_error_is_that_of_the_machine_it_returns(over, kind):
+    model, _, (X, y, V, v) = made(over, kind)
+    model.fit(X, y, V, v)
+    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    if kind == "regression":
+        assert np.mean((v - model.predict(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
+    else:
+        codes = np.where(v[:, None] == model.classes_, 1.0, -1.0)
+        assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_the_path_has_the_errors_of_plain_machines(over, kind):
+    model, plain, (X, y, V, v) = made(over, kind)
+    path = model.fit(X, y, V, v).path_
+    values, errors = path["values"], path["validation_errors"]
+    assert path["parameter"] == over
+    assert values.shape == errors.shape
+    assert (np.diff(values) > 0.0).all()
+    low, high = path["coverage"]
+    assert low <= model.best_parameter_ <= high
+    assert errors.min() >= model.lower_bound_ * (1.0 - 1e-9)
+    for k in np.linspace(1, values.size - 2, 4).astype(int):
+        assert error(plain(values[k]).fit(X, y), V, v) == pytest.approx(errors[k], rel=1e-4)
+    if over != "gamma":
+        assert path["holes"] == ()
+        assert high == np.inf
+        assert path["stop"]
+    assert ("maximal_variation" in path) == (over == "rho" and kind == "regression"), "of one path, not of many"
+
+
+def test_maximal_variations_along_the_path():
+    X, y, V, v = regression()
+    path = FusedMaximalVariationRegressor(KERNEL).fit(X, y, V, v).path_
+    k = path["values"].size // 2
+    plain = MaximalVariationRegressor(KERNEL, rho=path["values"][k]).fit(X, y)
+    assert path["maximal_variation"].shape == (path["values"].size, 2)
+    assert_allclose(path["maximal_variation"][k], plain.maximal_variation_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("over", GRIDS)
+@pytest.mark.parametrize("n", [40, 60])
+def test_the_relative_gap_on_31(over, n):
+    X, y = additive_function(n + 30, 6, random_state=0)
+    model = REGRESSORS[over][0](KERNEL).fit(X[:n], y[:n], X[n:], y[n:])
+    assert 0.0 <= model.validation_error_ - model.lower_bound_ < 1e-4 * model.validation_error_
+
+
+@pytest.mark.parametrize("over", GRIDS)
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(0.3)], ids=repr)
+def test_other_kernels(over, kernel):
+    X, y, V, v = regression(seed=1)
+    fused, plain = REGRESSORS[over]
+    model = fused(kernel).fit(X, y, V, v)
+    values = model.path_["values"]
+    inside = np.geomspace(max(values[0], 1e-4 * values[-1]), values[-1], 12)
+    grid = [error(plain(kernel, **{over: value}).fit(X, y), V, v) for value in inside]
+    assert model.lower_bound_ <= min(grid)
+    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("over", GRIDS)
+@pytest.mark.parametrize("factor", [4.0, 1e-3])
+def test_scaling_the_targets(over, factor):
+    X, y, V, v = regression()
+    fused = REGRESSORS[over][0](KERNEL)
+    model, scaled = clone(fused).fit(X, y, V, v), clone(fused).fit(X, factor * y, V, factor * v)
+    expected = model.best_parameter_ * (1.0 if over == "gamma" else factor)
+    assert scaled.best_parameter_ == pytest.approx(expected, rel=1e-6)
+    assert scaled.validation_error_ == pytest.approx(factor**2 * model.validation_error_, rel=1e-8)
+    assert scaled.lower_bound_ == pytest.approx(factor**2 * model.lower_bound_, rel=1e-4)
+    assert_allclose(scaled.predict(V), factor * model.predict(V), atol=1e-6 * factor)
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_the_order_of_rows_does_not_matter(over, kind):
+    model, _, (X, y, V, v) = made(over, kind)
+    rng = np.random.default_rng(5)
+    mixed, other = rng.permutation(y.size), rng.permutation(v.size)
+    first = clone(model).fit(X, y, V, v)
+    second = clone(model).fit(X[mixed], y[mixed], V[other], v[other])
+    assert second.best_parameter_ == pytest.approx(first.best_parameter_, rel=1e-5)
+    assert second.validation_error_ == pytest.approx(first.validation_error_, rel=1e-8)
+    assert_allclose(outputs(second, V), outputs(first, V), atol=1e-6)
+
+
+# ---- folds, leave-one-out, a fraction ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_folds_add_up(over, kind):
+    model, plain, (X, y, _, _) = made(over, kind, cv=3)
+    model.fit(X, y)
+    splits = list((KFold(3) if kind == "regression" else StratifiedKFold(3)).split(X, y))
+    assert cross_validated(plain(model.best_parameter_), X, y, splits) == pytest.approx(
+        model.validation_error_, rel=1e-5
+    )
+    grid = [cross_validated(plain(value), X, y, splits) for value in GRIDS[over][::2]]
+    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+    assert model.lower_bound_ <= min(grid)
+    assert model.validation_error_ <= model.lower_bound_ * (1.0 + 1e-2)
+    final = plain(model.best_parameter_).fit(X, y)
+    assert_allclose(outputs(model, X), outputs(final, X), atol=1e-5)
+    assert ("validated on", "3 folds") in model.certificate_.record
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_a_splitter_and_a_list_of_folds_are_the_same(over):
+    model, _, (X, y, _, _) = made(over, "regression")
+    splitter = KFold(3, shuffle=True, random_state=1)
+    first = clone(model).set_params(cv=splitter).fit(X, y)
+    second = clone(model).set_params(cv=list(splitter.split(X))).fit(X, y)
+    assert first.best_parameter_ == second.best_parameter_
+    assert first.lower_bound_ == second.lower_bound_
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_leave_one_out_is_explicit_refits(kind):
+    model, plain, (X, y, _, _) = made("gamma", kind, cv="loo")
+    model.fit(X, y)
+    splits = [(np.delete(np.arange(y.size), i), np.array([i])) for i in range(y.size)]
+    assert cross_validated(plain(model.best_parameter_), X, y, splits) == pytest.approx(
+        model.validation_error_, rel=1e-7
+    )
+    for gamma in GRIDS["gamma"][::6]:
+        assert model.lower_bound_ <= cross_validated(plain(gamma), X, y, splits) * (1.0 + 1e-9)
+    assert ("validated on", "every row left out in turn") in model.certificate_.record
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_a_fraction_held_out_is_a_validation_set(over, kind):
+    model, _, (X, y, _, _) = made(over, kind, validation_fraction=0.4, random_state=3)
+    model.fit(X, y)
+    held = np.setdiff1d(np.arange(y.size), model.support_)
+    if over != "zeta":  # of which only rows with a support value are kept
+        assert held.size == round(np.ceil(0.4 * y.size))
+        given = clone(model).fit(np.delete(X, held, axis=0), np.delete(y, held), X[held], y[held])
+        assert model.best_parameter_ == pytest.approx(given.best_parameter_, rel=1e-9)
+        assert model.validation_error_ == pytest.approx(given.validation_error_, rel=1e-9)
+    again = clone(model).fit(X, y)
+    assert model.best_parameter_ == again.best_parameter_
+    assert_array_equal(model.support_, again.support_)
+    assert clone(model).set_params(random_state=4).fit(X, y).validation_error_ != model.validation_error_
+
+
+# ---- kernels -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
+    kernels = [RBF(0.2), RBF(1.0), RBF(3.0)]
+    model, _, (X, y, V, v) = made(over, kind)
+    alone = [clone(model).set_params(kernel=kernel).fit(X, y, V, v) for kernel in kernels]
+    together = clone(model).set_params(kernels=kernels).fit(X, y, V, v)
+    best = min(alone, key=lambda one: one.validation_error_)
+    assert together.kernel_ == best.kernel_
+    assert together.best_parameter_ == pytest.approx(best.best_parameter_, rel=1e-12)
+    assert together.validation_error_ == pytest.approx(best.validation_error_, rel=1e-12)
+    assert together.lower_bound_ == pytest.approx(min(one.lower_bound_ for one in alone), rel=1e-12)
+    assert together.kernel == KERNEL, "the parameter is left as it was"
+
+
+@pytest.mark.parametrize("over", GRIDS)
+@pytest.mark.parametrize("kernels", [[], "rbf", KERNEL, 3])
+def test_candidates_that_are_no_list_are_refused(over, kernels):
+    X, y, V, v = regression()
+    with pytest.raises(DeclarationError, match="kernels must be a list of kernels, at least one, received"):
+        REGRESSORS[over][0](kernels=kernels).fit(X, y, V, v)
+
+
+# ---- codings, expansions, selection ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("over", GRIDS)
+@pytest.mark.parametrize("coding", ["one_vs_one", "minimum_output", "ecoc"])
+def test_codings_share_one_value(over, coding):
+    model, plain, (X, y, V, v) = made(over, "classification", coding=coding)
+    model.fit(X, y, V, v)
+    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    grid = [error(plain(value).fit(X, y), V, v) for value in GRIDS[over][::3]]
+    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+    assert model.lower_bound_ <= min(grid)
+    at_best = plain(model.best_parameter_).fit(X, y)
+    assert_array_equal(model.predict(V), at_best.predict(V))
+    assert_allclose(model.decision_function(V), at_best.decision_function(V), atol=1e-5)
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_two_classes_are_one_machine(over):
+    X, y, V, v = classes(k=2)
+    model, plain, _ = made(over, "classification")
+    model.fit(X, y, V, v)
+    assert isinstance(model.bias_, float)
+    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    codes = np.where(v == model.classes_[1], 1.0, -1.0)
+    assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert_array_equal(model.predict(V), plain(model.best_parameter_).fit(X, y).predict(V))
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_one_vs_one_with_a_validation_set_that_lacks_a_class(over):
+    X, y, V, v = classes()
+    model, _, _ = made(over, "classification", coding="one_vs_one")
+    some = v != "yes"
+    model.fit(X, y, V[some], v[some])
+    assert error(model, V[some], v[some]) == pytest.approx(model.validation_error_, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_the_decoupled_expansion(kind):
+    fused, plain = (REGRESSORS if kind == "regression" else CLASSIFIERS)["rho"]
+    X, y, V, v = regression() if kind == "regression" else classes(k=2)
+    model = fused(KERNEL, expansion="decoupled", ridge=0.1).fit(X, y, V, v)
+
+    def at(rho):
+        return plain(KERNEL, rho=rho, expansion="decoupled", ridge=0.1).fit(X, y)
+
+    def loss(one):
+        f = one.predict(V) if kind == "regression" else one.decision_function(V)
+        return np.mean(((v if kind == "regression" else np.where(v == one.classes_[1], 1.0, -1.0)) - f) ** 2)
+
+    grid = [loss(at(rho)) for rho in GRIDS["rho"]]
+    assert loss(model) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+    assert model.lower_bound_ <= min(grid)
+    assert model.support_values_.shape == (y.size, 2)
+    closest = at(max(model.best_parameter_, 1e-8))  # a plain machine takes no rho of zero
+    assert_allclose(model.maximal_variation_, closest.maximal_variation_, atol=1e-6)
+
+
+def test_fused_maximal_variation_selects_inputs():
+    X, y = additive_function(70, 8, random_state=0)
+    model = FusedMaximalVariationRegressor(RBF(1.0), tolerance=0.1).fit(X[:45], y[:45], X[45:], y[45:])
+    expected = model.maximal_variation_ > 0.1 * model.maximal_variation_.max()
+    assert_array_equal(model.get_support(), expected)
+    assert_array_equal(model.transform(X), X[:, expected])
+    assert set(range(4)) <= set(model.get_support(indices=True).tolist())
+    variation = np.abs(model.component_functions(X[:45])).max(axis=0)
+    assert_allclose(variation, model.maximal_variation_, rtol=1e-6)
+    X, y, V, v = classes()
+    several = FusedMaximalVariationClassifier(KERNEL).fit(X, y, V, v)
+    assert several.maximal_variation_.shape == (3, 2)
+    assert several.get_support().shape == (2,)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_the_l1_machine_keeps_the_rows_it_needs(kind):
+    model, plain, (X, y, V, v) = made("zeta", kind)
+    model.fit(X, y, V, v)
+    at_best = plain(model.best_parameter_).fit(X, y)
+    assert model.n_support_ == model.support_.size == model.support_values_.shape[0]
+    assert_array_equal(model.support_, at_best.support_)
+    assert_array_equal(model.support_vectors_, X[model.support_])
+
+
+# ---- fuse --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.parametrize("cv", [None, 3])
+def test_fuse_gives_the_same_numbers(over, kind, cv):
+    model, plain, (X, y, V, v) = made(over, kind, cv=cv, gap=1e-2)
+    given = {"validation": (V, v)} if cv is None else {"cv": cv}
+    model.fit(X, y, *given.get("validation", ()))
+    fusion = fuse(plain(7.0), over=over, data=(X, y), gap=1e-2, **given)
+    assert fusion.parameter == over
+    assert fusion.value == getattr(fusion, over) == model.best_parameter_
+    assert fusion.validation_error == model.validation_error_
+    assert fusion.lower_bound == model.lower_bound_
+    assert_array_equal(fusion.path.values, model.path_["values"])
+    assert fusion.path.coverage == tuple(model.path_["coverage"])
+    assert fusion.certificate.holds
+    assert_array_equal(fusion.result.predict(V), model.predict(V))
+
+
+def test_fuse_by_leave_one_out_and_the_choices_of_the_estimator():
+    X, y, V, v = classes()
+    fusion = fuse(LSSVMClassifier(KERNEL, coding="one_vs_one"), over="gamma", data=(X, y), cv="loo")
+    assert fusion.value == FusedLSSVMClassifier(KERNEL, coding="one_vs_one", cv="loo").fit(X, y).best_parameter_
+    X, y, V, v = regression()
+    plain = MaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.2, cutoff=1e-5, tolerance=0.3)
+    fusion = fuse(plain, over="rho", data=(X, y), validation=(V, v))
+    assert fusion.result.get_params()["ridge"] == 0.2
+    assert fusion.result.get_params()["cutoff"] == 1e-5
+    assert fusion.result.expansion == "decoupled"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "over", "given", "message"),
+    [
+        (LSSVMRegressor(), "zeta", {}, "'zeta' of LSSVMRegressor cannot be fused; there is gamma of LSSVMRegressor"),
+        (LSSVMRegressor(), "gamma", {"data": None, "cv": 3}, r"an estimator is fused on data=\(X, y\)"),
+        (L1SubstrateRegressor(), "zeta", {}, "with validation=.* or with cv, one of them"),
+        (L1SubstrateRegressor(), "zeta", {"cv": 2, "validation": regression()[2:]}, "or with cv, one of them"),
+        (L1SubstrateRegressor(), "zeta", {"cv": "loo"}, "cv must be a number of folds"),
+        (FusedLSSVMRegressor(), "gamma", {"cv": 2}, "'gamma' of FusedLSSVMRegressor cannot be fused"),
+    ],
+)
+def test_what_fuse_refuses_of_estimators(estimator, over, given, message):
+    with pytest.raises(DeclarationError, match=message):
+        fuse(estimator, over=over, **{"data": regression()[:2], **given})
+
+
+# ---- refusals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_half_a_validation_set_is_refused(over, kind):
+    model, _, (X, y, V, v) = made(over, kind)
+    for given in ({"X_val": V}, {"y_val": v}):
+        with pytest.raises(DataError, match="X_val and y_val come together; one of them is missing"):
+            model.fit(X, y, **given)
+    with pytest.raises(DataError, match="y_val must have one entry per row of X_val: expected 3, received 2"):
+        model.fit(X, y, V[:3], v[:2])
+    with pytest.raises(DataError, match="X_val has 1 features, X has 2"):
+        model.fit(X, y, V[:, :1], v)
+    assert not hasattr(model, "best_parameter_")
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_unknown_classes_are_refused(over):
+    X, y, V, v = classes()
+    strange = v.astype(object)
+    strange[3] = "never"
+    with pytest.raises(DataError, match=r"y_val has classes \['never'\] that y lacks"):
+        CLASSIFIERS[over][0](KERNEL).fit(X, y, V, strange.astype(str))
+
+
+@pytest.mark.parametrize(("over", "kind"), [one for one in ALL if one[0] != "gamma"])
+def test_leave_one_out_is_for_gamma_only(over, kind):
+    model, _, (X, y, _, _) = made(over, kind, cv="loo")
+    with pytest.raises(DeclarationError, match="cv must be a number of folds, a splitter or a list of folds, received"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_rules_are_checked_before_any_work(over, kind):
+    model, _, (X, y, _, _) = made(over, kind)
+    for fraction in (1.0, 1.5):
+        with pytest.raises(DeclarationError, match=f"validation_fraction must be below 1, received {fraction}"):
+            clone(model).set_params(validation_fraction=fraction).fit(X, y)
+    for name, value in (("validation_fraction", 0.0), ("gap", -1.0), ("gap", np.nan)):
+        with pytest.raises(DeclarationError, match=f"{name} must be"):
+            clone(model).set_params(**{name: value}).fit(X, y)
+    if kind == "classification":
+        with pytest.raises(DeclarationError, match="coding must be one of"):
+            clone(model).set_params(coding="both").fit(X, y)
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_a_round_with_one_class_is_refused(over):
+    X, y, _, _ = classes(k=2)
+    rows = np.arange(y.size)
+    (rare,) = np.nonzero(y == "no")
+    folds = [(np.setdiff1d(rows, rare), rare)]
+    with pytest.raises(DataError, match="round 0 trains machine 0 on one class only; give more rows"):
+        CLASSIFIERS[over][0](KERNEL, cv=folds).fit(X, y)
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_too_few_rows_are_refused(over):
+    X, y, _, _ = regression()
+    fused = REGRESSORS[over][0]
+    with pytest.raises(DataError, match="round 0 would train on 1 row, at least two are needed"):
+        fused(KERNEL, validation_fraction=0.5).fit(X[:2], y[:2])
+    with pytest.raises(DataError, match="round 0 would train on 1 row"):
+        fused(KERNEL, cv=2).fit(X[:2], y[:2])
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_folds_that_overlap_or_are_empty_are_refused(over):
+    X, y, _, _ = regression()
+    fused = REGRESSORS[over][0]
+    for fold in ((np.arange(10), np.arange(9, 15)), (np.arange(10), np.array([], dtype=int))):
+        with pytest.raises(DataError, match="fold 0 is empty, or rows both train and validate in it"):
+            fused(KERNEL, cv=[fold]).fit(X, y)
+
+
+# ---- hard cases --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("over", GRIDS)
+def test_a_fold_that_trains_on_a_constant_target(over):
+    X, y, _, _ = regression()
+    y = np.where(np.arange(y.size) < 11, 0.0, y)
+    model = REGRESSORS[over][0](KERNEL, cv=2).fit(X, y)
+    splits = list(KFold(2).split(X))
+    plain = REGRESSORS[over][1](KERNEL, **{over: max(model.best_parameter_, 1e-9)})
+    assert cross_validated(plain, X, y, splits) == pytest.approx(model.validation_error_, rel=1e-5)
+    assert model.lower_bound_ <= model.validation_error_
+
+
+@pytest.mark.parametrize(("over", "kind"), ALL)
+def test_a_precomputed_matrix_or_its_refusal(over, kind):
+    model, _, (X, y, V, v) = made(over, kind)
+    pairwise = clone(model).set_params(kernel="precomputed")
+    if over == "rho":
+        with pytest.raises(DeclarationError, match="precomputed"):
+            pairwise.fit(KERNEL(X), y, KERNEL(V, X), v)
+        return
+    model.fit(X, y, V, v)
+    pairwise.fit(KERNEL(X), y, KERNEL(V, X), v)
+    assert pairwise.best_parameter_ == pytest.approx(model.best_parameter_, rel=1e-6)
+    assert pairwise.validation_error_ == pytest.approx(model.validation_error_, rel=1e-9)
+    folds = clone(model).set_params(cv=3).fit(X, y)
+    cut = clone(pairwise).set_params(cv=3).fit(KERNEL(X), y)
+    assert cut.validation_error_ == pytest.approx(folds.validation_error_, rel=1e-8)
