@@ -35,6 +35,8 @@ ESTIMATORS = {
     "PrunedLSSVMClassifier": "problems.estimators.pruned",
     "PrunedLSSVMRegressor": "problems.estimators.pruned",
     "RobustLSSVMRegressor": "problems.estimators.robust",
+    "SparseLSSVMClassifier": "problems.estimators.reduced_basis",
+    "SparseLSSVMRegressor": "problems.estimators.reduced_basis",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -48,6 +50,7 @@ _PROBLEMS = (
     "ls_svm_substrate",
     "maximal_variation",
     "penalized_fusion",
+    "reduced_basis_ls_svm",
     "tikhonov_fusion",
     "weighted_ls_svm",
 )
@@ -71,6 +74,8 @@ __all__ = [
     "PrunedLSSVMClassifier",
     "PrunedLSSVMRegressor",
     "RobustLSSVMRegressor",
+    "SparseLSSVMClassifier",
+    "SparseLSSVMRegressor",
     "SubstrateRegressor",
     "column_reduced_ls_svm",
     "componentwise_ls_svm",
@@ -83,6 +88,7 @@ __all__ = [
     "ls_svm_substrate",
     "maximal_variation",
     "penalized_fusion",
+    "reduced_basis_ls_svm",
     "tikhonov_fusion",
     "weighted_ls_svm",
 ]

@@ -19,6 +19,9 @@ from substrate.threads import blas_threads
 
 __all__ = ["EigenFeatures", "eigen_features", "reconstruction_errors"]
 
+#: Smallest eigenvalue, relative to the largest, beside which a mixed direction keeps its digits.
+_FAINT = 1e-8
+
 
 @dataclass(frozen=True, slots=True)
 class EigenFeatures:
@@ -36,6 +39,11 @@ class EigenFeatures:
     def rank(self) -> int:
         """r."""
         return int(self.values.size)
+
+    @property
+    def well_conditioned(self) -> bool:
+        """Whether all directions are kept and none is so faint that mixing them would cost digits."""
+        return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
 
     def coefficients(self, weights: Array) -> Array:
         """Beta of the weights u."""

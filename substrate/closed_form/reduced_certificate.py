@@ -45,7 +45,8 @@ def reduced_rows(
     tolerance = roundoff(features.n_basis + int(np.sqrt(residuals.count)))
     product = K_basis @ coefficients
     norm_basis = float(np.linalg.norm(K_basis))
-    norm_features = float(np.sqrt(np.sum(1.0 / features.values)))
+    norm_transform = float(np.sqrt(np.sum(1.0 / features.values)))
+    norm_features = float(np.sqrt(residuals.count * np.mean(K_basis.diagonal())))  # ||z||^2 is k(x, x) at most
     checks = []
     for k in range(bias.size):
         beta, u, b = coefficients[:, k], weights[:, k], float(bias[k])
@@ -55,7 +56,9 @@ def reduced_rows(
         in_beta = float(np.linalg.norm(lam * product[:, k] - residuals.slope[:, k]))
         gradient = lam * u - features.transform.T @ residuals.slope[:, k]
         in_w = float(np.linalg.norm(gradient))
-        scale_w = lam * float(np.linalg.norm(u)) + residuals.norm * norm_features * terms
+        # the rounding of e, which features keep small, and that of the sums K'e, which the transform magnifies
+        magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
+        scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
         norm_squared, total = float(u @ u), float(residuals.total[k])
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
         gap = 0.5 * in_w**2 / lam + abs(b * total)

@@ -8,7 +8,8 @@ subtract, so the rows of a fold are left out by subtraction.
 Two ways to them. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at the
 end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows becomes
 features first. The first is taken where the magnified rounding, against the :math:`a_j + \lambda` it is added to, is
-estimated below 1e-8 in every direction; which one was taken is on record.
+estimated below 1e-8 in every direction; which one was taken is on record. Where :math:`K_{SS}` is well conditioned the
+transform of a row is applied as the triangular factor of T, for half the work, and the rotation that is left once.
 """
 
 from collections.abc import Sequence
@@ -124,8 +125,19 @@ def accumulate(
                 method = "row-wise"  # the first rows were better behaved than all of them
         if method == "accumulated":
             return _accumulated(rows, Y, features, origin, lam, labels, len(folds))
-        total, parts = _sums(rows, Y, features.transform, origin, labels, len(folds))
-    return Statistic(features, origin, total, parts, "row-wise", EPS)
+        return _row_wise(rows, Y, features, origin, labels, len(folds))
+
+
+def _row_wise(
+    rows: KernelRows, Y: Array, features: EigenFeatures, origin: Origin, labels: Any, count: int
+) -> Statistic:
+    if not features.well_conditioned:
+        total, parts = _sums(rows, Y, features.transform, origin, labels, count)
+        return Statistic(features, origin, total, parts, "row-wise", EPS)
+    Q, R = np.linalg.qr(features.transform.T)
+    total, parts = _sums(rows, Y, np.asfortranarray(R.T), origin, labels, count, triangular=True)
+    done = tuple(part.transformed(Q.T) for part in parts)
+    return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", EPS)
 
 
 def _accumulated(
@@ -162,15 +174,20 @@ def _error(second: Array, features: EigenFeatures, lam: float) -> float:
 
 
 def _sums(
-    rows: KernelRows, Y: Array, T: Array | None, origin: Origin, labels: Any, n_folds: int
+    rows: KernelRows, Y: Array, T: Array | None, origin: Origin, labels: Any, n_folds: int, triangular: bool = False
 ) -> tuple[Moments, tuple[Moments, ...]]:
     """Sums of kernel values, or of features where a transform is given; those of folds add up to those of all."""
+    from scipy.linalg.blas import dtrmm
+
     size = rows.n_basis if T is None else T.shape[1]
     sums = [_Sums(size, Y.shape[1]) for _ in range(n_folds + 1)]
     for where, block in rows.blocks():
         block -= origin.kernel_values
         targets = Y[where] / origin.unit - origin.targets
-        features = block if T is None else block @ T
+        if triangular:
+            features = dtrmm(1.0, T, block.T, lower=1, trans_a=1, overwrite_b=1).T
+        else:
+            features = block if T is None else block @ T
         if n_folds == 0:
             sums[0].add(features, targets)
             continue
@@ -201,8 +218,9 @@ class _Sums:
         self.squares += np.square(targets).sum(axis=0)
         if self.first.size == 0:
             return
-        self.first += features.sum(axis=0)
-        self.cross += features.T @ targets
+        both = features.T @ np.column_stack([np.ones(features.shape[0]), targets])
+        self.first += both[:, 0]
+        self.cross += both[:, 1:]
         self.second = dsyrk(1.0, features.T, beta=1.0, c=self.second, overwrite_c=1)
 
     def moments(self) -> Moments:
