@@ -84,7 +84,7 @@ def _declared(
     u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
     fit = regression_fit(y, Z @ u + b, e)
-    norm, errors = squared_norm(u, Z), squared_errors(e, gamma)
+    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, np.ones(y.size))
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
 
     def rows(tolerance: float) -> tuple[Row, ...]:

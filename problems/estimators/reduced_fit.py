@@ -29,6 +29,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.kernels.base import symmetric_matrix
 
 __all__ = ["CONDITIONAL", "Prepared", "ReducedFit", "SparseMachine"]
 
@@ -36,7 +37,8 @@ __all__ = ["CONDITIONAL", "Prepared", "ReducedFit", "SparseMachine"]
 CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
 #: Multiplications up to which leave-one-out fits one row's machine anew as a check.
 _CHEAP_REFIT = 1e8
-_AT_ONCE = 4096
+#: Rows up to which all pairs of them are looked at for a width that makes no sense.
+_FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,9 @@ def prepare(kernel: Kernel, X: Any, Y: Array, choice: BasisChoice, lam: float) -
     n = basis.size
     check_memory(56.0 * n * n, f"the sums over {n} basis vectors", "take a smaller n_basis, a more reduced set.")
     if whole is None:
-        part = Gram.of(kernel, basis.points)
+        if X.shape[0] <= _FEW_ROWS:
+            Gram.of(kernel, X)  # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+        part = Gram(symmetric_matrix(kernel, basis.points), kernel)
         if not kernel.trusted:
             part.check_definite()
         rows, record = KernelRows(kernel, X, basis.points), part.record()
@@ -179,7 +183,7 @@ class SparseMachine(KernelEstimator):
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if rows.kernel is None:
             return np.asarray(rows.X[np.ix_(self.support_, self.support_)])
-        return Gram.of(self.kernel_, self.support_vectors_).matrix
+        return symmetric_matrix(self.kernel_, self.support_vectors_)
 
     def _columns(self) -> tuple[Array, Array]:
         alpha = self.support_values_

@@ -33,8 +33,11 @@ class Candidates:
 
     def block(self, left: Any, right: Any) -> Array:
         """Kernel values between two sets of rows."""
-        check_memory(8.0 * len(left) * len(right), f"a {len(left)} x {len(right)} block of kernel values",
-                     "take fewer candidate or scoring rows.")  # fmt: skip
+        check_memory(
+            8.0 * len(left) * len(right),
+            f"a {len(left)} x {len(right)} block of kernel values",
+            "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
+        )
         out = np.empty((len(left), len(right)))
         if self.kernel is None:
             given = self.X[left][:, right]
