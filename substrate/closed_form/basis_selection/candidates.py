@@ -38,12 +38,13 @@ class Candidates:
             f"a {len(left)} x {len(right)} block of kernel values",
             "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
         )
-        out = np.empty((len(left), len(right)))
         if self.kernel is None:
             given = self.X[left][:, right]
-            out[...] = given.toarray() if is_sparse(given) else given
-        else:
-            self.kernel.fill(self.X[left], self.X[right], out)
+            return np.array(given.toarray() if is_sparse(given) else given, dtype=np.float64)
+        if len(right) < len(left):  # kernels work along rows: few long ones are cheaper than many short ones
+            return np.ascontiguousarray(self.block(right, left).T)
+        out = np.empty((len(left), len(right)))
+        self.kernel.fill(self.X[left], self.X[right], out)
         return out
 
     def diagonal(self, rows: Any) -> Array:

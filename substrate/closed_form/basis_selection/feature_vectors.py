@@ -23,8 +23,8 @@ __all__ = ["select_feature_vectors"]
 
 #: Gains this close, relatively, are equal: the earlier candidate then goes first.
 _TIE = 1e-9
-#: What is left of a gain by one step below which its digits are not trusted.
-_CANCELLED = 1e-3
+#: What is left of a gain, of what it was computed as, below which its digits are not trusted.
+_CANCELLED = 1e-8
 
 
 def select_feature_vectors(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
@@ -70,6 +70,7 @@ class _Left:
         self.K = K
         self.columns, self.rows = np.zeros((count, K.shape[0])), np.zeros((count, K.shape[1]))
         self.gains = np.einsum("ij,ij->i", K, K)
+        self.known = self.gains.copy()  # each as it was when last computed from R
         self.size = 0
 
     def _row(self, i: Any) -> Array:
@@ -81,12 +82,11 @@ class _Left:
         k = self.size
         column = (kernel_column - self.columns[:k].T @ self.columns[:k, best]) / np.sqrt(own)
         row = self._row(best) / np.sqrt(own)
-        before = self.gains.copy()
         product = self.K @ row - self.columns[:k].T @ (self.rows[:k] @ row)
         self.gains += column * (column * float(row @ row) - 2.0 * product)
         self.columns[k], self.rows[k] = column, row
         self.size = k + 1
-        (poor,) = np.nonzero(self.gains < _CANCELLED * before)  # too much has cancelled: these are computed anew
+        (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are computed anew
         if poor.size:
-            self.gains[poor] = np.square(self._row(poor)).sum(axis=1)
+            self.gains[poor] = self.known[poor] = np.square(self._row(poor)).sum(axis=1)
         return column
