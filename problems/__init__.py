@@ -36,7 +36,9 @@ ESTIMATORS = {
     "PrunedLSSVMRegressor": "problems.estimators.pruned",
     "RobustLSSVMRegressor": "problems.estimators.robust",
     "SparseLSSVMClassifier": "problems.estimators.reduced_basis",
+    "SparseLSSVMClassifierCV": "problems.estimators.reduced_selection",
     "SparseLSSVMRegressor": "problems.estimators.reduced_basis",
+    "SparseLSSVMRegressorCV": "problems.estimators.reduced_selection",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -75,7 +77,9 @@ __all__ = [
     "PrunedLSSVMRegressor",
     "RobustLSSVMRegressor",
     "SparseLSSVMClassifier",
+    "SparseLSSVMClassifierCV",
     "SparseLSSVMRegressor",
+    "SparseLSSVMRegressorCV",
     "SubstrateRegressor",
     "column_reduced_ls_svm",
     "componentwise_ls_svm",

@@ -11,10 +11,12 @@ known by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
     \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
 
 Leave-one-out takes a pass over the rows for all points of a call; generalised cross-validation and folds take none, the
-sums of a fold being left out by subtraction. Rounding of the differences is put under the ceilings, from which the
+sums of a fold being left out by subtraction; with features d of a fold's row, Cauchy's inequality bounds
+:math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the ceilings, from which the
 search takes its slack.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -24,6 +26,7 @@ from substrate.arrays import Array
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.reduced_statistic import Moments
+from substrate.kernels.base import strips
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.threads import blas_threads
 
@@ -76,12 +79,13 @@ class ReducedLeaveOneOut(Criterion):
         rounding = (values / smallest.reshape(*t.shape, 1) ** 2).max(axis=1)
         return Samples(values, np.maximum(between(self._shaped(falling, t), rising), rounding))
 
-    def _features(self) -> list[tuple[slice, Array]] | object:
-        if self.kept is not None:
-            step = self.rows.step
-            slices = [slice(start, start + step) for start in range(0, self.rows.n_rows, step)]
-            return [(where, self.kept[where]) for where in slices]
-        return ((where, _coordinates(block, self.spectrum)) for where, block in self.rows.blocks())
+    def _features(self) -> Iterator[tuple[slice, Array]]:
+        if self.kept is None:
+            for where, block in self.rows.blocks():
+                yield where, _coordinates(block, self.spectrum)
+        else:
+            for where in strips(self.rows.n_rows, self.rows.step):
+                yield where, self.kept[where]
 
 
 def _coordinates(block: Array, spectrum: ReducedSpectrum) -> Array:
@@ -137,9 +141,7 @@ class ReducedFold(Criterion):
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
         held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
-        return cls(
-            spectrum, spectrum.targets, 0.0, pooled, held.count, held.second, held.cross, held.squares
-        )
+        return cls(spectrum, spectrum.targets, 0.0, pooled, held.count, held.second, held.cross, held.squares)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
@@ -153,19 +155,11 @@ class ReducedFold(Criterion):
                 weights = g * c[:, [k]]
                 product = np.einsum("ij,ij->j", weights, self.scatter @ weights) - 2.0 * (self.cross[:, k] @ weights)
                 values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.count
-                bound = np.maximum(self.spectrum.squares[k], 0.0) * 0.0 + _bound(c[:, k], self.spectrum, lowest, k)
-                ceiling[:, k] = 2.0 * (self.squares[k] + bound * spread) / self.count
+                ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.count
         shaped = self._shaped(values, t)
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
         return Samples(shaped, np.maximum(top, _cancelled(shaped, whole / self.count, self.size)))
-
-
-def _bound(c: Array, spectrum: ReducedSpectrum, lowest: Array, k: int) -> Array:
-    """sum of c_k^2/(a_k (a_k + lambda)), by which (sum_k d_k c_k g_k)^2 is bounded against sum_k d_k^2 g_k."""
-    inside = spectrum.values > 0.0
-    share = np.where(inside, c**2 / np.where(inside, spectrum.values, 1.0), 0.0)
-    return np.asarray(np.minimum(share, spectrum.squares[k]) @ lowest)
 
 
 def _cancelled(values: Array, whole: Array, size: int) -> Array:
