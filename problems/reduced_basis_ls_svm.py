@@ -60,9 +60,7 @@ DEMONSTRATION = Demonstration(
 )
 
 
-def declare(
-    K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None
-) -> Declared:
+def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None) -> Declared:
     """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself."""
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)

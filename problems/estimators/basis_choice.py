@@ -31,7 +31,7 @@ MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class ChosenBasis:
-    """Numbers of the rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about."""
+    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about."""
 
     rows: Any
     points: Any

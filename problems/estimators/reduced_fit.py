@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.basis_choice import BasisChoice, ChosenBasis
 from problems.estimators.base import KernelEstimator
+from problems.estimators.basis_choice import BasisChoice, ChosenBasis
 from problems.estimators.left_out import LeftOut
 from substrate.arrays import Array, check_memory
 from substrate.certificates import Certificate, Row

@@ -25,10 +25,12 @@ from substrate.closed_form.reduced_basis import leave_rows_out_once
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic, accumulate, origin_of
 from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.spectrum import centred_spectrum
 from substrate.codings import code_book
 from substrate.errors import DeclarationError
+from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.paths.criteria import Criterion, Sum
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
 from substrate.paths.gamma_search import GAP, gamma_ends, lambda_range, search_gamma
 from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV, ReducedLeaveOneOut
 
@@ -91,17 +93,23 @@ class _SparseSearch(ModelSearch):
     def _criterion(
         self, prepared: Prepared, Y: Array, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
     ) -> Criterion | Sum:
+        if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
+            return self._dense_criterion(prepared, Y, pooled)
         if self.criterion == "loo":
             return ReducedLeaveOneOut.of(spectrum, prepared.rows, Y, pooled=pooled)
         if self.criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
         parts = []
         for fold in statistic.folds:
-            others = reduced_spectrum(
-                prepared.features, statistic.origin, statistic.total - fold, statistic.error
-            )
+            others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
             parts.append(ReducedFold.of(others, fold, pooled=pooled))
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+
+    def _dense_criterion(self, prepared: Prepared, Y: Array, pooled: bool) -> Criterion:
+        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
+        Z = prepared.rows.taken(np.arange(prepared.rows.n_rows)) @ prepared.features.transform
+        kind = GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
+        return kind.of(centred_spectrum(Gram(Z @ Z.T)), Y, pooled=pooled)
 
     def _final(self, Y: Array, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)

@@ -2,10 +2,10 @@ r"""Finite-dimensional features of a reduced basis, rank revealing.
 
 .. math:: K_{SS} = V \operatorname{diag}(s) V^T, \qquad z(x) = \operatorname{diag}(s)^{-1/2} V^T k_S(x)
 
-for the eigenvalues above rounding. Inside the span of the basis :math:`z(x)^T z(x') = \hat\varphi(x)^T \hat\varphi(x')`,
-so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
-:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, where the
-system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
+for the eigenvalues above rounding. They are coordinates of the projection of :math:`\varphi(x)` on the span of the
+basis, so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
+:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, where
+the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
 """
 
 from dataclasses import dataclass

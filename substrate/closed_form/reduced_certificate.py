@@ -1,6 +1,6 @@
 r"""Certificate rows of a reduced-basis LS-SVM, recomputed from data and solution in one pass over the rows.
 
-With :math:`e_i = t_i - \sum_j \beta_j k(x_i, z_j) - b` and :math:`u = s^{1/2} V^T \beta`, the gradients of the objective
+With :math:`e_i = t_i - \sum_j \beta_j k(x_i, z_j) - b` and :math:`u = s^{1/2} V^T \beta`, the objective's gradients
 are :math:`-\gamma 1^T e`, :math:`K_{SS} \beta - \gamma \hat K^T e`, the normal equations of [Cawley2004]_ eq. (3), and,
 in the features, :math:`u - \gamma Z^T e`. The point :math:`\alpha = \gamma e` is dual feasible where
 :math:`1^T e = 0`, and the duality gap, which bounds the distance of the objective from its minimum, is
@@ -47,7 +47,7 @@ def reduced_rows(
     norm_basis = float(np.linalg.norm(K_basis))
     norm_transform = float(np.sqrt(np.sum(1.0 / features.values)))
     norm_features = float(np.sqrt(residuals.count * np.mean(K_basis.diagonal())))  # ||z||^2 is k(x, x) at most
-    checks = []
+    checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
         beta, u, b = coefficients[:, k], weights[:, k], float(bias[k])
         norm_beta = float(np.linalg.norm(beta))

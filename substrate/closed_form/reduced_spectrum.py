@@ -56,8 +56,9 @@ class ReducedSpectrum:
 
     @property
     def norm(self) -> float:
-        """Of the scatter."""
-        return float(self.values.max(initial=0.0))
+        """Of the sums before they were centred, to which the rounding of kernel values belongs."""
+        mean = self.full_mean
+        return max(float(self.values.max(initial=0.0)), self.n * float(mean @ mean))
 
     @property
     def targets(self) -> Targets:

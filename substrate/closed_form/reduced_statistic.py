@@ -170,7 +170,7 @@ def _error(second: Array, features: EigenFeatures, lam: float) -> float:
     T = features.transform
     scatter = np.maximum(np.einsum("ij,ij->j", T, second @ T), 0.0)
     entry = float(np.sqrt(np.mean(np.square(second))))
-    return EPS * np.sqrt(features.n_basis) * entry / float((features.values * (scatter + lam)).min())
+    return EPS * float(np.sqrt(features.n_basis)) * entry / float((features.values * (scatter + lam)).min())
 
 
 def _sums(

@@ -28,7 +28,16 @@ from substrate.errors import DataError
 from substrate.kernels.base import row_blocks
 from substrate.threads import blas_threads
 
-__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "Sum", "Validation", "between"]
+__all__ = [
+    "Criterion",
+    "GeneralizedCrossValidation",
+    "LeaveOneOut",
+    "Samples",
+    "Spectral",
+    "Sum",
+    "Validation",
+    "between",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ known by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
 
 Leave-one-out takes a pass over the rows for all points of a call; generalised cross-validation and folds take none, the
 sums of a fold being left out by subtraction; with features d of a fold's row, Cauchy's inequality bounds
-:math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the ceilings, from which the
-search takes its slack.
+:math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the
+ceilings, from which the search takes its slack.
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,9 @@ r"""Feature vector selection: the greedy basis of Baudat and Anouar.
 
 is maximised one vector at a time ([Baudat2001]_, [Cawley2004]_ eq. (4)-(5)). With :math:`R` what the vectors chosen so
 far leave of the kernel between candidates and scoring rows, candidate c adds
-:math:`\frac1m \sum_i R_{ci}^2 / (R_{cc} k_{ii})`. R changes by one rank-one term a step, so a step costs one product with
-the kernel block instead of a new inverse. With all rows as candidates and scoring rows this is the published rule exactly.
+:math:`\frac1m \sum_i R_{ci}^2 / (R_{cc} k_{ii})`. R changes by one rank-one term a step, so a step costs one product
+with the kernel block instead of a new inverse. With all rows as candidates and scoring rows this is the published rule
+exactly.
 
 It ends at the number asked for, at a mean reconstruction error :math:`1 - J`, or where no candidate is left outside the
 span of the chosen ones, when the basis is complete.
@@ -55,7 +56,7 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
 
 
 def _scaled(K: Array, whole: Array) -> Array:
-    """Kernel values over the root of k_ii, a column a scoring row; rows that are zero in feature space count for none."""
+    """Kernel values over the root of k_ii, a column a scoring row; a row that is zero in feature space has zeros."""
     K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))
     return K
 
@@ -89,4 +90,4 @@ class _Left:
         (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are computed anew
         if poor.size:
             self.gains[poor] = self.known[poor] = np.square(self._row(poor)).sum(axis=1)
-        return column
+        return np.asarray(column)

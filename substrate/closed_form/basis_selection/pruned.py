@@ -1,6 +1,6 @@
 r"""Backward elimination: the improved pruning of Cawley and Talbot.
 
-.. math:: \text{fit on the basis } S \text{ with the errors of all rows, drop the smallest } |\beta_j|, \text{ fit again}
+.. math:: \text{fit on S with the errors of all rows, drop the smallest } |\beta_j|, \text{ fit again}
 
 ([Cawley2002]_ section 2.) The sums over all rows are taken once, for all candidates; a smaller basis needs a part of
 them only, so going from c to n vectors in steps of 5 % costs :math:`O(l c^2 + c^3)` in all, not

@@ -8,8 +8,6 @@ A first set is drawn by lot; then one of its vectors and one candidate change pl
 
 from typing import Any
 
-import numpy as np
-
 from substrate.closed_form.basis_selection.candidates import Candidates, Chosen
 
 __all__ = ["select_by_entropy"]
