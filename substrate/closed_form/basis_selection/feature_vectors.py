@@ -40,7 +40,7 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     chosen: list[int] = []
     error = float((whole > 0.0).mean())
     while len(chosen) < count:
-        if error <= tolerance:
+        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
             return Chosen(rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}")
         if not outside.any():
             return Chosen(rows[chosen], "a complete basis")

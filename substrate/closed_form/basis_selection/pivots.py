@@ -27,7 +27,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
         if remaining[pivot] <= floor:
             return Chosen(rows[chosen], "a complete basis")
         error = float(np.mean(remaining / whole))
-        if error <= tolerance:
+        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
             return Chosen(rows[chosen], f"a mean reconstruction error of {error:.2e}")
         column = candidates.block(rows, rows[[pivot]])[:, 0] - L[:k].T @ L[:k, pivot]
         L[k] = column / np.sqrt(remaining[pivot])

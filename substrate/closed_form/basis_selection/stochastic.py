@@ -29,7 +29,7 @@ def select_stochastically(candidates: Candidates, count: int, generator: Any, to
     Z = np.zeros((count, scoring.size))  # features of the scoring rows
     error, in_vain = float((whole > 0.0).mean()), 0
     while len(chosen) < count and left.size and in_vain < 3:
-        if error <= tolerance:
+        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
             return Chosen(np.array(chosen, dtype=np.intp), f"a mean reconstruction error of {max(error, 0.0):.2e}")
         k = len(chosen)
         drawn = generator.choice(left.size, size=min(DRAWN, left.size), replace=False)
