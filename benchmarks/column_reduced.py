@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from problems.command_line.progress import Progress
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -17,6 +16,7 @@ from benchmarks.carvalho_tables import PUBLISHED, Published
 from benchmarks.table import Table
 from problems import AdaPinvClassifier, ALSSVMClassifier, IPLSSVMClassifier, LS2SVMClassifier, LSSVMClassifier
 from problems.estimators.column_fit import MachineGroup, Reduced, Selection
+from problems.progress import Progress
 from substrate import datasets
 from substrate.closed_form.bordered_system import bordered_target
 from substrate.closed_form.column_selection import support_count

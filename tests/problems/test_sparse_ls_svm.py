@@ -226,7 +226,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("parameters,message", REFUSED)
+@pytest.mark.parametrize(("parameters", "message"), REFUSED)
 def test_what_is_refused(parameters, message):
     with pytest.raises((DeclarationError, DataError, ValueError), match=message):
         model(**parameters).fit(X, Y)

@@ -41,7 +41,7 @@ class Candidates:
         if self.kernel is None:
             given = self.X[left][:, right]
             return np.array(given.toarray() if is_sparse(given) else given, dtype=np.float64)
-        if len(right) < len(left):  # kernels work along rows: few long ones are cheaper than many short ones
+        if 8 * len(right) < len(left):  # kernels work along rows: few long ones are cheaper than many short ones
             return np.ascontiguousarray(self.block(right, left).T)
         out = np.empty((len(left), len(right)))
         self.kernel.fill(self.X[left], self.X[right], out)

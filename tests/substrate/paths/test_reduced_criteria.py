@@ -32,9 +32,7 @@ def criteria(kernel=RBF(1.0), Y=Y, basis=BASIS, pooled=False):
     statistic = accumulate(rows, Y, features, origin_of(K, Y, 1.0), 1e-6, FOLDS, "row-wise")
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
     parts = [
-        ReducedFold.of(
-            reduced_spectrum(features, statistic.origin, statistic.total - fold), fold, pooled=pooled
-        )
+        ReducedFold.of(reduced_spectrum(features, statistic.origin, statistic.total - fold), fold, pooled=pooled)
         for fold in statistic.folds
     ]
     return {
@@ -117,7 +115,7 @@ def test_the_search_finds_the_best_of_a_fine_grid_and_its_bound_holds(name):
     assert found.criterion[0] - found.lower_bound[0] <= 1e-4 * found.criterion[0]
 
 
-@pytest.mark.parametrize("dense,name", [(LeaveOneOut, "loo"), (GeneralizedCrossValidation, "gcv")])
+@pytest.mark.parametrize(("dense", "name"), [(LeaveOneOut, "loo"), (GeneralizedCrossValidation, "gcv")])
 def test_the_whole_basis_is_the_dense_criterion(dense, name):
     t = np.log([[1e-2, 0.1, 1.0, 100.0]])
     spectrum = centred_spectrum(Gram.of(RBF(1.0), X))
