@@ -19,9 +19,8 @@ tracemalloc.start()
 model = SparseLSSVMRegressor(RBF(sigma=1.5), gamma=10.0, n_basis=60, random_state=0).fit(X, y)
 peak = tracemalloc.get_traced_memory()[1] / 2**20
 tracemalloc.stop()
-print(
-    f"{model.support_.size} vectors, reconstruction error {model.reconstruction_error_:.1e}, {peak:.0f} MiB above the data"
-)
+print(f"{model.support_.size} vectors, reconstruction error {model.reconstruction_error_:.1e}")
+print(f"{peak:.0f} MiB above the data")
 
 left_out = model.leave_one_out(X, y)
 print(f"left out: root mean square {np.sqrt(left_out.mean_square):.4f}, the noise is 0.3000")

@@ -20,6 +20,7 @@ print(f"all {y.size} rows: root mean square, left out, {np.sqrt(full.leave_one_o
 
 
 def root(residuals):
+    """Root mean square."""
     return np.sqrt(np.mean(np.square(residuals)))
 
 
@@ -37,8 +38,6 @@ for n_basis in (40, 20, 15, 10, 7, 5, 3):
     print(f"{n_basis:7d}  " + "".join(f"{error:18.2f}" for error in errors))
 
 chosen = SparseLSSVMRegressorCV(kernel, n_basis=10).fit(X, y)
-print(
-    f"\nten vectors, gamma chosen by leave-one-out: {chosen.gamma_:.3g}, {np.sqrt(chosen.criterion_):.2f}; no gamma is"
-)
-print(f"below {np.sqrt(chosen.criterion_lower_bound_):.2f} on this basis\n")
+low, high = np.sqrt([chosen.criterion_lower_bound_, chosen.criterion_])
+print(f"\nten vectors, gamma = {chosen.gamma_:.3g} by leave-one-out: {high:.3f}, and no gamma below {low:.3f}\n")
 print(chosen.certificate_)

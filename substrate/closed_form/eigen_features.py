@@ -20,7 +20,7 @@ from substrate.threads import blas_threads
 __all__ = ["EigenFeatures", "eigen_features", "reconstruction_errors"]
 
 #: Smallest eigenvalue, relative to the largest, beside which a mixed direction keeps its digits.
-_FAINT = 1e-8
+_FAINT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The reduced-basis closed form against stacked least squares and refits: every path to the sums, every leave-one-out."""
+"""The reduced-basis closed form against stacked least squares and refits, by every path to the sums."""
 
 import naive_reduced_basis as naive
 import numpy as np

@@ -23,10 +23,11 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 2))
 Y = (np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=50))[:, None]
 BASIS = X[:12]
+KERNEL = RBF(1.0)
 FOLDS = [np.arange(k, 50, 5) for k in range(5)]
 
 
-def criteria(kernel=RBF(1.0), Y=Y, basis=BASIS, pooled=False):
+def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
     rows, K = KernelRows(kernel, X, basis), kernel(basis)
     features = eigen_features(K)
     statistic = accumulate(rows, Y, features, origin_of(K, Y, 1.0), 1e-6, FOLDS, "row-wise")
@@ -42,7 +43,7 @@ def criteria(kernel=RBF(1.0), Y=Y, basis=BASIS, pooled=False):
     }
 
 
-def refitted(name, lam, kernel=RBF(1.0), y=Y[:, 0], basis=BASIS):
+def refitted(name, lam, kernel=KERNEL, y=Y[:, 0], basis=BASIS):
     """The criterion by fits of stacked least squares."""
     K, rows = kernel(basis), kernel(X, basis)
     if name == "loo":
