@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
 from problems.estimators.left_out import LeftOut
-from problems.estimators.reduced_fit import SparseMachine, one_fit, prepare
+from problems.estimators.reduced_fit import one_fit, prepare
+from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.codings import code_book
