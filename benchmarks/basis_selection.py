@@ -67,8 +67,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Choosing a basis",
         f"{count} of {n} rows in sixty clusters of ten dimensions, {KERNEL!r}, 2000 candidates and 1000 scoring rows "
-        f"where a rule asks for them; the error is the mean relative reconstruction error on {OTHERS} other rows of the "
-        "same clusters. Median CPU seconds.",
+        f"where a rule asks for them; the error is the mean relative reconstruction error on {OTHERS} other rows of "
+        "the same clusters. Median CPU seconds.",
         ("rule", "s", "of k-means++", "target", "met", "reconstruction error", "target ", "met "),
         tuple(rows),
         tuple(shortfalls),
