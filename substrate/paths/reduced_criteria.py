@@ -75,8 +75,9 @@ class ReducedLeaveOneOut(Criterion):
         falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
         rising = (lambdas * reciprocal / n).reshape(*t.shape, 1)
         values = self._shaped(squares / n, t)
-        # the relative error of 1 - h_ii is rounding over itself
-        rounding = (values / smallest.reshape(*t.shape, 1) ** 2).max(axis=1)
+        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
+        terms = spectrum.values.size / (self.size + 16.0)
+        rounding = (values * np.square(terms / smallest.reshape(*t.shape, 1))).max(axis=1)
         return Samples(values, np.maximum(between(self._shaped(falling, t), rising), rounding))
 
     def _features(self) -> Iterator[tuple[slice, Array]]:

@@ -181,6 +181,10 @@ def test_the_duality_gap_bounds_the_distance_from_the_minimum():
             residuals, statistic.features, K, beta, statistic.features.weights(beta), bias, 1.0 / gamma
         )
         gap = gamma * checks[0][-1].value
+        errors = Y[:, 0] - K_rows @ beta[:, 0] - bias[0]
+        alpha, Z = gamma * errors, K_rows @ statistic.features.transform
+        dual = Y[:, 0] @ alpha - 0.5 * np.sum((Z.T @ alpha) ** 2) - 0.5 * alpha @ alpha / gamma
+        assert_allclose(gap, value - dual, rtol=1e-6)
         assert 0.0 < value - best <= gap * (1.0 + 1e-9)
 
 
