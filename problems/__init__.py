@@ -41,6 +41,10 @@ ESTIMATORS = {
     "PrunedLSSVMClassifier": "problems.estimators.pruned",
     "PrunedLSSVMRegressor": "problems.estimators.pruned",
     "RobustLSSVMRegressor": "problems.estimators.robust",
+    "SparseLSSVMClassifier": "problems.estimators.reduced_basis",
+    "SparseLSSVMClassifierCV": "problems.estimators.reduced_selection",
+    "SparseLSSVMRegressor": "problems.estimators.reduced_basis",
+    "SparseLSSVMRegressorCV": "problems.estimators.reduced_selection",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -57,6 +61,7 @@ _PROBLEMS = (
     "maximal_variation",
     "maximal_variation_kkt",
     "penalized_fusion",
+    "reduced_basis_ls_svm",
     "tikhonov_fusion",
     "weighted_ls_svm",
 )
@@ -86,6 +91,10 @@ __all__ = [
     "PrunedLSSVMClassifier",
     "PrunedLSSVMRegressor",
     "RobustLSSVMRegressor",
+    "SparseLSSVMClassifier",
+    "SparseLSSVMClassifierCV",
+    "SparseLSSVMRegressor",
+    "SparseLSSVMRegressorCV",
     "SubstrateRegressor",
     "column_reduced_ls_svm",
     "componentwise_ls_svm",
@@ -101,6 +110,7 @@ __all__ = [
     "maximal_variation",
     "maximal_variation_kkt",
     "penalized_fusion",
+    "reduced_basis_ls_svm",
     "tikhonov_fusion",
     "weighted_ls_svm",
 ]

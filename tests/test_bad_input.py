@@ -1268,9 +1268,11 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    rows = 3000 - int(np.ceil(3000 * parameters_of(estimator).get("validation_fraction", 0.0)))  # the others validate
+    own = parameters_of(estimator)
+    rows = 3000 - int(np.ceil(3000 * own.get("validation_fraction", 0.0)))  # the others validate
+    entries = own["n_candidates"] * own["n_scoring"] if "n_candidates" in own else rows**2  # never all pairs
     for pattern in (
-        f"{8 * rows**2} bytes",
+        f"{8 * entries} bytes",
         "1000000 bytes",
         "available",
         "reduced set",

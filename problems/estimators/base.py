@@ -187,13 +187,14 @@ class KernelEstimator(BaseEstimator):
     def _warn_if_unscaled(self, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
         # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
         # others, a single outlier a large range but an ordinary deviation.
-        points = X[:, list(columns)]
-        low, high = points.min(axis=0), points.max(axis=0)
+        points = [X[:, column] for column in columns]  # one at a time: a copy of all rows may not fit
+        low, high = (np.array([extreme(column) for column in points]) for extreme in (np.min, np.max))
         with np.errstate(over="ignore"):
             ranges = high - low
         units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            deviations = ((points - low) / units).std(axis=0) * units
+            scaled = [((column - bottom) / unit).std() for column, bottom, unit in zip(points, low, units, strict=True)]
+            deviations = np.array(scaled) * units
         (moving,) = np.nonzero(ranges > 0.0)
         if moving.size < 2:
             return

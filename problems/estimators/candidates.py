@@ -15,7 +15,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
-from substrate.closed_form.spectrum import centred_spectrum
+from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -108,7 +108,9 @@ def judge(kernel: Kernel, task: Task) -> Judged:
     if task.criterion in SMOOTH:
         search = search_gamma(criterion, lambdas, task.gap)
     else:
-        search = grid_gamma(parts[0].spectrum, task.Y, lambdas, _loss(task))
+        spectrum = parts[0].spectrum
+        assert isinstance(spectrum, Spectrum)
+        search = grid_gamma(spectrum, task.Y, lambdas, _loss(task))
     low = 1.0 / float(search.gamma.max())
     error = max(part.spectrum.decomposition_error(low) for part in parts)
     scales = _scales(task, search.unit)

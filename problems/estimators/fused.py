@@ -137,8 +137,13 @@ class FusedEstimator(KernelEstimator):
             train, test = train_test_split(
                 every, test_size=self.validation_fraction, random_state=self.random_state, stratify=stratify
             )
-        except ValueError:  # a class too small to be cut in proportion
-            train, test = train_test_split(every, test_size=self.validation_fraction, random_state=self.random_state)
+        except ValueError:  # a class too small to be cut in proportion: one row of each trains
+            _, first = np.unique(labels, return_index=True) if classifier else (None, every[:0])
+            rest = np.setdiff1d(every, first)
+            train, test = train_test_split(
+                rest if rest.size > 1 else every, test_size=self.validation_fraction, random_state=self.random_state
+            )
+            train = np.union1d(train, first if rest.size > 1 else train)
         train, test = np.sort(train), np.sort(test)
         cut = Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train))
         return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")

@@ -18,7 +18,7 @@ Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -28,7 +28,16 @@ from substrate.errors import DataError
 from substrate.kernels.base import row_blocks
 from substrate.threads import blas_threads
 
-__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Sum", "Validation"]
+__all__ = [
+    "Criterion",
+    "GeneralizedCrossValidation",
+    "LeaveOneOut",
+    "Samples",
+    "Spectral",
+    "Sum",
+    "Validation",
+    "between",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,33 @@ class Samples:
 
     values: Array
     ceiling: Array
+
+
+class Spectral(Protocol):
+    """What a criterion and the range of its search ask of a spectrum, dense or on a reduced basis."""
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+
+    @property
+    def values(self) -> Array:
+        """Eigenvalues, none negative."""
+
+    @property
+    def lift(self) -> float:
+        """What was added to make them so."""
+
+    @property
+    def trace(self) -> float:
+        """Their sum, as the matrix has it."""
+
+    @property
+    def norm(self) -> float:
+        """The size of the matrix whose rounding they carry."""
+
+    def decomposition_error(self, lam: float) -> float:
+        """How far, relatively, what is computed at this lambda is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +87,7 @@ class Criterion(ABC):
     cone: ClassVar[int] = 4
     growth: ClassVar[float] = 1.0
 
-    spectrum: Spectrum
+    spectrum: Spectral
     targets: Targets
     lift: float
     pooled: bool
@@ -89,7 +125,7 @@ class Criterion(ABC):
         return values.reshape(*t.shape, -1)
 
 
-def _between(falling: Array, rising: Array) -> Array:
+def between(falling: Array, rising: Array) -> Array:
     """The largest of (falling at a point) x (rising at the next one): above their product in between."""
     if falling.shape[1] == 1:
         return np.asarray((falling * rising)[:, 0])
@@ -99,6 +135,8 @@ def _between(falling: Array, rising: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut(Criterion):
     """The mean square leave-one-out residual."""
+
+    spectrum: Spectrum
 
     @classmethod
     def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
@@ -122,7 +160,7 @@ class LeaveOneOut(Criterion):
                     squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
         falling = self._shaped(g.T @ z**2, t)
         rising = reciprocal.reshape(*t.shape, 1) / n
-        return Samples(self._shaped(squares / n, t), _between(falling, rising))
+        return Samples(self._shaped(squares / n, t), between(falling, rising))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +174,7 @@ class GeneralizedCrossValidation(LeaveOneOut):
         g = self._inverses(t)
         falling = self._shaped((g**2).T @ self.targets.coordinates**2, t)
         rising = (self.spectrum.n / g.sum(axis=0) ** 2).reshape(*t.shape, 1)
-        return Samples(falling * rising, _between(falling, rising))
+        return Samples(falling * rising, between(falling, rising))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +184,7 @@ class Validation(Criterion):
     cone: ClassVar[int] = 2
     growth: ClassVar[float] = 2.0
 
+    spectrum: Spectrum
     directions: Array
     offsets: Array
 

@@ -22,10 +22,9 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import EPS
-from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DeclarationError
 from substrate.paths.chebyshev import DEGREE, LEBESGUE, coefficients, interpolation_error, points
-from substrate.paths.criteria import Criterion, Sum
+from substrate.paths.criteria import Criterion, Spectral, Sum
 from substrate.paths.polynomial_minimum import minimum_of_polynomial
 
 __all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma"]
@@ -107,7 +106,7 @@ def _in_units(values: Array, unit: float) -> Array:
         return np.asarray(values * unit * unit)
 
 
-def lambda_range(spectra: Sequence[Spectrum], gammas: Any = None) -> tuple[float, float]:
+def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float, float]:
     """The range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
 
     Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the

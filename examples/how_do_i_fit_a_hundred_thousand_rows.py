@@ -1,0 +1,31 @@
+"""How do I fit a hundred thousand rows, and leave each of them out?
+
+The kernel matrix of all pairs would take 80 GB. On a reduced basis only sums over the rows are kept: a fit is one pass
+to take them and one to check the result, leave-one-out is one more, and memory does not depend on the rows.
+"""
+
+import tracemalloc
+
+import numpy as np
+
+from problems import SparseLSSVMRegressor
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-3.0, 3.0, size=(100_000, 2))
+y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.standard_normal(100_000)
+
+tracemalloc.start()
+model = SparseLSSVMRegressor(RBF(sigma=1.5), gamma=10.0, n_basis=60, random_state=0).fit(X, y)
+peak = tracemalloc.get_traced_memory()[1] / 2**20
+tracemalloc.stop()
+print(f"{model.support_.size} vectors, reconstruction error {model.reconstruction_error_:.1e}")
+print(f"{peak:.0f} MiB above the data")
+
+left_out = model.leave_one_out(X, y)
+print(f"left out: root mean square {np.sqrt(left_out.mean_square):.4f}, the noise is 0.3000")
+print(f"{left_out.degrees_of_freedom:.1f} degrees of freedom; one pass over the rows, no refit")
+worst = int(np.abs(left_out.residuals).argmax())
+print(f"most surprising row: {worst}, target {y[worst]:.2f}, predicted without it {left_out.outputs[worst]:.2f}\n")
+print(left_out.certificate, end="\n\n")
+print(model.certificate_)

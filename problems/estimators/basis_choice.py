@@ -1,0 +1,171 @@
+"""The basis of a sparse LS-SVM from its parameters: a rule, rows by number, or points."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array
+
+from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
+from substrate.closed_form.basis_selection.candidates import Candidates, Chosen
+from substrate.closed_form.basis_selection.feature_vectors import select_feature_vectors
+from substrate.closed_form.basis_selection.kmeans_plus_plus import select_spread
+from substrate.closed_form.basis_selection.pivots import select_pivots
+from substrate.closed_form.basis_selection.pruned import select_by_pruning
+from substrate.closed_form.basis_selection.renyi import select_by_entropy
+from substrate.closed_form.basis_selection.stochastic import select_stochastically
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+
+__all__ = ["MOST", "RULES", "BasisChoice", "ChosenBasis", "generator_of"]
+
+#: The rules of selection there are.
+RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
+#: Those that stop at a reconstruction error.
+_STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
+#: How many vectors there are, at most, unless somebody says.
+MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBasis:
+    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about."""
+
+    rows: Any
+    points: Any
+    scoring: Any
+    told: str
+
+    @property
+    def size(self) -> int:
+        """How many vectors."""
+        return int(len(self.rows) if self.points is None else self.points.shape[0])
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """numpy's generator for whatever scikit-learn takes as a random state, and for numpy's generators."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, Integral):
+        check_random_state(random_state)  # its words for what is none
+        return np.random.default_rng(None if random_state is None else int(random_state))
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class BasisChoice:
+    """The parameters, checked as far as they can be without data."""
+
+    basis: Any
+    n_basis: Any
+    n_candidates: Any
+    n_scoring: Any
+    tolerance: float
+    random_state: Any
+
+    def __post_init__(self) -> None:
+        for name in ("n_basis", "n_candidates", "n_scoring"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
+                raise DeclarationError(f"{name} must be an integer >= 1 or None, received {value!r}")
+        non_negative(self.tolerance, "tolerance", "as a mean reconstruction error")
+        generator_of(self.random_state)
+        if isinstance(self.basis, str):
+            if self.basis not in RULES:
+                raise DeclarationError(
+                    f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
+                )
+            if self.tolerance > 0.0 and self.basis not in _STOPPING:
+                raise DeclarationError(
+                    f"tolerance={self.tolerance!r} stops {', '.join(_STOPPING)}; basis={self.basis!r} ends at n_basis"
+                )
+        elif self.basis is None or isinstance(self.basis, (bool, int, float)):
+            raise DeclarationError(
+                f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
+            )
+        elif self.n_basis is not None:
+            raise DeclarationError(f"n_basis={self.n_basis!r} goes with a rule; a given basis has its own size")
+
+    def chosen(self, kernel: Kernel | None, X: Any, Y: Array, lam: float) -> ChosenBasis:
+        """The basis for rows X (a kernel matrix, where ``kernel`` is None) and targets Y, a column an output."""
+        generator = generator_of(self.random_state)
+        scoring = _sample(X.shape[0], self.n_scoring, generator)
+        if not isinstance(self.basis, str):
+            return self._given(kernel, X, scoring)
+        count = self._count(X.shape[0])
+        every = np.arange(X.shape[0])
+        limited = self.basis in ("feature_vectors", "pivoted_cholesky", "pruned", "stochastic")
+        rows = _sample(X.shape[0], self.n_candidates, generator) if limited else every
+        if rows.size < count:
+            if self.n_basis is not None:
+                raise DeclarationError(f"n_basis={count} exceeds n_candidates={self.n_candidates}; raise n_candidates")
+            count = rows.size
+        candidates = Candidates(kernel, X, rows, scoring)
+        picked = self._picked(candidates, count, Y, every, lam, generator)
+        if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
+            picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
+        told = f"{picked.rows.size} of {X.shape[0]} rows by {self.basis}, ended by {picked.ended}"
+        if limited:
+            told += f"; {rows.size} candidates"
+        if self.basis in ("feature_vectors", "stochastic"):
+            told += f", {scoring.size} scoring rows"
+        points = None if kernel is None else X[picked.rows]
+        return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, told)
+
+    def _count(self, n: int) -> int:
+        if self.n_basis is None:
+            return min(n, MOST)
+        if self.n_basis > n:
+            raise DeclarationError(f"n_basis={self.n_basis} exceeds the {n} rows; use at most {n}")
+        return int(self.n_basis)
+
+    def _picked(self, candidates: Candidates, count: int, Y: Array, every: Any, lam: float, generator: Any) -> Chosen:
+        if self.basis == "feature_vectors":
+            return select_feature_vectors(candidates, count, float(self.tolerance))
+        if self.basis == "stochastic":
+            return select_stochastically(candidates, count, generator, float(self.tolerance))
+        if self.basis == "pruned":
+            return select_by_pruning(candidates, Y, every, count, lam)
+        if self.basis == "renyi":
+            return select_by_entropy(candidates, count, generator)
+        if self.basis == "kmeans++":
+            return select_spread(candidates, count, generator)
+        if self.basis == "pivoted_cholesky":
+            return select_pivots(candidates, count, float(self.tolerance))
+        return Chosen(np.sort(generator.choice(candidates.rows, size=count, replace=False)), f"{count} vectors")
+
+    def _given(self, kernel: Kernel | None, X: Any, scoring: Any) -> ChosenBasis:
+        refuse_disguised(self.basis, "basis")
+        values = self.basis if is_sparse(self.basis) else np.asarray(self.basis)
+        if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
+            if values.min() < 0 or values.max() >= X.shape[0]:
+                raise DataError(f"basis names row {values.max()} of {X.shape[0]}; rows run from 0 to {X.shape[0] - 1}")
+            _, first = np.unique(values, return_index=True)
+            rows = values[np.sort(first)].astype(np.intp)
+            told = f"{rows.size} given rows of {X.shape[0]}"
+            if rows.size < values.size:
+                told += f", {values.size - rows.size} named twice and kept once"
+            return ChosenBasis(rows, None if kernel is None else X[rows], scoring, told)
+        if kernel is None:
+            raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
+        points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
+        if points.shape[1] != X.shape[1]:
+            raise DataError(f"basis has {points.shape[1]} features, X has {X.shape[1]}")
+        if is_sparse(X) and not is_sparse(points):
+            from scipy.sparse import csr_matrix
+
+            points = csr_matrix(points)
+        elif is_sparse(points) and not is_sparse(X):
+            points = points.toarray()
+        return ChosenBasis(None, points.copy(), scoring, f"{points.shape[0]} given points")
+
+
+def _sample(n: int, count: int | None, generator: np.random.Generator) -> Any:
+    """All rows, or some of them by lot, in order; nothing is drawn where all are wanted."""
+    if count is None or count >= n:
+        return np.arange(n)
+    return np.sort(generator.choice(n, size=int(count), replace=False))

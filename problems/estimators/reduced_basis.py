@@ -1,0 +1,260 @@
+r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors of all rows in the objective.
+
+.. math::
+
+    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
+        + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+
+[Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
+:mod:`substrate.closed_form.reduced_basis` for the closed form. Time is linear in the number of rows, memory does not
+depend on it. Rows are drawn and counted here, not weighed: there is no ``sample_weight``.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.left_out import LeftOut
+from problems.estimators.reduced_fit import one_fit, prepare
+from problems.estimators.sparse_machine import SparseMachine
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate
+from substrate.codings import code_book
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
+
+_REGRESSION = "Sparse LS-SVM regression"
+_CLASSIFICATION = "Sparse LS-SVM classification (as regression on the labels)"
+
+
+class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
+    """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
+    n_basis : int, default=None
+        How many vectors, at most; None is 100, or all rows where there are fewer.
+    basis : str, array of int, or array of points, default="feature_vectors"
+        A rule by which rows become the basis: ``"feature_vectors"`` (greedy, the smallest mean reconstruction error),
+        ``"stochastic"`` (the same from 59 rows drawn at each step), ``"pruned"`` (backward, by the size of beta, see
+        [Cawley2002]_), ``"renyi"`` (entropy, as in fixed-size LS-SVMs), ``"kmeans++"`` (spread in feature space),
+        ``"pivoted_cholesky"`` (the worst reconstructed row next), ``"random"``. Or the numbers of the rows; or the
+        points themselves, which need not be rows.
+    n_candidates : int, default=2000
+        How many rows, drawn by lot, ``"feature_vectors"``, ``"stochastic"``, ``"pivoted_cholesky"`` and ``"pruned"``
+        choose from; None is all of them.
+    n_scoring : int, default=1000
+        How many rows, drawn by lot, reconstruction errors are averaged over; None is all of them. With None for both
+        the greedy rule is the published one, and needs a matrix of all pairs.
+    tolerance : float, default=0.0
+        Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
+
+    Attributes
+    ----------
+    support_values_ : array of shape (n_basis,)
+        beta, the coefficients of the expansion.
+    bias_ : float
+        b.
+    basis_indices_ : array of shape (n_basis,) or None
+        Which rows the basis is; None where points were given.
+    basis_, support_vectors_ : array of shape (n_basis, n_features)
+        The basis vectors (absent for a precomputed kernel).
+    support_ : array of shape (n_basis,)
+        ``basis_indices_``, or the numbers of the given points.
+    reconstruction_error_ : float
+        Mean relative error with which the basis spans the scoring rows in feature space.
+    rank_ : int
+        Directions of the basis above rounding; below n_basis where vectors tie or nearly do.
+    degrees_of_freedom_ : float
+        Trace of the hat matrix.
+    leverage_factor_, leverage_offset_ : array
+        What leave-one-out needs: the leverage of x is 1/n_rows_ + ||factor k(x) - offset||^2.
+    n_rows_ : int
+        How many rows were fitted.
+    kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import SparseLSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = SparseLSSVMRegressor(kernel=RBF(sigma=10.0), gamma=20.0, n_basis=15).fit(X, y)
+    >>> model.basis_.shape, bool(model.certificate_.holds)
+    ((15, 1), True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the basis, then fit to all rows."""
+        self._forget()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        X, y, _ = self._checked(X, y, None, numeric=True)
+        Y = y[:, None]
+        kernel = self._resolved_kernel(X)
+        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+        self._keep(X, fit, _REGRESSION, True)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_j beta_j k(z_j, x) + b."""
+        return self._expansion(X)
+
+    def certify(self, X: Any, y: Any) -> Certificate:
+        """Check the coefficients this model holds now against its normal equations on the training rows."""
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        return self._certified(X, y[:, None], self._fitted_gamma(), _REGRESSION)
+
+    def leave_one_out(self, X: Any, y: Any) -> LeftOut:
+        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+
+        The training rows are given again, since the model keeps its basis only. Basis, kernel, gamma and scaling stay
+        as they are although the left-out row had its part in choosing them: the certificate says so.
+        """
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        return self._left_out(X, y[:, None], self._fitted_gamma(), _REGRESSION, True)
+
+    def _fitted_gamma(self) -> float:
+        return positive(self.gamma, "gamma")
+
+
+class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
+    """The least-squares support vector classifier on a reduced basis, two classes or more.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMClassifier`.
+    gamma : float, default=1.0
+        Weight of the squared errors of all rows against the norm.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`SparseLSSVMRegressor`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
+        use scikit-learn's ``OneVsOneClassifier``.
+
+    Attributes
+    ----------
+    classes_, code_book_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_ : array of shape (n_basis,) or (n_basis, n_machines)
+        beta, in the sign of regression on the labels.
+    bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, degrees_of_freedom_
+        As for :class:`SparseLSSVMRegressor`.
+    leverage_factor_, leverage_offset_, n_rows_, kernel_, certificate_
+        As for :class:`SparseLSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        coding: str = "one_vs_rest",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.coding = coding
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the basis, then fit to all rows and labels of any kind."""
+        self._forget()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_coding()
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
+        kernel = self._resolved_kernel(X)
+        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+        self.classes_, self.code_book_ = classes, book
+        self._keep(X, fit, _CLASSIFICATION, Y.shape[1] == 1)
+        return self
+
+    def certify(self, X: Any, y: Any) -> Certificate:
+        """Check the coefficients this model holds now against its normal equations on the training rows."""
+        check_is_fitted(self)
+        X, Y = self._coded(X, y)
+        return self._certified(X, Y, self._fitted_gamma(), _CLASSIFICATION)
+
+    def leave_one_out(self, X: Any, y: Any) -> LeftOut:
+        """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
+        check_is_fitted(self)
+        X, Y = self._coded(X, y)
+        return self._left_out(X, Y, self._fitted_gamma(), _CLASSIFICATION, Y.shape[1] == 1)
+
+    def _check_coding(self) -> None:
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        if self.coding == "one_vs_one":
+            raise DeclarationError(
+                "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
+                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
+            )
+
+    def _fitted_gamma(self) -> float:
+        return positive(self.gamma, "gamma")
+
+    def _coded(self, X: Any, y: Any) -> tuple[Any, Array]:
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        if not np.isin(labels, self.classes_).all():
+            raise DataError(f"the model knows classes {self.classes_}, these rows have {np.unique(labels)}")
+        return X, np.ascontiguousarray(self.code_book_[np.searchsorted(self.classes_, labels)])
+
+    def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
+        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
+        known = self.classes_[(Y[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
+        return predicted, float(np.mean(predicted != known))
+
+    def _coefficients(self) -> Array:
+        coefficients: Array = self.support_values_
+        return coefficients
+
+    def _check_loaded(self) -> None:
+        SparseMachine._check_loaded(self)
+        if self.__sklearn_is_fitted__():
+            machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
+            if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):
+                raise DataError("the code book, the classes and the support values do not belong together")

@@ -1,0 +1,136 @@
+"""The search of machines on a reduced basis: over gamma with a lower bound, and over a list of kernels."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.candidates import SMOOTH, Judged
+from problems.estimators.model_search import ModelSearch
+from problems.estimators.reduced_fit import CONDITIONAL, Prepared, ReducedFit, fit_reduced, prepare
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.closed_form.reduced_basis import leave_rows_out_once
+from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.closed_form.reduced_statistic import Statistic, accumulate, origin_of
+from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
+from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
+from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV, ReducedLeaveOneOut
+
+__all__ = ["SparseSearch"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A kernel judged, with what its final fit needs."""
+
+    judged: Judged
+    prepared: Prepared
+    spectrum: ReducedSpectrum
+    statistic: Statistic
+
+
+class SparseSearch(ModelSearch):
+    """The search over gamma and a list of kernels, for machines on a reduced basis."""
+
+    search = None
+    max_evaluations = 1
+    n_jobs = None
+    verbose = 0
+
+    def _check_search(self) -> None:
+        if self.criterion not in SMOOTH:
+            raise DeclarationError(f"criterion must be one of {', '.join(SMOOTH)}, received {self.criterion!r}")
+        self._check_rules()
+        if isinstance(self.basis, str) and self.basis == "pruned":  # type: ignore[attr-defined]
+            raise DeclarationError(
+                "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
+            )
+
+    def _found(self, X: Any, Y: Array, splits: Any, pooled: bool) -> list[_Found]:
+        return [self._judged_kernel(kernel, X, Y, splits, pooled) for kernel in self._candidates(X)]
+
+    def _judged_kernel(self, kernel: Kernel, X: Any, Y: Array, splits: Any, pooled: bool) -> _Found:
+        start = time.perf_counter()
+        prepared = prepare(kernel, X, Y, self._choice(), 1.0)  # type: ignore[attr-defined]
+        folds = _folds(splits, X.shape[0])
+        origin = origin_of(prepared.K, Y, target_unit(Y))
+        lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
+        method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
+        statistic = accumulate(prepared.rows, Y, prepared.features, origin, lowest, folds, method)
+        spectrum = reduced_spectrum(prepared.features, origin, statistic.total, statistic.error)
+        criterion = self._criterion(prepared, Y, statistic, spectrum, pooled)
+        parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+        lambdas = lambda_range([part.spectrum for part in parts], self.gamma_range)
+        search = search_gamma(criterion, lambdas, float(self.gap))
+        gamma = float(search.gamma[0])
+        error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
+        score = float(search.values[0])
+        scores = np.array([score])
+        if isinstance(criterion, Sum):
+            t = np.array([[np.log(1.0 / gamma)]])
+            scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
+        judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
+        return _Found(judged, prepared, spectrum, statistic)
+
+    def _criterion(
+        self, prepared: Prepared, Y: Array, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+    ) -> Criterion | Sum:
+        if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
+            return self._dense_criterion(prepared, Y, pooled)
+        if self.criterion == "loo":
+            return ReducedLeaveOneOut.of(spectrum, prepared.rows, Y, pooled=pooled)
+        if self.criterion == "gcv":
+            return ReducedGCV.of(spectrum, pooled=pooled)
+        parts = []
+        for fold in statistic.folds:
+            others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
+            parts.append(ReducedFold.of(others, fold, pooled=pooled))
+        return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+
+    def _dense_criterion(self, prepared: Prepared, Y: Array, pooled: bool) -> Criterion:
+        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
+        Z = prepared.rows.taken(np.arange(prepared.rows.n_rows)) @ prepared.features.transform
+        kind = GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
+        return kind.of(centred_spectrum(Gram(Z @ Z.T)), Y, pooled=pooled)
+
+    def _final(self, Y: Array, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
+        best = min(found, key=lambda one: one.judged.score)
+        judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
+        fit = fit_reduced(best.prepared, Y, gamma, best.spectrum, best.statistic.method)
+        rows, facts = self._search_rows(judged, best.judged)
+        extra = (_refitted_row(Y, fit, best.judged),) if self.criterion == "loo" else ()
+        told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
+
+
+def _folds(splits: Any, n: int) -> tuple[Any, ...]:
+    """The validation rows of each split; training must be all the others, which is what sums can leave out."""
+    folds = []
+    seen = np.zeros(n, dtype=bool)
+    for number, (train, valid) in enumerate(splits):
+        if train.size + valid.size != n or seen[valid].any():
+            raise DeclarationError(
+                f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
+                "StratifiedKFold or GroupKFold"
+            )
+        seen[valid] = True
+        folds.append(valid)
+    return tuple(folds)
+
+
+def _refitted_row(Y: Array, fit: ReducedFit, best: Judged) -> Row:
+    """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
+    unit = best.search.unit
+    _, _, residuals = leave_rows_out_once(fit.prepared.rows, Y, fit.coefficients, fit.bias, fit.factor)
+    again = float(np.sqrt(np.mean(np.square(residuals / unit))))
+    value = float(np.sqrt(best.search.values[0]))
+    tolerance = 1e-8 + 10.0 * best.error
+    scale = max(value, again) + 1e-6 * float(np.abs(Y / unit).max())
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")

@@ -1,0 +1,165 @@
+r"""Sparse LS-SVMs that choose their gamma, with a proof.
+
+.. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
+
+for leave-one-out, generalised cross-validation or folds, on a basis chosen once a kernel. One statistic of all rows and
+one eigendecomposition (for folds, one each) serve every gamma; see :mod:`substrate.paths.reduced_criteria` for the
+criteria and :mod:`substrate.paths.gamma_search` for the lower bound. What is left out, in every criterion, is left out
+of the fit, not of the choice of the basis.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from problems.estimators.coded import classes_of
+from problems.estimators.reduced_basis import SparseLSSVMClassifier, SparseLSSVMRegressor
+from problems.estimators.reduced_search import SparseSearch
+from substrate.codings import code_book
+from substrate.paths.gamma_search import GAP
+
+__all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
+
+
+class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
+    """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; where ``kernels`` are given, those are used.
+    kernels : list of kernels, default=None
+        Candidates, each with a basis of its own, judged at its best gamma.
+    criterion : {"loo", "gcv", "folds"}, default="loo"
+        Mean square leave-one-out residual, generalised cross-validation, or mean square error over the folds of ``cv``.
+    cv : int, splitter or iterable, default=None
+        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise.
+    gamma_range : pair of float, default=None
+        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis.
+    gap : float, default=1e-4
+        Relative distance between criterion and lower bound at which the search ends.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
+
+    Attributes
+    ----------
+    gamma_, criterion_, criterion_lower_bound_, cv_results_
+        As for :class:`~problems.LSSVMRegressorCV`; the bound is for the basis at hand.
+    support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
+        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose basis and gamma, then fit to all rows."""
+        self._forget()
+        self._check_search()
+        self._choice()
+        X, y, _ = self._checked(X, y, None, numeric=True)
+        Y = y[:, None]
+        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, y, False), False))
+        self._keep_search(judged, best, True)
+        self._keep(X, fit, "Sparse LS-SVM regression, gamma selected", True)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)
+
+
+class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
+    """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
+
+    Parameters
+    ----------
+    kernel, kernels, cv, gamma_range, gap
+        As for :class:`SparseLSSVMRegressorCV`.
+    criterion : {"loo", "gcv", "folds"}, default="loo"
+        As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`SparseLSSVMRegressorCV`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`SparseLSSVMClassifier`.
+
+    Attributes
+    ----------
+    gamma_, criterion_, criterion_lower_bound_, cv_results_
+        As for :class:`SparseLSSVMRegressorCV`, one gamma for all machines.
+    classes_, code_book_, support_values_, bias_, basis_, basis_indices_, reconstruction_error_, certificate_
+        As for :class:`SparseLSSVMClassifier`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        coding: str = "one_vs_rest",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.coding = coding
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose basis and gamma, then fit to all rows and labels of any kind."""
+        self._forget()
+        self._check_search()
+        self._choice()
+        self._check_coding()
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
+        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, labels, True), True))
+        self._keep_search(judged, best, True)
+        self.classes_, self.code_book_ = classes, book
+        self._keep(X, fit, "Sparse LS-SVM classification, gamma selected", Y.shape[1] == 1)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)

@@ -1,0 +1,182 @@
+r"""The LS-SVM on a reduced basis: w in the span of few vectors, the errors of all points in the objective.
+
+.. math::
+
+    \min_{\beta, b, e} \; \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i \in R} e_i^2
+    \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i \in R
+
+Symbols: S the basis, :math:`w = \sum_{j \in S} \beta_j \varphi(x_j)`; R the points whose errors count, all of them
+(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which forgets the points it does not keep:
+R = S (``residuals="kept"``); b bias; :math:`\gamma` weight of the errors.
+
+Declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`, :math:`z_i = s^{-1/2} V^T k_{Si}` and
+:math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do no harm and the minimum is unique. The
+multipliers of the equalities are :math:`\alpha_i = \gamma e_i`, with :math:`u = \sum_i \alpha_i z_i` and
+:math:`1^T \alpha = 0`; the predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
+
+S is given, or chosen by :func:`~substrate.closed_form.basis_selection.feature_vectors.select_feature_vectors`.
+
+Closed form: :func:`substrate.closed_form.reduced_basis.solve_reduced`.
+
+[Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5). Errata: with the printed objectives, :math:`\gamma \sum e^2`, the
+sparse systems are right and the dense ones are off by a factor of two, so that the two printed machines disagree on the
+full basis; ours is :math:`2 \gamma` of [Cawley2004]_, and :math:`2 \gamma / l` of [Cawley2002]_. In (A.2) of
+[Cawley2004]_ b and 1 stand for :math:`l\,b` and l, and two sums end at n instead of l. The printed system is singular
+whenever :math:`K_{SS}` is, as on tied inputs.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_targets
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.closed_form.basis_selection.candidates import Candidates
+from substrate.closed_form.basis_selection.feature_vectors import select_feature_vectors
+from substrate.closed_form.column_selection import support_count
+from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
+from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.reduced_basis import solve_reduced
+from substrate.closed_form.reduced_spectrum import reduced_spectrum
+from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.saddle_system import target_unit
+from substrate.declaration import Declared
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Cawley2004 (2)-(5); Cawley2002 section 2",
+    cases=tuple(
+        Case(residuals, {"residuals": residuals}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0, "n_basis": 0.15})
+        for residuals in ("all", "kept")
+    ),
+)
+
+
+def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None) -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
+    if target_unit(target) != 1.0:
+        raise DataError(
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
+            "in other units"
+        )
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    matrix = gram.matrix
+    features = eigen_features(matrix[np.ix_(S, S)])
+    Z = matrix[np.ix_(R, S)] @ features.transform
+    return _declared(gram, Z if features.rank else np.zeros((R.size, 1)), target[R], value, features, S, residuals)
+
+
+def _declared(
+    gram: Gram, Z: Array, y: Array, value: float, features: EigenFeatures, S: Any, residuals: str
+) -> Declared:
+    u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    fit = regression_fit(y, Z @ u + b, e)
+    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, np.ones(y.size))
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, g = fit.multiplier, float(gamma.value)
+        dual = (float(y @ alpha), -0.5 * float(np.sum((Z.T @ alpha) ** 2)), -0.5 * float(alpha @ alpha) / g)
+        primal = (float(norm.term.value), float(errors.term.value))
+        return (
+            fit.row(tolerance),
+            errors.row(alpha, y, tolerance),
+            norm.row(alpha, tolerance, g * y),
+            zero_sum_row(alpha, tolerance, g * y),
+            gap_row(primal, dual, tolerance, 0.5 * g * float(y @ y)),
+        )
+
+    def coefficients() -> Array:
+        return features.coefficients(u.value[: features.rank])
+
+    def record() -> tuple[tuple[str, str], ...]:
+        counted = f"errors of {y.size} points"
+        return (*gram.record(), ("basis", f"{S.size} of {gram.n} points, rank {features.rank}, {counted}"))
+
+    def rescaled() -> tuple[Any, float]:
+        unit = _unit(y, float(gamma.value))
+        return _declared(gram, Z, y / unit, float(gamma.value), features, S, residuals).problem, unit
+
+    def units() -> dict[str, float]:
+        largest = float(np.abs(y).max())
+        weights = float(np.abs(gamma.value * (Z.T @ y)).max(initial=0.0))
+        return {"weights": weights, "bias": largest, "errors": largest}
+
+    values = {
+        "weights": lambda: u.value,
+        "bias": lambda: b.value,
+        "errors": lambda: e.value,
+        "support_values": lambda: fit.multiplier,
+        "coefficients": coefficients,
+    }
+    title = f"Reduced-basis LS-SVM ({residuals} residuals)"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled)
+
+
+def closed_form(
+    K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None
+) -> dict[str, Array]:
+    """Weights u, bias, errors and support values gamma e by linear algebra.
+
+    Beta is left out: where inputs tie it is not unique, and elsewhere known to fewer digits than what it predicts.
+    """
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
+    gram.check_definite()
+    matrix = gram.matrix
+    K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
+    features, Y = eigen_features(K_basis), target[R][:, None]
+    rows = KernelRows(None, matrix[R], S)
+    statistic = accumulate(rows, Y, features, origin_of(K_basis, Y, target_unit(target)), 1.0 / value)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+    solved = solve_reduced(rows, Y, spectrum, 1.0 / value, K_basis)
+    weights, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
+    errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
+    held = weights if features.rank else np.zeros(1)
+    return {"weights": held, "bias": np.asarray(bias), "errors": errors, "support_values": value * errors}
+
+
+def _unit(y: Array, gamma: float) -> float:
+    """The unit of y in which w = 0 costs about 1."""
+    largest = float(np.abs(y).max())
+    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
+        return largest if largest > 0.0 else 1.0
+    return float(np.sqrt(0.5 * gamma * np.sum((y - y.mean()) ** 2)))
+
+
+def _checked(
+    gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any
+) -> tuple[Array, float, Any, Any]:
+    """Target, gamma, the basis, and the points whose errors count."""
+    target = real_targets(y, gram.n)
+    value = positive(gamma, "gamma")
+    count = support_count(n_basis, gram.n, "n_basis")
+    if residuals not in ("all", "kept"):
+        raise DeclarationError(f"residuals must be 'all' or 'kept', received {residuals!r}")
+    every = np.arange(gram.n)
+    if basis is None:
+        S = select_feature_vectors(Candidates(None, gram.matrix, every, every), count).rows
+        S = S if S.size else every[:1]  # a matrix of zeros spans nothing
+    else:
+        S = _given(basis, gram.n)
+    return target, value, S, every if residuals == "all" else S
+
+
+def _given(basis: Any, n: int) -> Any:
+    """Points among n, in the order given; one named twice counts once in the span, and is kept once."""
+    kept = np.asarray(basis)
+    if kept.ndim != 1 or kept.size == 0 or kept.dtype.kind not in "iu" or not 0 <= kept.min() <= kept.max() < n:
+        raise DataError(f"basis must be a list of points, integers from 0 to {n - 1}, received {basis!r}")
+    _, first = np.unique(kept, return_index=True)
+    return kept[np.sort(first)].astype(np.intp)

@@ -1,0 +1,116 @@
+r"""One eigendecomposition of the centred statistic of a reduced basis, and every gamma after it.
+
+With :math:`\tilde z_i = z_i - \bar z`, :math:`\sum_i \tilde z_i \tilde z_i^T = Q \operatorname{diag}(a) Q^T`,
+:math:`c = Q^T \sum_i \tilde z_i (t_i - \bar t)`, :math:`g_i = Q^T \tilde z_i` and :math:`\lambda = 1/\gamma`,
+
+.. math::
+
+    u = Q \frac{c}{a + \lambda}, \qquad b = \bar t - \bar z^T u, \qquad
+    h_{ii} = \frac1l + \sum_k \frac{g_{ik}^2}{a_k + \lambda}, \qquad t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}},
+
+which is [Cawley2004]_ eq. (3) with its bias eliminated and its section 2.6, with :math:`\lambda = 1/(2 \gamma)` there.
+Everything but the leverages and the residuals of single rows comes from sums; those take one more pass over the rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates.rows import EPS
+from substrate.closed_form.eigen_features import EigenFeatures
+from substrate.closed_form.reduced_statistic import Moments, Origin
+from substrate.closed_form.spectrum import Targets
+from substrate.threads import blas_threads
+
+__all__ = ["ReducedSpectrum", "reduced_spectrum"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSpectrum:
+    """Eigenvalues a (ascending) and vectors Q of the scatter; c, a column an output; means about the origin.
+
+    ``squares`` are those of the centred targets. ``error`` is how far, relatively, the statistic itself is known.
+    """
+
+    features: EigenFeatures
+    origin: Origin
+    n: int
+    values: Array
+    rotation: Array
+    mean: Array
+    cross: Array
+    target_mean: Array
+    squares: Array
+    error: float
+
+    @property
+    def lift(self) -> float:
+        """Nothing has to be lifted: a sum of squares has no negative eigenvalue."""
+        return 0.0
+
+    @property
+    def trace(self) -> float:
+        """Of the scatter."""
+        return float(self.values.sum())
+
+    @property
+    def norm(self) -> float:
+        """Of the sums before they were centred, to which the rounding of kernel values belongs."""
+        mean = self.full_mean
+        return max(float(self.values.max(initial=0.0)), self.n * float(mean @ mean))
+
+    @property
+    def targets(self) -> Targets:
+        """c as coordinates of the targets."""
+        return Targets(self.cross, self.target_mean, self.origin.unit)
+
+    @property
+    def directions(self) -> Array:
+        """T Q, n x r: kernel values about the origin times this are features in eigen-coordinates."""
+        return np.asarray(self.features.transform @ self.rotation)
+
+    @property
+    def full_mean(self) -> Array:
+        """The mean feature, about nought."""
+        return np.asarray(self.mean + self.features.transform.T @ self.origin.kernel_values)
+
+    def inverses(self, lambdas: Array) -> Array:
+        """1/(a + lambda), a column each."""
+        return np.asarray(1.0 / (self.values[:, None] + np.atleast_1d(lambdas)))
+
+    def weights(self, lam: float) -> Array:
+        """The weights u, a column an output, for targets in their unit."""
+        return np.asarray(self.rotation @ (self.cross / (self.values + lam)[:, None]))
+
+    def bias(self, weights: Array) -> Array:
+        """The bias of each output that goes with the weights."""
+        return np.asarray(self.origin.targets + self.target_mean - self.full_mean @ weights)
+
+    def correction(self, slope: Array, total: Array, lam: float) -> tuple[Array, Array]:
+        """The change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
+        mean = self.full_mean
+        inner = self.rotation.T @ (slope - np.outer(mean, total))
+        change = self.rotation @ (inner / (self.values + lam)[:, None])
+        return change, total / self.n - mean @ change
+
+    def degrees_of_freedom(self, lam: float) -> float:
+        """Of the hat matrix: its trace."""
+        return 1.0 + float((self.values / (self.values + lam)).sum())
+
+    def decomposition_error(self, lam: float) -> float:
+        """By how much, relatively, rounding in statistic and decomposition may change what is computed here."""
+        return float(10.0 * np.sqrt(max(self.values.size, 1)) * EPS * self.norm / lam + self.error)
+
+
+def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, error: float = EPS) -> ReducedSpectrum:
+    """Centre and decompose."""
+    mean, target = moments.first / moments.count, moments.targets / moments.count
+    centred = moments.about(mean, target)
+    with blas_threads(mean.size):
+        values, rotation = np.linalg.eigh(centred.second)
+    # what the mean of the targets leaves over is rounding: a constant target has no slope
+    cross = np.where(centred.squares > (moments.count * EPS) ** 2, rotation.T @ centred.cross, 0.0)
+    return ReducedSpectrum(
+        features, origin, moments.count, np.maximum(values, 0.0), rotation, mean, cross, target, centred.squares, error
+    )

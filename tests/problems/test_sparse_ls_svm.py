@@ -1,0 +1,340 @@
+"""Sparse LS-SVMs on a reduced basis: against the dense machine, against refits, and every way to name a basis."""
+
+import tracemalloc
+
+import naive_reduced_basis as naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from problems import (
+    LSSVMClassifier,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    SparseLSSVMClassifier,
+    SparseLSSVMClassifierCV,
+    SparseLSSVMRegressor,
+    SparseLSSVMRegressorCV,
+)
+from problems.estimators.basis_choice import RULES, generator_of
+from substrate import conventions
+from substrate.datasets import boston, motorcycle, ripley
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.kernels import RBF, Linear, Precomputed
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(120, 3))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.normal(size=120)
+LABELS = np.array(["a", "b", "c"])[np.digitize(Y, np.quantile(Y, [0.3, 0.7]))]
+KERNEL = RBF(2.0)
+over_rules = pytest.mark.parametrize("rule", RULES)
+
+
+def model(**parameters):
+    return SparseLSSVMRegressor(KERNEL, 5.0, **{"random_state": 0, "n_basis": 20, **parameters})
+
+
+# --- against the dense machine --------------------------------------------------------------------------------------
+
+
+def test_fifteen_vectors_are_the_full_model_on_motorcycle():
+    """[Cawley2004] section 3.1, with time scaled to [0, 1] and the gamma that fits."""
+    times, forces = motorcycle()
+    times = (times - times.min()) / np.ptp(times)
+    sigma, gamma = 13.1**-0.5, conventions.gamma_from("Cawley2004", 1.2055e3)
+    full = LSSVMRegressor(RBF(sigma), gamma).fit(times, forces)
+    sparse = SparseLSSVMRegressor(RBF(sigma), gamma, n_basis=15).fit(times, forces)
+    grid = np.linspace(0.0, 1.0, 300)[:, None]
+    assert sparse.support_.size == 15
+    difference = np.abs(sparse.predict(grid) - full.predict(grid)).max()
+    assert difference < 1e-3 * np.ptp(forces)
+    assert sparse.reconstruction_error_ < 1e-6
+    fewer = SparseLSSVMRegressor(RBF(sigma), gamma, n_basis=5).fit(times, forces)
+    assert np.abs(fewer.predict(grid) - full.predict(grid)).max() > 10.0 * difference
+
+
+def test_all_points_are_the_dense_machine():
+    dense = LSSVMRegressor(KERNEL, 5.0).fit(X, Y)
+    for basis in (np.arange(120), X, "feature_vectors"):
+        sparse = model(basis=basis, n_basis=120 if isinstance(basis, str) else None).fit(X, Y)
+        assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
+        assert_allclose(sparse.leave_one_out(X, Y).residuals, dense.leave_one_out().residuals, atol=1e-8)
+
+
+def test_tied_inputs_and_every_point_in_the_basis():
+    times, forces = motorcycle()
+    dense = LSSVMRegressor(RBF(10.0), 20.0).fit(times, forces)
+    sparse = SparseLSSVMRegressor(RBF(10.0), 20.0, basis=np.arange(133)).fit(times, forces)
+    assert sparse.rank_ < 94  # distinct times
+    assert_allclose(sparse.predict(times), dense.predict(times), atol=1e-8)
+    assert sparse.certificate_.holds
+    assert_allclose(sparse.leave_one_out(times, forces).residuals, dense.leave_one_out().residuals, atol=1e-8)
+
+
+def test_the_classifier_is_the_dense_one_on_all_points():
+    for coding in ("one_vs_rest", "minimum_output", "ecoc"):
+        dense = LSSVMClassifier(KERNEL, 5.0, coding=coding).fit(X, LABELS)
+        sparse = SparseLSSVMClassifier(KERNEL, 5.0, basis=np.arange(120), coding=coding).fit(X, LABELS)
+        assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-9)
+        one, other = sparse.leave_one_out(X, LABELS), dense.leave_one_out()
+        assert_allclose(one.outputs, other.outputs, atol=1e-8)
+        assert_array_equal(one.predictions, other.predictions)
+        assert one.misclassification == other.misclassification
+
+
+def test_all_residuals_beat_those_of_the_kept_points():
+    """[Cawley2002]: the same few vectors, with and without the errors of the rows that were not kept."""
+    times, forces = motorcycle()
+    sparse = SparseLSSVMRegressor(RBF(10.0), 20.0, n_basis=20).fit(times, forces)
+    kept = sparse.basis_indices_
+    conventional = LSSVMRegressor(RBF(10.0), 20.0).fit(times[kept], forces[kept])
+    improved, old = (np.mean((forces - m.predict(times)) ** 2) for m in (sparse, conventional))
+    assert improved < 0.8 * old
+
+
+# --- leave-one-out --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Linear()], ids=repr)
+def test_leave_one_out_is_explicit_leave_one_out(kernel):
+    fitted = SparseLSSVMRegressor(kernel, 5.0, n_basis=3 if kernel == Linear() else 20).fit(X, Y)
+    out = fitted.leave_one_out(X, Y)
+    expected = naive.explicit_leave_one_out(kernel(fitted.basis_), kernel(X, fitted.basis_), Y, 5.0)
+    assert_allclose(out.residuals, expected, atol=1e-10)
+    assert_allclose(out.outputs, Y - expected, atol=1e-10)
+    assert_allclose(out.press, np.sum(expected**2), rtol=1e-10)
+    assert out.certificate.holds
+    assert "basis" in str(out.certificate).split("conditional on")[1]
+    assert_allclose(out.degrees_of_freedom, fitted.degrees_of_freedom_, rtol=1e-10)
+    errors = Y - fitted.predict(X)
+    assert_allclose(out.gcv, np.mean(errors**2) / (1.0 - out.degrees_of_freedom / 120) ** 2, rtol=1e-9)
+
+
+def test_leave_one_out_on_boston_at_two_hundred_vectors():
+    rows, prices = boston()
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    fitted = SparseLSSVMRegressor(RBF(4.36), 57.8, n_basis=200).fit(rows, prices)
+    out = fitted.leave_one_out(rows, prices)
+    assert out.certificate.holds
+    some = [0, 100, 365, 505]
+    for i in some:
+        others = np.arange(len(prices)) != i
+        again = SparseLSSVMRegressor(RBF(4.36), 57.8, basis=fitted.basis_).fit(rows[others], prices[others])
+        assert_allclose(out.outputs[i], again.predict(rows[i : i + 1])[0], atol=1e-8)
+    assert 2.5 < np.sqrt(out.mean_square) < 3.5
+
+
+def test_the_refit_row_sees_a_wrong_factor():
+    fitted = model().fit(X, Y)
+    fitted.leverage_factor_ = fitted.leverage_factor_ * 1.01
+    certificate = fitted.leave_one_out(X, Y).certificate
+    assert {row.name.split()[0] for row in certificate.failures} == {"trace", "refit"}
+
+
+def test_a_leverage_of_one_is_refused():
+    fitted = model().fit(X, Y)
+    fitted.leverage_factor_ = fitted.leverage_factor_ * 100.0
+    with pytest.raises(SolverError, match="must be below 1"):
+        fitted.leave_one_out(X, Y)
+
+
+def test_other_rows_are_refused():
+    fitted = model().fit(X, Y)
+    with pytest.raises(DataError, match="fitted to 120 rows, these are 100"):
+        fitted.leave_one_out(X[:100], Y[:100])
+
+
+# --- the basis ------------------------------------------------------------------------------------------------------
+
+
+@over_rules
+def test_every_rule_fits_and_is_on_record(rule):
+    fitted = model(basis=rule).fit(X, Y)
+    assert fitted.basis_indices_.size == 20
+    assert_array_equal(fitted.basis_, X[fitted.basis_indices_])
+    assert fitted.certificate_.holds
+    assert f"by {rule}" in str(fitted.certificate_)
+    assert 0.0 <= fitted.reconstruction_error_ < 0.3
+    assert_array_equal(fitted.predict(X), model(basis=rule).fit(X, Y).predict(X))
+    K = KERNEL(X)
+    paired = SparseLSSVMRegressor(Precomputed(), 5.0, n_basis=20, basis=rule, random_state=0).fit(K, Y)
+    assert_allclose(paired.predict(K), fitted.predict(X), atol=1e-8)
+    assert paired.leave_one_out(K, Y).certificate.holds
+
+
+def test_rows_and_points_name_the_same_basis():
+    rows = [4, 99, 31, 4, 7]
+    by_number, by_point = (model(basis=b, n_basis=None).fit(X, Y) for b in (rows, X[[4, 99, 31, 7]]))
+    assert list(by_number.basis_indices_) == [4, 99, 31, 7]
+    assert by_point.basis_indices_ is None
+    assert "1 named twice" in str(by_number.certificate_)
+    assert_allclose(by_number.predict(X), by_point.predict(X), atol=1e-12)
+    sparse = model(basis=sp.csr_matrix(X[[4, 99, 31, 7]]), n_basis=None).fit(sp.csr_matrix(X), Y)
+    assert_allclose(sparse.predict(X), by_point.predict(X), atol=1e-9)
+
+
+def test_points_need_not_be_rows_and_may_tie():
+    points = np.repeat(RNG.normal(size=(8, 3)), 2, axis=0)
+    fitted = model(basis=points, n_basis=None).fit(X, Y)
+    assert (fitted.rank_, fitted.basis_.shape) == (8, (16, 3))
+    expected = naive.fit(KERNEL(points[::2]), KERNEL(X, points[::2]), Y, 5.0)
+    assert_allclose(fitted.predict(X), expected, atol=1e-9)
+
+
+def test_a_tolerance_ends_the_choice():
+    fitted = model(n_basis=120, tolerance=0.01).fit(X, Y)
+    assert fitted.basis_indices_.size < 120
+    assert fitted.reconstruction_error_ <= 0.01
+    assert "ended by a mean reconstruction error" in str(fitted.certificate_)
+
+
+def test_samples_stand_for_all_rows():
+    fitted = model(n_candidates=40, n_scoring=50).fit(X, Y)
+    assert "40 candidates, 50 scoring rows" in str(fitted.certificate_)
+    other = model(n_candidates=40, n_scoring=50, random_state=1).fit(X, Y)
+    assert set(fitted.basis_indices_) != set(other.basis_indices_)
+    exact = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=4, n_candidates=None, n_scoring=None).fit(X, Y)
+    assert list(exact.basis_indices_) == naive.greedy_basis(KERNEL(X), 4)
+
+
+@pytest.mark.parametrize("state", [3, np.random.RandomState(3), np.random.default_rng(3), None])
+def test_seeds_of_every_kind(state):
+    assert model(basis="random", random_state=state).fit(X, Y).basis_indices_.size == 20
+    assert isinstance(generator_of(state), np.random.Generator)
+
+
+REFUSED = [
+    ({"n_basis": 0}, "n_basis must be an integer >= 1"),
+    ({"n_basis": 2.0}, "n_basis must be an integer >= 1"),
+    ({"n_basis": True}, "n_basis must be an integer >= 1"),
+    ({"n_basis": 121}, "n_basis=121 exceeds the 120 rows"),
+    ({"n_candidates": 10}, "n_basis=20 exceeds n_candidates=10"),
+    ({"n_candidates": -1}, "n_candidates must be an integer"),
+    ({"n_scoring": "all"}, "n_scoring must be an integer"),
+    ({"tolerance": -0.1}, "tolerance must be >= 0"),
+    ({"tolerance": 0.1, "basis": "renyi"}, "tolerance=0.1 stops feature_vectors"),
+    ({"basis": "greedy"}, "basis must be one of feature_vectors"),
+    ({"basis": None}, "basis must be one of feature_vectors"),
+    ({"basis": [1, 2]}, "n_basis=20 goes with a rule"),
+    ({"basis": [1, 120], "n_basis": None}, "names row 120 of 120"),
+    ({"basis": [-1, 2], "n_basis": None}, "rows run from 0 to 119"),
+    ({"basis": np.ones((4, 2)), "n_basis": None}, "basis has 2 features, X has 3"),
+    ({"basis": np.full((4, 3), np.nan), "n_basis": None}, "basis contains NaN"),
+    ({"random_state": "seed"}, "seed"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), REFUSED)
+def test_what_is_refused(parameters, message):
+    with pytest.raises((DeclarationError, DataError, ValueError), match=message):
+        model(**parameters).fit(X, Y)
+
+
+def test_points_have_no_values_in_a_precomputed_matrix():
+    with pytest.raises(DataError, match="must be a rule or row numbers"):
+        SparseLSSVMRegressor(Precomputed(), basis=X[:5]).fit(KERNEL(X), Y)
+
+
+def test_pairs_of_classes_have_no_statistic_in_common():
+    with pytest.raises(DeclarationError, match="OneVsOneClassifier"):
+        SparseLSSVMClassifier(KERNEL, coding="one_vs_one").fit(X, LABELS)
+
+
+def test_memory_does_not_grow_with_the_rows():
+    def peak(n):
+        rows = RNG.normal(size=(n, 2))
+        target = np.sin(rows[:, 0])
+        fitted = SparseLSSVMRegressor(RBF(1.0), n_basis=30, n_candidates=200, n_scoring=200, random_state=0)
+        fitted.fit(rows[:500], target[:500])
+        tracemalloc.start()
+        try:
+            fitted.fit(rows, target)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # a few numbers a row for checks of the input, never a row of kernel values
+    assert peak(40_000) - peak(20_000) < 20_000 * 8 * 15
+
+
+# --- certificates ---------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_coefficient_is_found():
+    fitted = model().fit(X, Y)
+    assert fitted.certify(X, Y).holds
+    fitted.support_values_ = fitted.support_values_ + 1e-4
+    assert not fitted.certify(X, Y).holds
+    classifier = SparseLSSVMClassifier(KERNEL, 5.0, n_basis=20).fit(X, LABELS)
+    assert classifier.certify(X, LABELS).holds
+    classifier.bias_ = classifier.bias_ + 1e-4
+    assert not classifier.certify(X, LABELS).holds
+    with pytest.raises(DataError, match="the model knows classes"):
+        classifier.certify(X, np.where(LABELS == "a", "z", LABELS))
+
+
+def test_the_way_to_the_sums_is_on_record():
+    assert "statistic: accumulated" in str(SparseLSSVMRegressor(RBF(0.5), 1.0, n_basis=20).fit(X, Y).certificate_)
+    assert "statistic: row-wise" in str(SparseLSSVMRegressor(RBF(50.0), 1.0, n_basis=20).fit(X, Y).certificate_)
+
+
+# --- machines that choose -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
+def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
+    dense = LSSVMRegressorCV(KERNEL, criterion=criterion).fit(X, Y)
+    sparse = SparseLSSVMRegressorCV(KERNEL, criterion=criterion, basis=np.arange(120)).fit(X, Y)
+    assert sparse.certificate_.holds
+    assert_allclose(sparse.gamma_, dense.gamma_, rtol=1e-4)
+    assert_allclose(sparse.criterion_, dense.criterion_, rtol=1e-8)
+    assert sparse.criterion_lower_bound_ <= sparse.criterion_
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("gamma_range", [None, (1e-2, 1e3)])
+def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
+    chosen = SparseLSSVMRegressorCV(KERNEL, criterion=criterion, n_basis=15, gamma_range=gamma_range).fit(X, Y)
+    assert chosen.certificate_.holds
+    assert chosen.certify(X, Y).holds
+    values = []
+    for gamma in np.geomspace(1e-2, 1e3, 30):
+        fitted = SparseLSSVMRegressor(KERNEL, gamma, basis=chosen.basis_indices_).fit(X, Y)
+        if criterion == "folds":
+            folds = [
+                np.mean(
+                    (Y[v] - SparseLSSVMRegressor(KERNEL, gamma, basis=chosen.basis_).fit(X[t], Y[t]).predict(X[v])) ** 2
+                )
+                for t, v in KFold(5).split(X)
+            ]
+            values.append(np.mean(folds))
+        else:
+            out = fitted.leave_one_out(X, Y)
+            values.append(out.mean_square if criterion == "loo" else out.gcv)
+    assert chosen.criterion_ <= min(values) * (1.0 + 1e-9)
+    assert chosen.criterion_lower_bound_ <= min(values)
+    assert min(values) <= 1.05 * chosen.criterion_
+
+
+def test_kernels_from_a_list_and_classes():
+    X_ripley, labels = ripley()
+    chosen = SparseLSSVMClassifierCV(kernels=[RBF(0.05), RBF(0.5), RBF(5.0)], n_basis=25).fit(X_ripley, labels)
+    assert chosen.kernel_ == RBF(0.5)
+    assert len(chosen.cv_results_["params"]) == 3
+    assert chosen.certificate_.holds
+    assert chosen.leave_one_out(X_ripley, labels).misclassification < 0.15
+    three = SparseLSSVMClassifierCV(KERNEL, n_basis=25, criterion="folds").fit(X, LABELS)
+    assert three.certificate_.holds
+
+
+def test_what_a_search_refuses():
+    with pytest.raises(DeclarationError, match="criterion must be one of loo, gcv, folds"):
+        SparseLSSVMRegressorCV(criterion="median_absolute").fit(X, Y)
+    with pytest.raises(DeclarationError, match="needs gamma before one is chosen"):
+        SparseLSSVMRegressorCV(basis="pruned").fit(X, Y)
+    with pytest.raises(DeclarationError, match="is no fold"):
+        SparseLSSVMRegressorCV(criterion="folds", cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, Y)
+    with pytest.raises(DeclarationError, match="n_basis must be"):
+        SparseLSSVMRegressorCV(n_basis=0).fit(X, Y)
