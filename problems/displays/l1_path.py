@@ -6,6 +6,7 @@ r"""The support values of the sparse substrate along zeta, and how many there ar
 knots, so that they bend on a logarithmic axis, where they are drawn through further points.
 """
 
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -56,9 +57,9 @@ class L1PathDisplay:
         if not isinstance(path, Path) or path.parameter != "zeta":
             raise DeclarationError(f"L1PathDisplay draws a path in zeta, as l1_path returns; received {path!r}")
         knots = path.values[path.values > 0.0]
-        if knots.size == 0:
-            raise DataError("the path has no knot at a positive zeta")
-        inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in zip(knots[:-1], knots[1:], strict=True)]
+        if knots.size < 2:
+            raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
+        inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
         values = np.concatenate([*inner, knots[-1:]])
         values = values[[path.covers(float(value)) for value in values]]
         coefficients = np.array([path.at(float(value)).primal for value in values])
@@ -91,23 +92,26 @@ class L1PathDisplay:
 
     @property
     def n_support(self) -> Any:
-        """How many coefficients are not zero."""
-        return np.count_nonzero(self.coefficients, axis=1)
+        """How many coefficients are not zero between one point and the next; at a knot itself, one may just be."""
+        nonzero = self.coefficients != 0.0
+        return np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
         above, below = self.axes_
-        rank = np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
-        rank = rank[np.abs(self.coefficients[:, rank]).max(axis=0) > 0.0]
+        sizes = np.abs(self.coefficients)
+        here = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
+        rank = np.lexsort((sizes.max(axis=0), sizes[here]))[::-1]  # the largest where the model is
+        rank = rank[sizes[:, rank].max(axis=0) > 0.0]
         for row in rank[_NAMED:]:
             above.plot(self.values, self.coefficients[:, row], "-", color="0.7", linewidth=0.8)
         if rank.size > _NAMED:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
-        every = max(1, self.values.size // 10)
         for row, style in zip(rank, distinct(min(_NAMED, rank.size)), strict=False):
-            above.plot(self.values, self.coefficients[:, row], markevery=every, label=f"row {row}", **style)
-        below.step(self.values, self.n_support, where="post", color="black", linewidth=1.4)
+            above.plot(self.values, self.coefficients[:, row], markevery=0.1, label=f"row {row}", **style)
+        below.stairs(self.n_support, self.values, color="black", linewidth=1.4)
+        below.yaxis.get_major_locator().set_params(integer=True)
         if self.zeta is not None and self.zeta > 0.0:
             for axes in self.axes_:
                 axes.axvline(self.zeta, color=ACCENT, linestyle=":", linewidth=1.6)

@@ -55,7 +55,7 @@ class PruningPathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, steps: Any = None, ax: Any = None) -> Self:
-        """Draw the path of a pruned machine; ``steps`` have their spectra drawn: the first, one half way, the chosen."""
+        """Draw the path of a pruned machine, and the spectra of ``steps``: the first, one half way and the chosen."""
         demand(estimator, (PrunedMachine,), cls.__name__, "PrunedLSSVMRegressor and PrunedLSSVMClassifier")
         path, chosen = estimator.pruning_path_, int(estimator.step_)
         drawn = sorted({0, chosen // 2, chosen}) if steps is None else [int(step) for step in np.atleast_1d(steps)]
