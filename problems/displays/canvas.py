@@ -15,6 +15,7 @@ from substrate.errors import DataError, DeclarationError
 __all__ = [
     "ACCENT",
     "GREY",
+    "LEGEND",
     "LINES",
     "axes_for",
     "column_names",
@@ -29,6 +30,8 @@ __all__ = [
 ACCENT = "#b03060"
 #: Data, and whatever stays in the background.
 GREY = "0.6"
+#: Of every legend: a plain ground, so that lines behind it do not cross its words.
+LEGEND = {"fontsize": "small", "framealpha": 0.9, "edgecolor": "none"}
 LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SHADES = ("black", ACCENT, "0.45")

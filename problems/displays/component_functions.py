@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, with_unit
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, with_unit
 from problems.estimators.additive import AdditiveEstimator
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -126,7 +126,7 @@ class ComponentFunctionsDisplay:
             axes.set_xlabel(with_unit(part.name) if part.one_input else f"f({part.name}) (units of {self.target})")
             if number % columns == 0 or ax is not None:
                 axes.set_ylabel(f"contribution (units of {self.target})")
-        self.axes_[0].legend(frameon=False, fontsize="small")
+        self.axes_[0].legend(**LEGEND)
         return self
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, demand
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
 from problems.estimators.candidates import SMOOTH, Task, criterion_of
 from problems.estimators.fused_ways import OverGamma
 from problems.estimators.model_search import ModelSearch
@@ -93,7 +93,7 @@ class CriterionDisplay:
         if self.values.min() > 0.0 and self.values.max() > 10.0 * self.values.min():
             self.ax_.set_yscale("log")
         self.ax_.set(xlabel="gamma (weight of the squared errors)", ylabel="mean squared error (units of y, squared)")
-        self.ax_.legend(frameon=False, fontsize="small")
+        self.ax_.legend(**LEGEND)
         return self
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, column_names, demand, distinct
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct
 from problems.estimators.fused_ways import OverRho
 from substrate.arrays import Array, non_negative
 from substrate.errors import DataError
@@ -23,7 +23,7 @@ __all__ = ["EvolutionDiagramDisplay"]
 #: Components that get a name; the others are thin grey lines.
 _NAMED = 6
 #: Where the diagram begins unless told, as a share of the chosen rho.
-_BELOW_BEST = 0.02
+_BELOW_BEST = 0.05
 #: Points drawn beside the knots: a logarithmic axis bends the lines between them.
 _POINTS = 200
 
@@ -141,8 +141,8 @@ class EvolutionDiagramDisplay:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
             axes.set_xscale("log" if rho[0] > 0.0 else "linear")
         above.set_ylabel(f"maximal variation t (units of {self.target})")
-        above.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         below.set_xlabel(f"rho (units of {self.target})")
         below.set_ylabel(f"mean squared error\n(units of {self.target}, squared)")
-        below.legend(frameon=False, fontsize="small")
+        below.legend(**LEGEND)
         return self

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, demand, distinct
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand, distinct
 from problems.estimators.fused_ways import OverZeta
 from problems.estimators.substrates import L1SubstrateClassifier, L1SubstrateRegressor
 from substrate.arrays import Array, is_sparse, real_array
@@ -87,8 +87,11 @@ class L1PathDisplay:
         rows = np.flatnonzero(target) if hasattr(estimator, "classes_") else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
         zeta = estimator.best_parameter_ if isinstance(estimator, OverZeta) else estimator.zeta
-        lowest = zeta / 10.0 if zeta > 0.0 else None
-        return cls.from_path(l1_path(K, np.ascontiguousarray(target[rows]), lowest), float(zeta), ax=ax)
+        known = np.ascontiguousarray(target[rows])
+        path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)
+        if len(path) < 2:  # the model's zeta is far above zeta_max
+            path = l1_path(K, known)
+        return cls.from_path(path, float(zeta), ax=ax)
 
     @property
     def n_support(self) -> Any:
@@ -110,7 +113,7 @@ class L1PathDisplay:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
         for row, style in zip(rank, distinct(min(_NAMED, rank.size)), strict=False):
             above.plot(self.values, self.coefficients[:, row], markevery=0.1, label=f"row {row}", **style)
-        below.stairs(self.n_support, self.values, color="black", linewidth=1.4)
+        below.stairs(self.n_support, self.values, baseline=None, color="black", linewidth=1.4)
         below.yaxis.get_major_locator().set_params(integer=True)
         if self.zeta is not None and self.zeta > 0.0:
             for axes in self.axes_:
@@ -119,6 +122,6 @@ class L1PathDisplay:
         above.set_xscale("log")
         below.set_xscale("log")
         above.set_ylabel("support value a (units of y / kernel)")
-        above.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         below.set(xlabel="zeta (units of y times kernel)", ylabel="support vectors\n(number)")
         return self

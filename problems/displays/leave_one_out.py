@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows, with_unit
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
 from problems.estimators.ls_svm import _LSSVM
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -102,7 +102,7 @@ class LeaveOneOutDisplay:
             self.ax_.set(xlabel=f"fit (units of {self.target})", ylabel=f"without the row (units of {self.target})")
         title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
         self.ax_.set_title(f"{title} (units of {self.target}, squared)", fontsize="small")
-        self.ax_.legend(frameon=False, fontsize="small")
+        self.ax_.legend(**LEGEND)
         return self
 
     @property

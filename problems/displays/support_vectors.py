@@ -2,9 +2,9 @@ r"""Where the support vectors are, of a machine of ours and of a support vector 
 
 .. math:: f(x) = \sum_{i \in S} \alpha_i k(x_i, x) + b
 
-([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the support
-S; its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of the sparse
-substrate are spread over the data.
+([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the
+support S; its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of
+the sparse substrate are spread over the data.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows, with_unit
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
 from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError, DeclarationError
@@ -124,7 +124,7 @@ class SupportVectorsDisplay:
             axes.set_title(f"{machine.title}: {machine.support.size} of {self.X.shape[0]} rows", fontsize="medium")
             axes.set_xlabel(with_unit(self.names[0]))
         # outside, where it hides no row
-        self.axes_[-1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        self.axes_[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         self.axes_[0].set_ylabel(with_unit(self.target if self.classes is None else self.names[1]))
         return self
 
