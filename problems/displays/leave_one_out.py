@@ -76,8 +76,8 @@ class LeaveOneOutDisplay:
         if not 0 <= output < outputs.shape[1]:
             raise DeclarationError(f"the model has outputs 0 to {outputs.shape[1] - 1}; received output={output!r}")
         rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
-        targets = outputs[rows, output] + residuals[rows, output]
-        _same_targets(estimator, np.asarray(y), rows, targets, output)
+        known = outputs[rows, output] + residuals[rows, output]
+        targets = _own_targets(estimator, np.asarray(y), rows, known, output)
         fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
         one = X.shape[1] == 1 and not estimator.kernel_.pairwise
         places = X[estimator.support_][rows, 0] if one else None
@@ -111,13 +111,14 @@ class LeaveOneOutDisplay:
         return float(np.mean((self.targets - self.fitted) ** 2))
 
 
-def _same_targets(estimator: Any, y: Any, rows: Any, targets: Array, output: int) -> None:
-    """Refuse targets other than those of the fit, which the model knows by y = f + e."""
+def _own_targets(estimator: Any, y: Any, rows: Any, known: Array, output: int) -> Array:
+    """Targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f + e."""
     own = y[estimator.support_][rows]
     if hasattr(estimator, "classes_"):
         numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
         own = estimator.code_book_[numbers, output]
     else:
         own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
-    if not np.allclose(own, targets, atol=1e-6 * float(np.abs(targets).max())):
+    if not np.allclose(own, known, atol=1e-6 * float(np.abs(known).max())):
         raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")
+    return np.asarray(own)
