@@ -10,7 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
+from problems.displays.canvas import (
+    ACCENT,
+    GREY,
+    LEGEND,
+    axes_for,
+    column_names,
+    demand,
+    training_rows,
+    unit_of,
+    with_unit,
+)
 from problems.estimators.ls_svm import _LSSVM
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -99,9 +109,9 @@ class LeaveOneOutDisplay:
             ends = [min(self.fitted.min(), self.left_out.min()), max(self.fitted.max(), self.left_out.max())]
             self.ax_.plot(ends, ends, "--", color=ACCENT, linewidth=1.4, label="a row that adds nothing to its fit")
             self.ax_.plot(self.fitted, self.left_out, "D", **marks)
-            self.ax_.set(xlabel=f"fit (units of {self.target})", ylabel=f"without the row (units of {self.target})")
+            self.ax_.set(xlabel=f"fit ({unit_of(self.target)})", ylabel=f"without the row ({unit_of(self.target)})")
         title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
-        self.ax_.set_title(f"{title} (units of {self.target}, squared)", fontsize="small")
+        self.ax_.set_title(f"{title} ({unit_of(self.target)}, squared)", fontsize="small")
         self.ax_.legend(**LEGEND)
         return self
 
