@@ -22,6 +22,7 @@ KERNEL = RBF(3.0)
 def test_the_lines_are_solutions(plt):
     model = L1SubstrateRegressor(KERNEL, zeta=30.0).fit(X, Y)
     display = L1PathDisplay.from_estimator(model, X, Y)
+    assert_allclose(display.values[0], 3.0)  # a tenth of the zeta of the model
     k = int(np.searchsorted(display.values, 30.0))
     other = L1SubstrateRegressor(KERNEL, zeta=display.values[k]).fit(X, Y)
     expected = np.zeros(Y.size)
