@@ -1,0 +1,161 @@
+r"""The maximal variation evolution diagram: which components are left as rho grows.
+
+.. math:: t_l(\rho) = \max_i |f^l(x_i)|, \qquad
+          \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
+
+([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
+the error on the validation rows, the rho that fusion chose, and the bound that no rho can go below. The errors are
+joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0 components may be
+enormous and cancel each other, so that the diagram begins a little below the optimum unless told otherwise.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct, unit_of
+from problems.estimators.fused_ways import OverRho
+from substrate.arrays import Array, non_negative
+from substrate.errors import DataError
+
+__all__ = ["EvolutionDiagramDisplay"]
+
+#: Components that get a name; the others are thin grey lines.
+_NAMED = 6
+#: Where the diagram begins unless told, as a share of the chosen rho.
+_BELOW_BEST = 0.05
+#: Points drawn beside the knots: a logarithmic axis bends the lines between them.
+_POINTS = 200
+
+
+class EvolutionDiagramDisplay:
+    """Maximal variations and validation error over rho.
+
+    Parameters
+    ----------
+    values : array of shape (n_knots,)
+        rho at the knots of the path, ascending.
+    maximal_variation : array of shape (n_knots, n_components)
+        t at the knots.
+    validation_errors : array of shape (n_knots,)
+        Mean squared error on the validation rows at the knots.
+    best_parameter, validation_error, lower_bound : float
+        The rho of fusion, its error, and what no rho can go below.
+    names : list of str
+        A name a component.
+    target : str
+        In whose unit t and rho are given.
+    holes : tuple of pairs
+        Intervals of rho on which the path claims nothing; nothing is drawn there.
+    rho_min : float or None
+        Where the diagram begins; 0 draws all of it on a linear axis.
+
+    Attributes
+    ----------
+    axes_, figure_
+        The two axes, maximal variations and validation error, and their figure.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        maximal_variation: Array,
+        validation_errors: Array,
+        best_parameter: float,
+        validation_error: float,
+        lower_bound: float,
+        names: list[str],
+        target: str = "y",
+        holes: tuple[tuple[float, float], ...] = (),
+        rho_min: float | None = None,
+    ) -> None:
+        self.values = values
+        self.maximal_variation = maximal_variation
+        self.validation_errors = validation_errors
+        self.best_parameter = best_parameter
+        self.validation_error = validation_error
+        self.lower_bound = lower_bound
+        self.names = names
+        self.target = target
+        self.holes = holes
+        self.rho_min = rho_min
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, names: Any = None, target: str = "y", rho_min: float | None = None, ax: Any = None
+    ) -> Self:
+        """Draw the path of a fused maximal variation machine; ``names`` are of the inputs, ``target`` of y."""
+        usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
+        demand(estimator, (OverRho,), cls.__name__, usable)
+        path = estimator.path_
+        if "maximal_variation" not in path:
+            raise DataError(
+                "this path is of several folds or machines, which have a maximal variation each; fit two classes or a "
+                "regression with one validation set: cv=None"
+            )
+        inputs = column_names(estimator, names)
+        components = [", ".join(inputs[column] for column in columns) for columns in estimator._columns()]
+        return cls(
+            np.asarray(path["values"]),
+            np.asarray(path["maximal_variation"]),
+            np.asarray(path["validation_errors"]),
+            estimator.best_parameter_,
+            estimator.validation_error_,
+            estimator.lower_bound_,
+            components,
+            target,
+            tuple(path.get("holes", ())),
+            None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
+        ).plot(ax)
+
+    def at_best(self) -> Array:
+        """t at the chosen rho, between the two knots beside it."""
+        return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
+
+    def drawn(self) -> Array:
+        """The rho at which curves are drawn: the knots from ``rho_min`` on, and points between them."""
+        first, largest = float(self.values[0]), float(self.values[-1])
+        low = _BELOW_BEST * self.best_parameter if self.rho_min is None else self.rho_min
+        low = min(max(low, first), largest)
+        between = np.geomspace(low, largest, _POINTS) if 0.0 < low < largest else np.array([low, largest])
+        return np.union1d(between.clip(low, largest), self.values[self.values >= low])
+
+    def _between(self, rho: Array, values: Array) -> Array:
+        """Values at the knots, carried to rho by chords; NaN in holes."""
+        found = np.interp(rho, self.values, values)
+        for low, high in self.holes:
+            found[(low < rho) & (rho < high)] = np.nan
+        return found
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the two axes given, or on new ones."""
+        self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
+        above, below = self.axes_
+        # named are those that matter at the optimum; where those are few, the largest elsewhere
+        rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
+        styles = distinct(min(_NAMED, rank.size))
+        rho = self.drawn()
+        t = np.array([self._between(rho, column) for column in self.maximal_variation.T])
+        for component in rank[_NAMED:]:
+            above.plot(rho, t[component], color="0.7", linewidth=0.8)
+        if rank.size > _NAMED:
+            above.lines[-1].set_label(f"{rank.size - _NAMED} others")
+        for component, style in zip(rank, styles, strict=False):
+            above.plot(rho, t[component], markevery=0.09, label=self.names[component], **style)
+        below.plot(
+            rho, self._between(rho, self.validation_errors), "-", color="black", linewidth=1.4, label="validation"
+        )
+        place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
+        below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
+        if np.isfinite(self.lower_bound):
+            bound = f"lower bound over all rho: {self.lower_bound:.4g}"
+            below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
+        for axes in self.axes_:
+            axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
+            axes.set_xscale("log" if rho[0] > 0.0 else "linear")
+        above.set_ylabel(f"maximal variation t ({unit_of(self.target)})")
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
+        below.set_xlabel(f"rho ({unit_of(self.target)})")
+        below.set_ylabel(f"mean squared error\n({unit_of(self.target)}, squared)")
+        below.legend(**LEGEND)
+        return self
