@@ -39,12 +39,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("a problem file",),
     ("problems.estimators",),
+    ("problems.displays",),
     ("problems.command_line",),
 )
 #: The roots stand for themselves only: a new file below one of them must be given a floor.
 ROOTS = ("substrate", "problems")
 #: Names looked up at run time hide from this test, so only these files may do it.
-DYNAMIC = {"problems", "problems.command_line.verify", "problems.estimators.files"}
+DYNAMIC = {"problems", "problems.command_line.verify", "problems.displays", "problems.estimators.files"}
 
 
 def module_name(path: Path) -> str:

@@ -23,7 +23,7 @@ from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, Leav
 from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
 
-__all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "checked_splits", "judge"]
+__all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "checked_splits", "criterion_of", "judge"]
 
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds")
 ROBUST: dict[str, Callable[[Array], Any]] = {
@@ -102,7 +102,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
         gram = Gram.of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
-    criterion = _criterion(gram, task)
+    criterion = criterion_of(gram, task)
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
     lambdas = lambda_range([part.spectrum for part in parts], task.gammas)
     if task.criterion in SMOOTH:
@@ -131,7 +131,8 @@ def _scales(task: Task, unit: float) -> Array:
     return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
 
 
-def _criterion(gram: Gram, task: Task) -> Criterion | Sum:
+def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
+    """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
     if task.criterion == "folds":
         parts = []

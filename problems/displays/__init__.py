@@ -1,0 +1,45 @@
+"""Pictures of models, one a file, in scikit-learn's Display convention; matplotlib is imported when one is drawn.
+
+``Display.from_estimator(model, ...)`` draws at once and returns a display, which keeps the plotted numbers as
+attributes and can be drawn again by ``display.plot(ax=...)``. Everything can be told apart without colour.
+"""
+
+from importlib import import_module
+from typing import Any
+
+#: Where each display lives.
+DISPLAYS = {
+    "BasisSizeDisplay": "problems.displays.basis_size",
+    "CertificateDisplay": "problems.displays.certificate",
+    "ComponentFunctionsDisplay": "problems.displays.component_functions",
+    "CriterionDisplay": "problems.displays.criterion",
+    "EvolutionDiagramDisplay": "problems.displays.evolution_diagram",
+    "L1PathDisplay": "problems.displays.l1_path",
+    "LeaveOneOutDisplay": "problems.displays.leave_one_out",
+    "PruningPathDisplay": "problems.displays.pruning",
+    "ResidualsDisplay": "problems.displays.residuals",
+    "SupportVectorsDisplay": "problems.displays.support_vectors",
+}
+
+__all__ = [
+    "BasisSizeDisplay",
+    "CertificateDisplay",
+    "ComponentFunctionsDisplay",
+    "CriterionDisplay",
+    "EvolutionDiagramDisplay",
+    "L1PathDisplay",
+    "LeaveOneOutDisplay",
+    "PruningPathDisplay",
+    "ResidualsDisplay",
+    "SupportVectorsDisplay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in DISPLAYS:
+        return getattr(import_module(DISPLAYS[name]), name)
+    raise AttributeError(f"module 'problems.displays' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,82 @@
+"""What every display needs: matplotlib when there is something to draw, axes to draw on, and the marks in use.
+
+Marks differ in shape, line style and lightness, so that a print without colour says the same.
+"""
+
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["ACCENT", "GREY", "LINES", "axes_for", "column_names", "demand", "distinct", "pyplot", "training_rows"]
+
+#: The model; dark enough to be told from grey data in a print without colour.
+ACCENT = "#b03060"
+#: Data, and whatever stays in the background.
+GREY = "0.6"
+LINES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_SHADES = ("black", ACCENT, "0.45")
+
+
+def pyplot() -> Any:
+    """matplotlib's pyplot, or the command that installs it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("displays need matplotlib; run `pip install matplotlib`") from error
+    return plt
+
+
+def axes_for(
+    ax: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 4.2), **options: Any
+) -> tuple[Any, Any]:
+    """A figure and a flat array of axes: those given, which must be as many as there are panels, or new ones."""
+    plt = pyplot()
+    if ax is None:
+        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
+        return figure, axes.ravel()
+    given = np.array([ax], dtype=object) if hasattr(ax, "plot") else np.ravel(np.asarray(ax, dtype=object))
+    if given.size != rows * columns or not all(hasattr(one, "plot") for one in given):
+        needed = "one axes" if rows * columns == 1 else f"{rows * columns} axes, as an array or a list"
+        raise DeclarationError(f"this display draws on {needed}; received {given.size}: {ax!r}")
+    return given[0].figure, given
+
+
+def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
+    """Refuse an estimator of another kind, or one that is not fitted."""
+    if not isinstance(estimator, kinds):
+        raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
+    check_is_fitted(estimator)
+
+
+def column_names(estimator: Any, names: Any = None) -> list[str]:
+    """Names of the inputs: those given, those of the data frame in the fit, or x1 for the first column and so on."""
+    count = int(estimator.n_features_in_)
+    known = getattr(estimator, "feature_names_in_", None) if names is None else names
+    if known is None:
+        return [f"x{column + 1}" for column in range(count)]
+    if isinstance(known, str) or len(known) != count:
+        raise DeclarationError(f"names must be a list of one name an input, {count} of them; received {known!r}")
+    return [str(name) for name in known]
+
+
+def training_rows(estimator: Any, X: Any) -> None:
+    """Refuse rows other than those of the fit, of which ``support_`` speaks."""
+    support, count = estimator.support_, X.shape[0]
+    if support.size and int(support.max()) >= count:
+        raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")
+    if hasattr(estimator, "support_vectors_") and not np.allclose(X[support], np.asarray(estimator.support_vectors_)):
+        raise DataError("X does not hold the support vectors where the model has them; pass the rows of fit, in order")
+
+
+def distinct(count: int) -> list[dict[str, Any]]:
+    """Marks that differ in marker, line style and shade, for so many curves."""
+    parts = zip(cycle(_MARKERS), cycle(LINES), cycle(_SHADES), strict=False)
+    return [
+        {"marker": marker, "linestyle": line, "color": shade, "markersize": 4.5, "linewidth": 1.4}
+        for marker, line, shade in islice(parts, count)
+    ]

@@ -1,0 +1,167 @@
+r"""Component functions of an additive model, with the data that speak about each.
+
+.. math:: f(x) = \sum_l f^l(x^l) + b, \qquad r_i^l = y_i - b - \sum_{m \ne l} f^m(x_i^m) = f^l(x_i^l) + e_i
+
+([Pelckmans2005]_ Fig. 5 and 7). The partial residuals :math:`r^l` are what the other components leave of y: the data that
+the curve :math:`f^l` goes through.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand
+from problems.estimators.additive import AdditiveEstimator
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["Component", "ComponentFunctionsDisplay"]
+
+#: Points of a curve.
+_GRID = 200
+#: Most panels, unless components are named.
+_PANELS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One panel: the curve, and the partial residuals at the rows, if there are targets.
+
+    Of a component of several inputs, ``grid`` and ``places`` are values of the component itself.
+    """
+
+    name: str
+    grid: Array
+    curve: Array
+    places: Array
+    partial_residuals: Array | None
+    one_input: bool
+
+
+class ComponentFunctionsDisplay:
+    """Curves of components, a panel each.
+
+    Parameters
+    ----------
+    components : tuple of Component
+        What is drawn.
+    target : str
+        In whose unit the functions are given.
+
+    Attributes
+    ----------
+    axes_, figure_
+        One axes a component, and their figure.
+    """
+
+    def __init__(self, components: tuple[Component, ...], target: str = "y") -> None:
+        self.components = components
+        self.target = target
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        components: Any = None,
+        *,
+        machine: int = 0,
+        names: Any = None,
+        target: str = "y",
+        ax: Any = None,
+    ) -> Self:
+        """Draw components at the rows of X, with partial residuals if there is y.
+
+        ``components`` are their numbers; None takes those that matter to the model (at most twelve), largest first.
+        ``machine`` is the number of the machine, where a coding of classes has several.
+        """
+        usable = "additive models: componentwise LS-SVMs, maximal variation, and its fused twin"
+        demand(estimator, (AdditiveEstimator,), cls.__name__, usable)
+        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        values = _of_machine(estimator.component_functions(X), machine)
+        chosen = _chosen(estimator, components, machine)
+        residuals = None
+        if y is not None:
+            bias = float(np.atleast_1d(estimator.bias_)[machine])
+            residuals = _targets(estimator, y, X.shape[0], machine) - bias - values.sum(axis=1)
+        inputs = column_names(estimator, names)
+        parts = []
+        for number in chosen:
+            columns = estimator._columns()[number]
+            name = ", ".join(inputs[column] for column in columns)
+            own = values[:, number]
+            partial = None if residuals is None else residuals + own
+            if len(columns) == 1:
+                places = X[:, columns[0]]
+                grid = np.linspace(places.min(), places.max(), _GRID)
+                points = np.tile(X[:1], (_GRID, 1))  # a component looks at its own column only
+                points[:, columns[0]] = grid
+                curve = _of_machine(estimator._component_values(points), machine)[:, number]
+            else:
+                places, grid = own, np.array([own.min(), own.max()])
+                curve = grid
+            parts.append(Component(name, grid, curve, places, partial, len(columns) == 1))
+        return cls(tuple(parts), target).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the axes given, one a component, or on new ones."""
+        count = len(self.components)
+        columns = min(count, 3)
+        rows = -(-count // columns)
+        if ax is None:
+            self.figure_, grid = axes_for(None, rows, columns, (3.3 * columns + 0.6, 2.7 * rows + 0.3), sharey=True)
+            for unused in grid[count:]:
+                unused.remove()
+            self.axes_ = grid[:count]
+        else:
+            self.figure_, self.axes_ = axes_for(ax, count)
+        for number, (axes, part) in enumerate(zip(self.axes_, self.components, strict=True)):
+            if part.partial_residuals is not None:
+                axes.plot(
+                    part.places, part.partial_residuals, "o", color=GREY, markersize=3.5, label="partial residual"
+                )
+            axes.plot(part.grid, part.curve, "-", color=ACCENT, linewidth=2.0, label="component")
+            axes.set_xlabel(f"{part.name} (its unit)" if part.one_input else f"f({part.name}) (units of {self.target})")
+            if number % columns == 0 or ax is not None:
+                axes.set_ylabel(f"contribution (units of {self.target})")
+        self.axes_[0].legend(frameon=False, fontsize="small")
+        return self
+
+
+def _of_machine(values: Array, machine: int) -> Array:
+    if values.ndim == 2:
+        if machine != 0:
+            raise DeclarationError(f"the model has one machine, number 0; received machine={machine!r}")
+        return values
+    if not 0 <= machine < values.shape[2]:
+        raise DeclarationError(f"the model has machines 0 to {values.shape[2] - 1}; received machine={machine!r}")
+    return np.asarray(values[:, :, machine])
+
+
+def _chosen(estimator: Any, components: Any, machine: int) -> list[int]:
+    variation = np.atleast_2d(estimator.maximal_variation_)[machine]
+    if components is None:
+        (enough,) = np.nonzero(estimator._chosen(estimator.tolerance))
+        if not enough.size:
+            raise DataError("no component varies; name those to draw: components=[0, 1]")
+        return [int(number) for number in enough[np.argsort(-variation[enough], kind="stable")][:_PANELS]]
+    numbers = [int(number) for number in np.atleast_1d(components)]
+    if not numbers or min(numbers) < 0 or max(numbers) >= variation.size:
+        raise DeclarationError(f"components must be numbers from 0 to {variation.size - 1}; received {components!r}")
+    return numbers
+
+
+def _targets(estimator: Any, y: Any, rows: int, machine: int) -> Array:
+    """Targets of a regression, codes of a machine of a classifier; NaN for rows that are not in that machine."""
+    given = np.asarray(y)
+    if given.shape != (rows,):
+        raise DataError(f"y must have one entry per row of X: expected {rows}, received shape {given.shape}")
+    if not hasattr(estimator, "classes_"):
+        return given.astype(np.float64)
+    strange = np.setdiff1d(given, estimator.classes_)
+    if strange.size:
+        raise DataError(f"y has classes {strange[:5]} that the model does not know")
+    codes = estimator.code_book_[np.searchsorted(estimator.classes_, given), machine]
+    return np.where(codes == 0.0, np.nan, codes)

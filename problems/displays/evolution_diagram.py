@@ -1,0 +1,129 @@
+r"""The maximal variation evolution diagram: which components are left as rho grows.
+
+.. math:: t_l(\rho) = \max_i |f^l(x_i)|, \qquad
+          \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
+
+([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine between knots. Below, the error
+on the validation rows, the rho that fusion chose, and the bound that no rho can go below. The errors are joined by
+straight lines; between two knots the truth is a parabola that hangs below them.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import ACCENT, axes_for, column_names, demand, distinct
+from problems.estimators.fused_ways import OverRho
+from substrate.arrays import Array
+from substrate.errors import DataError
+
+__all__ = ["EvolutionDiagramDisplay"]
+
+#: Components that get a name; the others are thin grey lines.
+_NAMED = 6
+#: Where the axis of rho turns from logarithmic to linear, as a share of the largest rho: rho = 0 is on the path.
+_LINEAR = 1e-3
+
+
+class EvolutionDiagramDisplay:
+    """Maximal variations and validation error over rho.
+
+    Parameters
+    ----------
+    values : array of shape (n_knots,)
+        rho at the knots of the path, ascending.
+    maximal_variation : array of shape (n_knots, n_components)
+        t at the knots.
+    validation_errors : array of shape (n_knots,)
+        Mean squared error on the validation rows at the knots.
+    best_parameter, validation_error, lower_bound : float
+        The rho of fusion, its error, and what no rho can go below.
+    names : list of str
+        A name a component.
+    target : str
+        In whose unit t and rho are given.
+
+    Attributes
+    ----------
+    axes_, figure_
+        The two axes, maximal variations and validation error, and their figure.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        maximal_variation: Array,
+        validation_errors: Array,
+        best_parameter: float,
+        validation_error: float,
+        lower_bound: float,
+        names: list[str],
+        target: str = "y",
+    ) -> None:
+        self.values = values
+        self.maximal_variation = maximal_variation
+        self.validation_errors = validation_errors
+        self.best_parameter = best_parameter
+        self.validation_error = validation_error
+        self.lower_bound = lower_bound
+        self.names = names
+        self.target = target
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, names: Any = None, target: str = "y", ax: Any = None) -> Self:
+        """Draw the path of a fused maximal variation machine; ``names`` are of the inputs, ``target`` of y."""
+        usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
+        demand(estimator, (OverRho,), cls.__name__, usable)
+        path = estimator.path_
+        if "maximal_variation" not in path:
+            raise DataError(
+                "this path is of several folds or machines, which have a maximal variation each; fit two classes or a "
+                "regression with one validation set: cv=None"
+            )
+        inputs = column_names(estimator, names)
+        components = [", ".join(inputs[column] for column in columns) for columns in estimator._columns()]
+        return cls(
+            np.asarray(path["values"]),
+            np.asarray(path["maximal_variation"]),
+            np.asarray(path["validation_errors"]),
+            estimator.best_parameter_,
+            estimator.validation_error_,
+            estimator.lower_bound_,
+            components,
+            target,
+        ).plot(ax)
+
+    def at_best(self) -> Array:
+        """t at the chosen rho, between the two knots beside it."""
+        return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the two axes given, or on new ones."""
+        self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
+        above, below = self.axes_
+        # named are those that matter at the optimum; where those are few, the largest elsewhere
+        rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
+        styles = distinct(min(_NAMED, rank.size))
+        for component in rank[_NAMED:]:
+            above.plot(self.values, self.maximal_variation[:, component], color="0.7", linewidth=0.8)
+        if rank.size > _NAMED:
+            above.lines[-1].set_label(f"{rank.size - _NAMED} others")
+        every = max(1, self.values.size // 12)
+        for component, style in zip(rank, styles, strict=False):
+            t = self.maximal_variation[:, component]
+            above.plot(self.values, t, markevery=every, label=self.names[component], **style)
+        below.plot(self.values, self.validation_errors, "-", color="black", linewidth=1.4, label="validation")
+        place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
+        below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
+        if np.isfinite(self.lower_bound):
+            bound = f"lower bound over all rho: {self.lower_bound:.4g}"
+            below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
+        for axes in self.axes_:
+            axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
+            axes.set_xscale("symlog", linthresh=_LINEAR * float(self.values.max()))
+        above.set_ylabel(f"maximal variation t (units of {self.target})")
+        above.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        below.set(xlabel=f"rho (units of {self.target}; linear next to 0)")
+        below.set_ylabel(f"mean squared error\n(units of {self.target}, squared)")
+        below.legend(frameon=False, fontsize="small")
+        return self

@@ -1,0 +1,125 @@
+r"""What a machine says of a row it has seen, and of the same row left out.
+
+.. math:: f^{(-i)}(x_i) = y_i - \frac{\alpha_i}{B_{ii}}
+
+([Cawley2004]_ Fig. 2), exactly and without refitting. Over one input the left-out values are drawn around the fit;
+otherwise against it, where distance from the diagonal is what the row itself adds to its own fit.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows
+from problems.estimators.ls_svm import _LSSVM
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["LeaveOneOutDisplay"]
+
+
+class LeaveOneOutDisplay:
+    """Left-out outputs against the fit.
+
+    Parameters
+    ----------
+    fitted : array of shape (n,)
+        f at the rows of the fit.
+    left_out : array of shape (n,)
+        f at each row, of the machine without it.
+    targets : array of shape (n,)
+        y, or the codes -1 and +1 of the classes.
+    places : array of shape (n,) or None
+        The one input there is, or None.
+    mean_square : float
+        The mean squared leave-one-out residual.
+    name, target : str
+        Of the input and of y.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure.
+    """
+
+    def __init__(
+        self,
+        fitted: Array,
+        left_out: Array,
+        targets: Array,
+        places: Array | None,
+        mean_square: float,
+        name: str = "x",
+        target: str = "y",
+    ) -> None:
+        self.fitted = fitted
+        self.left_out = left_out
+        self.targets = targets
+        self.places = places
+        self.mean_square = mean_square
+        self.name = name
+        self.target = target
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, output: int = 0, names: Any = None, target: str = "y", ax: Any = None
+    ) -> Self:
+        """Draw an LS-SVM and the rows it was fitted to; ``output`` is the number of an output or of a machine."""
+        usable = "LSSVMRegressor, LSSVMClassifier, their CV twins and RobustLSSVMRegressor"
+        demand(estimator, (_LSSVM,), cls.__name__, usable)
+        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        training_rows(estimator, X)
+        left = estimator.leave_one_out(X if estimator.kernel_.pairwise else None)
+        outputs, residuals = (np.reshape(part, (part.shape[0], -1)) for part in (left.outputs, left.residuals))
+        if not 0 <= output < outputs.shape[1]:
+            raise DeclarationError(f"the model has outputs 0 to {outputs.shape[1] - 1}; received output={output!r}")
+        rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
+        targets = outputs[rows, output] + residuals[rows, output]
+        _same_targets(estimator, np.asarray(y), rows, targets, output)
+        fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
+        one = X.shape[1] == 1 and not estimator.kernel_.pairwise
+        places = X[estimator.support_][rows, 0] if one else None
+        name = column_names(estimator, names)[0]
+        mean_square = float(np.mean(residuals[rows, output] ** 2))
+        return cls(fitted, outputs[rows, output], targets, places, mean_square, name, target).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the axes given, or on new ones."""
+        self.figure_, (self.ax_,) = axes_for(ax)
+        marks = {"markerfacecolor": "none", "color": "black", "markersize": 5.5, "label": "row left out"}
+        if self.places is not None:
+            order = np.argsort(self.places, kind="stable")
+            self.ax_.plot(self.places, self.targets, "o", color=GREY, markersize=3.5, label="data")
+            self.ax_.plot(self.places[order], self.fitted[order], "-", color=ACCENT, linewidth=2.0, label="fit")
+            self.ax_.plot(self.places, self.left_out, "D", **marks)
+            self.ax_.set(xlabel=f"{self.name} (its unit)", ylabel=f"{self.target} (its unit)")
+        else:
+            ends = [min(self.fitted.min(), self.left_out.min()), max(self.fitted.max(), self.left_out.max())]
+            self.ax_.plot(ends, ends, "--", color=ACCENT, linewidth=1.4, label="a row that adds nothing to its fit")
+            self.ax_.plot(self.fitted, self.left_out, "D", **marks)
+            self.ax_.set(xlabel=f"fit (units of {self.target})", ylabel=f"without the row (units of {self.target})")
+        title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
+        self.ax_.set_title(f"{title} (units of {self.target}, squared)", fontsize="small")
+        self.ax_.legend(frameon=False, fontsize="small")
+        return self
+
+    @property
+    def fit_mean_square(self) -> float:
+        """The mean squared error of the fit itself, which is smaller."""
+        return float(np.mean((self.targets - self.fitted) ** 2))
+
+
+def _same_targets(estimator: Any, y: Any, rows: Any, targets: Array, output: int) -> None:
+    """Refuse targets other than those of the fit, which the model knows by y = f + e."""
+    if y.shape[:1] != (int(estimator.support_.max()) + 1,) and y.shape[0] <= estimator.support_.max():
+        raise DataError(
+            f"y has {y.shape[0]} entries, the model a row {int(estimator.support_.max())}; pass those of fit"
+        )
+    own = y[estimator.support_][rows]
+    if hasattr(estimator, "classes_"):
+        same = np.array_equal(np.unique(own), np.unique(estimator.classes_)) or own.size == targets.size
+    else:
+        own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
+        same = np.allclose(own, targets, atol=1e-6 * float(np.abs(targets).max()))
+    if not same:
+        raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")

@@ -1,0 +1,165 @@
+r"""Where the support vectors are, of a machine of ours and of a support vector machine.
+
+.. math:: f(x) = \sum_{i \in S} \alpha_i k(x_i, x) + b
+
+([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the support S;
+its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of the sparse
+substrate are spread over the data.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows
+from problems.estimators.base import KernelEstimator
+from substrate.arrays import Array, real_array
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["SupportVectorsDisplay", "Supported"]
+
+_GRID = 200
+#: Area of the largest ring, and of the smallest, in points squared.
+_LARGEST, _SMALLEST = 170.0, 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """One panel: which rows support a machine, by how much, and its output on a grid."""
+
+    title: str
+    support: Any
+    sizes: Array
+    output: Array
+
+
+class SupportVectorsDisplay:
+    """Data, machines and their support vectors, a panel a machine.
+
+    Parameters
+    ----------
+    X : array of shape (n, 1) or (n, 2)
+        The rows.
+    y : array of shape (n,)
+        Targets, or the numbers 0 and 1 of the classes.
+    machines : tuple of Supported
+        The SVM's first, if there is one.
+    grid : tuple of arrays
+        Where the outputs are given: points of one input, or of each of two.
+    names : list of str
+        Of the inputs.
+    classes : array of shape (2,) or None
+        None in regression.
+    target : str
+        The name of y.
+
+    Attributes
+    ----------
+    axes_, figure_
+        One axes a machine, and their figure.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        machines: tuple[Supported, ...],
+        grid: tuple[Array, ...],
+        names: list[str],
+        classes: Any = None,
+        target: str = "y",
+    ) -> None:
+        self.X = X
+        self.y = y
+        self.machines = machines
+        self.grid = grid
+        self.names = names
+        self.classes = classes
+        self.target = target
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, svm: Any = None, *, names: Any = None, target: str = "y", ax: Any = None
+    ) -> Self:
+        """Draw a machine and, if given, a fitted SVC, NuSVC, SVR or NuSVR beside it, both fitted to these rows."""
+        from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+
+        demand(estimator, (KernelEstimator,), cls.__name__, "kernel machines of this package")
+        X, given = real_array(X, "X", ndim=2), np.asarray(y)
+        classes = getattr(estimator, "classes_", None)
+        wanted = 1 if classes is None else 2
+        if X.shape[1] != wanted or not hasattr(estimator, "support_vectors_"):
+            raise DataError(
+                f"a {'regression' if classes is None else 'classifier'} is drawn over {wanted} input(s), not "
+                f"precomputed; received {X.shape[1]} columns"
+            )
+        if classes is not None and len(classes) != 2:
+            raise DataError(f"two classes can be drawn, the model has {len(classes)}")
+        if given.shape != (X.shape[0],) or np.ndim(estimator.bias_) > 0:
+            raise DataError(f"y must be one target per row of X, {X.shape[0]}; received shape {given.shape}")
+        training_rows(estimator, X)
+        numbers = real_array(y, "y", ndim=1) if classes is None else (given == classes[1]).astype(np.float64)
+        grid = tuple(np.linspace(*_wide(column), _GRID) for column in X.T)
+        points = np.stack([part.ravel() for part in np.meshgrid(*grid)], axis=1)
+        machines = [_machine(estimator, type(estimator).__name__, estimator.support_values_, points, classes)]
+        if svm is not None:
+            if not isinstance(svm, (SVR, NuSVR) if classes is None else (SVC, NuSVC)):
+                usable = "SVR or NuSVR" if classes is None else "SVC or NuSVC"
+                raise DeclarationError(f"svm must be a fitted {usable} beside this machine; received {svm!r}")
+            check_is_fitted(svm)
+            training_rows(svm, X)
+            machines.insert(0, _machine(svm, type(svm).__name__, svm.dual_coef_, points, classes))
+        return cls(X, numbers, tuple(machines), grid, column_names(estimator, names), classes, target).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the axes given, one a machine, or on new ones."""
+        count = len(self.machines)
+        self.figure_, self.axes_ = axes_for(ax, 1, count, (5.0 * count + 0.4, 4.2), sharex=True, sharey=True)
+        draw = self._curve if self.classes is None else self._plane
+        for number, (axes, machine) in enumerate(zip(self.axes_, self.machines, strict=True)):
+            draw(axes, machine)
+            axes.set_title(f"{machine.title}: {machine.support.size} of {self.X.shape[0]} rows", fontsize="medium")
+            axes.set_xlabel(f"{self.names[0]} (its unit)")
+            if number == 0:
+                axes.legend(frameon=True, framealpha=0.85, fontsize="small")
+        label = f"{self.target} (its unit)" if self.classes is None else f"{self.names[1]} (its unit)"
+        self.axes_[0].set_ylabel(label)
+        return self
+
+    def _curve(self, axes: Any, machine: Supported) -> None:
+        axes.plot(self.X[:, 0], self.y, "o", color=GREY, markersize=3.5, label="data")
+        axes.plot(self.grid[0], machine.output, "-", color=ACCENT, linewidth=2.0, label="f")
+        self._rings(axes, machine, self.y)
+
+    def _plane(self, axes: Any, machine: Supported) -> None:
+        for number, (mark, shade) in enumerate((("o", "0.55"), ("x", "0.2"))):
+            rows = self.y == number
+            points = self.X[rows]
+            axes.plot(points[:, 0], points[:, 1], mark, color=shade, markersize=4.5, label=str(self.classes[number]))
+        axes.contour(*self.grid, machine.output.reshape(_GRID, _GRID), levels=[-1.0, 0.0, 1.0],
+                     colors=["black", ACCENT, "black"], linestyles=["--", "-", "--"], linewidths=[0.9, 2.0, 0.9])  # fmt: skip
+        axes.plot([], [], "-", color=ACCENT, linewidth=2.0, label="f = 0")
+        axes.plot([], [], "--", color="black", linewidth=0.9, label="f = -1 and 1")
+        self._rings(axes, machine, self.X[:, 1])
+
+    def _rings(self, axes: Any, machine: Supported, height: Array) -> None:
+        largest = float(machine.sizes.max(initial=0.0)) or 1.0
+        area = _SMALLEST + (_LARGEST - _SMALLEST) * machine.sizes / largest
+        places = (self.X[machine.support, 0], height[machine.support])
+        axes.scatter(*places, s=area, facecolors="none", edgecolors="black", linewidths=1.0, label="support vector")
+
+
+def _wide(column: Array) -> tuple[float, float]:
+    """The range of an input and a little more."""
+    margin = 0.04 * float(np.ptp(column)) or 0.5
+    return float(column.min()) - margin, float(column.max()) + margin
+
+
+def _machine(machine: Any, title: str, alpha: Any, points: Array, classes: Any) -> Supported:
+    output = machine.predict(points) if classes is None else machine.decision_function(points)
+    sizes = np.abs(np.asarray(alpha)).ravel()
+    if sizes.size != machine.support_.size:  # an expansion a component: the size of a row's coefficients together
+        sizes = np.linalg.norm(np.asarray(alpha).reshape(machine.support_.size, -1), axis=1)
+    return Supported(title, np.asarray(machine.support_), sizes, np.asarray(output))
