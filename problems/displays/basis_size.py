@@ -9,7 +9,7 @@ reconstruction error, in [Cawley2004]_ Fig. 3. Both are taken as plain arrays.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from problems.displays.canvas import axes_for, distinct
+from problems.displays.canvas import LEGEND, axes_for, distinct
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 
@@ -78,7 +78,7 @@ class BasisSizeDisplay:
             axes.set_ylabel(label)
             if all((values > 0.0).all() for values in curves.values()) and _decades(curves) > 30.0:
                 axes.set_yscale("log")
-            axes.legend(frameon=False, fontsize="small")
+            axes.legend(**LEGEND)
         self.axes_[-1].set_xlabel("basis vectors (number)")
         return self
 

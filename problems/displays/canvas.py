@@ -9,14 +9,29 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["ACCENT", "GREY", "LINES", "axes_for", "column_names", "demand", "distinct", "pyplot", "training_rows"]
+__all__ = [
+    "ACCENT",
+    "GREY",
+    "LEGEND",
+    "LINES",
+    "axes_for",
+    "column_names",
+    "demand",
+    "distinct",
+    "pyplot",
+    "training_rows",
+    "with_unit",
+]
 
 #: The model; dark enough to be told from grey data in a print without colour.
 ACCENT = "#b03060"
 #: Data, and whatever stays in the background.
 GREY = "0.6"
+#: Of every legend: a plain ground, so that lines behind it do not cross its words.
+LEGEND = {"fontsize": "small", "framealpha": 0.9, "edgecolor": "none"}
 LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SHADES = ("black", ACCENT, "0.45")
@@ -64,12 +79,21 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
     return [str(name) for name in known]
 
 
+def with_unit(name: str) -> str:
+    """A label that says its unit: in brackets, as in "time (ms)", where the name has one."""
+    return name if "(" in name else f"{name} (its unit)"
+
+
 def training_rows(estimator: Any, X: Any) -> None:
     """Refuse rows other than those of the fit, of which ``support_`` speaks."""
     support, count = estimator.support_, X.shape[0]
     if support.size and int(support.max()) >= count:
         raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")
-    if hasattr(estimator, "support_vectors_") and not np.allclose(X[support], np.asarray(estimator.support_vectors_)):
+    known = getattr(estimator, "support_vectors_", None)
+    if known is None:  # a precomputed kernel has rows of a matrix only
+        return
+    known = known.toarray() if is_sparse(known) else np.asarray(known)
+    if known.shape[1] != X.shape[1] or not np.allclose(X[support], known):
         raise DataError("X does not hold the support vectors where the model has them; pass the rows of fit, in order")
 
 

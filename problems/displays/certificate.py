@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for
+from problems.displays.canvas import ACCENT, axes_for, demand
+from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.errors import DeclarationError
@@ -63,8 +64,7 @@ class CertificateDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
         """Draw the certificate of a fitted estimator."""
-        if not isinstance(getattr(estimator, "certificate_", None), Certificate):
-            raise DeclarationError(f"CertificateDisplay needs a fitted estimator with a certificate_: {estimator!r}")
+        demand(estimator, (KernelEstimator,), cls.__name__, "the certificate of any estimator of this package")
         return cls.from_certificate(estimator.certificate_, ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -87,8 +87,9 @@ class CertificateDisplay:
             side = {"xytext": (5 if margin < 0.0 else -5, 0), "ha": "left" if margin < 0.0 else "right"}
             self.ax_.annotate(words, (0.0, place), textcoords="offset points", va="center", fontsize="small", **side)
         self.ax_.axvline(0.0, color="black", linewidth=1.2)
-        room = 0.16 * (high - low)  # for the words
-        self.ax_.set(xlim=(low - room, high + room), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
+        room = 0.25 * (high - low)  # for the words
+        left, right = low - room * (not self.passes.all()), high + room * bool((self.margins == -np.inf).any())
+        self.ax_.set(xlim=(left, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
         self.ax_.set_yticks(places, self.names)
         verdict = "holds" if self.passes.all() else "DOES NOT HOLD"
         self.ax_.set_title(f"{self.title}: {verdict}", fontsize="medium")

@@ -2,8 +2,8 @@ r"""Component functions of an additive model, with the data that speak about eac
 
 .. math:: f(x) = \sum_l f^l(x^l) + b, \qquad r_i^l = y_i - b - \sum_{m \ne l} f^m(x_i^m) = f^l(x_i^l) + e_i
 
-([Pelckmans2005]_ Fig. 5 and 7). The partial residuals :math:`r^l` are what the other components leave of y: the data that
-the curve :math:`f^l` goes through.
+([Pelckmans2005]_ Fig. 5 and 7). The partial residuals :math:`r^l` are what the other components leave of y: the data
+that the curve :math:`f^l` goes through.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, with_unit
 from problems.estimators.additive import AdditiveEstimator
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -79,8 +79,8 @@ class ComponentFunctionsDisplay:
         """
         usable = "additive models: componentwise LS-SVMs, maximal variation, and its fused twin"
         demand(estimator, (AdditiveEstimator,), cls.__name__, usable)
-        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         values = _of_machine(estimator.component_functions(X), machine)
+        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         chosen = _chosen(estimator, components, machine)
         residuals = None
         if y is not None:
@@ -123,10 +123,10 @@ class ComponentFunctionsDisplay:
                     part.places, part.partial_residuals, "o", color=GREY, markersize=3.5, label="partial residual"
                 )
             axes.plot(part.grid, part.curve, "-", color=ACCENT, linewidth=2.0, label="component")
-            axes.set_xlabel(f"{part.name} (its unit)" if part.one_input else f"f({part.name}) (units of {self.target})")
+            axes.set_xlabel(with_unit(part.name) if part.one_input else f"f({part.name}) (units of {self.target})")
             if number % columns == 0 or ax is not None:
                 axes.set_ylabel(f"contribution (units of {self.target})")
-        self.axes_[0].legend(frameon=False, fontsize="small")
+        self.axes_[0].legend(**LEGEND)
         return self
 
 

@@ -3,15 +3,15 @@ r"""A criterion of model selection over gamma, its certified minimum, and the bo
 .. math:: F(\gamma) \ge \underline F \quad \text{for every } \gamma \text{ of the range}, \qquad
           F(\gamma^\star) - \underline F \le \text{gap} \cdot F(\gamma^\star)
 
-([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.paths.gamma_search`). The criterion is not convex in gamma; the bound is
-what says that no valley was missed.
+([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.paths.gamma_search`). The criterion is not convex in gamma; the bound
+is what says that no valley was missed.
 """
 
 from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, demand
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
 from problems.estimators.candidates import SMOOTH, Task, criterion_of
 from problems.estimators.fused_ways import OverGamma
 from problems.estimators.model_search import ModelSearch
@@ -68,14 +68,15 @@ class CriterionDisplay:
         if isinstance(estimator, OverGamma):
             path = estimator.path_
             gammas, values = np.asarray(path["values"]), np.asarray(path["validation_errors"])
-            best = (estimator.best_parameter_, estimator.validation_error_, estimator.lower_bound_)
+            best: tuple[float, ...] = (estimator.best_parameter_, estimator.validation_error_, estimator.lower_bound_)
             name = "leave-one-out" if estimator.cv == "loo" else "validation"
         else:
             gammas, values = _curve(estimator, output)
             numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
             best = tuple(float(np.atleast_1d(number)[output]) for number in numbers)
             name = _NAMES[estimator.criterion]
-        return cls(gammas, values, *best, name).plot(ax)
+        gamma, value, bound = best
+        return cls(gammas, values, gamma, value, bound, name).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, or on new ones."""
@@ -89,10 +90,10 @@ class CriterionDisplay:
             self.ax_.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
         self.ax_.axvline(self.best_gamma, color=ACCENT, linestyle=":", linewidth=1.4)
         self.ax_.set_xscale("log")
-        if self.values.min() > 0.0 and self.values.max() > 30.0 * self.values.min():
+        if self.values.min() > 0.0 and self.values.max() > 10.0 * self.values.min():
             self.ax_.set_yscale("log")
         self.ax_.set(xlabel="gamma (weight of the squared errors)", ylabel="mean squared error (units of y, squared)")
-        self.ax_.legend(frameon=False, fontsize="small")
+        self.ax_.legend(**LEGEND)
         return self
 
 
@@ -101,9 +102,7 @@ def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
     if estimator.criterion not in SMOOTH:
         raise DataError(f"criterion {estimator.criterion!r} has no lower bound; choose gamma by {', '.join(SMOOTH)}")
     if estimator.kernel_.pairwise:
-        raise DataError(
-            "a model with a precomputed kernel has not kept its matrix; pass the kernel and the rows to fit"
-        )
+        raise DataError("a model with a precomputed kernel has not kept its matrix; fit it to rows and a kernel")
     gram = Gram.of(estimator.kernel_, estimator.support_vectors_)
     pooled = hasattr(estimator, "classes_")
     Y, labels = _targets(estimator, gram, pooled)

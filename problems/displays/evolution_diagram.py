@@ -3,26 +3,29 @@ r"""The maximal variation evolution diagram: which components are left as rho gr
 .. math:: t_l(\rho) = \max_i |f^l(x_i)|, \qquad
           \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
 
-([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine between knots. Below, the error
-on the validation rows, the rho that fusion chose, and the bound that no rho can go below. The errors are joined by
-straight lines; between two knots the truth is a parabola that hangs below them.
+([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
+the error on the validation rows, the rho that fusion chose, and the bound that no rho can go below. The errors are
+joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0 components may be
+enormous and cancel each other, so that the diagram begins a little below the optimum unless told otherwise.
 """
 
 from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, column_names, demand, distinct
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct
 from problems.estimators.fused_ways import OverRho
-from substrate.arrays import Array
+from substrate.arrays import Array, non_negative
 from substrate.errors import DataError
 
 __all__ = ["EvolutionDiagramDisplay"]
 
 #: Components that get a name; the others are thin grey lines.
 _NAMED = 6
-#: Where the axis of rho turns from logarithmic to linear, as a share of the largest rho: rho = 0 is on the path.
-_LINEAR = 1e-3
+#: Where the diagram begins unless told, as a share of the chosen rho.
+_BELOW_BEST = 0.05
+#: Points drawn beside the knots: a logarithmic axis bends the lines between them.
+_POINTS = 200
 
 
 class EvolutionDiagramDisplay:
@@ -42,6 +45,8 @@ class EvolutionDiagramDisplay:
         A name a component.
     target : str
         In whose unit t and rho are given.
+    rho_min : float or None
+        Where the diagram begins; 0 draws all of it on a linear axis.
 
     Attributes
     ----------
@@ -59,6 +64,7 @@ class EvolutionDiagramDisplay:
         lower_bound: float,
         names: list[str],
         target: str = "y",
+        rho_min: float | None = None,
     ) -> None:
         self.values = values
         self.maximal_variation = maximal_variation
@@ -68,9 +74,12 @@ class EvolutionDiagramDisplay:
         self.lower_bound = lower_bound
         self.names = names
         self.target = target
+        self.rho_min = rho_min
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, names: Any = None, target: str = "y", ax: Any = None) -> Self:
+    def from_estimator(
+        cls, estimator: Any, *, names: Any = None, target: str = "y", rho_min: float | None = None, ax: Any = None
+    ) -> Self:
         """Draw the path of a fused maximal variation machine; ``names`` are of the inputs, ``target`` of y."""
         usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
         demand(estimator, (OverRho,), cls.__name__, usable)
@@ -91,11 +100,20 @@ class EvolutionDiagramDisplay:
             estimator.lower_bound_,
             components,
             target,
+            None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
         ).plot(ax)
 
     def at_best(self) -> Array:
         """t at the chosen rho, between the two knots beside it."""
         return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
+
+    def drawn(self) -> Array:
+        """The rho at which curves are drawn: the knots from ``rho_min`` on, and points between them."""
+        first, largest = float(self.values[0]), float(self.values[-1])
+        low = _BELOW_BEST * self.best_parameter if self.rho_min is None else self.rho_min
+        low = min(max(low, first), largest)
+        between = np.geomspace(low, largest, _POINTS) if 0.0 < low < largest else np.array([low, largest])
+        return np.union1d(between.clip(low, largest), self.values[self.values >= low])
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
@@ -104,15 +122,16 @@ class EvolutionDiagramDisplay:
         # named are those that matter at the optimum; where those are few, the largest elsewhere
         rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
         styles = distinct(min(_NAMED, rank.size))
+        rho = self.drawn()
+        t = np.array([np.interp(rho, self.values, column) for column in self.maximal_variation.T])
         for component in rank[_NAMED:]:
-            above.plot(self.values, self.maximal_variation[:, component], color="0.7", linewidth=0.8)
+            above.plot(rho, t[component], color="0.7", linewidth=0.8)
         if rank.size > _NAMED:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
-        every = max(1, self.values.size // 12)
         for component, style in zip(rank, styles, strict=False):
-            t = self.maximal_variation[:, component]
-            above.plot(self.values, t, markevery=every, label=self.names[component], **style)
-        below.plot(self.values, self.validation_errors, "-", color="black", linewidth=1.4, label="validation")
+            above.plot(rho, t[component], markevery=0.09, label=self.names[component], **style)
+        errors = np.interp(rho, self.values, self.validation_errors)
+        below.plot(rho, errors, "-", color="black", linewidth=1.4, label="validation")
         place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
         below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
         if np.isfinite(self.lower_bound):
@@ -120,10 +139,10 @@ class EvolutionDiagramDisplay:
             below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
         for axes in self.axes_:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
-            axes.set_xscale("symlog", linthresh=_LINEAR * float(self.values.max()))
+            axes.set_xscale("log" if rho[0] > 0.0 else "linear")
         above.set_ylabel(f"maximal variation t (units of {self.target})")
-        above.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
-        below.set(xlabel=f"rho (units of {self.target}; linear next to 0)")
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
+        below.set_xlabel(f"rho (units of {self.target})")
         below.set_ylabel(f"mean squared error\n(units of {self.target}, squared)")
-        below.legend(frameon=False, fontsize="small")
+        below.legend(**LEGEND)
         return self

@@ -6,11 +6,12 @@ r"""The support values of the sparse substrate along zeta, and how many there ar
 knots, so that they bend on a logarithmic axis, where they are drawn through further points.
 """
 
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, demand, distinct
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand, distinct
 from problems.estimators.fused_ways import OverZeta
 from problems.estimators.substrates import L1SubstrateClassifier, L1SubstrateRegressor
 from substrate.arrays import Array, is_sparse, real_array
@@ -56,9 +57,9 @@ class L1PathDisplay:
         if not isinstance(path, Path) or path.parameter != "zeta":
             raise DeclarationError(f"L1PathDisplay draws a path in zeta, as l1_path returns; received {path!r}")
         knots = path.values[path.values > 0.0]
-        if knots.size == 0:
-            raise DataError("the path has no knot at a positive zeta")
-        inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in zip(knots[:-1], knots[1:], strict=True)]
+        if knots.size < 2:
+            raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
+        inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
         values = np.concatenate([*inner, knots[-1:]])
         values = values[[path.covers(float(value)) for value in values]]
         coefficients = np.array([path.at(float(value)).primal for value in values])
@@ -86,28 +87,34 @@ class L1PathDisplay:
         rows = np.flatnonzero(target) if hasattr(estimator, "classes_") else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
         zeta = estimator.best_parameter_ if isinstance(estimator, OverZeta) else estimator.zeta
-        lowest = zeta / 10.0 if zeta > 0.0 else None
-        return cls.from_path(l1_path(K, np.ascontiguousarray(target[rows]), lowest), float(zeta), ax=ax)
+        known = np.ascontiguousarray(target[rows])
+        path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)
+        if len(path) < 2:  # the model's zeta is far above zeta_max
+            path = l1_path(K, known)
+        return cls.from_path(path, float(zeta), ax=ax)
 
     @property
     def n_support(self) -> Any:
-        """How many coefficients are not zero."""
-        return np.count_nonzero(self.coefficients, axis=1)
+        """How many coefficients are not zero between one point and the next; at a knot itself, one may just be."""
+        nonzero = self.coefficients != 0.0
+        return np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
         above, below = self.axes_
-        rank = np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
-        rank = rank[np.abs(self.coefficients[:, rank]).max(axis=0) > 0.0]
+        sizes = np.abs(self.coefficients)
+        here = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
+        rank = np.lexsort((sizes.max(axis=0), sizes[here]))[::-1]  # the largest where the model is
+        rank = rank[sizes[:, rank].max(axis=0) > 0.0]
         for row in rank[_NAMED:]:
             above.plot(self.values, self.coefficients[:, row], "-", color="0.7", linewidth=0.8)
         if rank.size > _NAMED:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
-        every = max(1, self.values.size // 10)
         for row, style in zip(rank, distinct(min(_NAMED, rank.size)), strict=False):
-            above.plot(self.values, self.coefficients[:, row], markevery=every, label=f"row {row}", **style)
-        below.step(self.values, self.n_support, where="post", color="black", linewidth=1.4)
+            above.plot(self.values, self.coefficients[:, row], markevery=0.1, label=f"row {row}", **style)
+        below.stairs(self.n_support, self.values, baseline=None, color="black", linewidth=1.4)
+        below.yaxis.get_major_locator().set_params(integer=True)
         if self.zeta is not None and self.zeta > 0.0:
             for axes in self.axes_:
                 axes.axvline(self.zeta, color=ACCENT, linestyle=":", linewidth=1.6)
@@ -115,6 +122,6 @@ class L1PathDisplay:
         above.set_xscale("log")
         below.set_xscale("log")
         above.set_ylabel("support value a (units of y / kernel)")
-        above.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         below.set(xlabel="zeta (units of y times kernel)", ylabel="support vectors\n(number)")
         return self

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
 from problems.estimators.ls_svm import _LSSVM
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -69,6 +69,8 @@ class LeaveOneOutDisplay:
         demand(estimator, (_LSSVM,), cls.__name__, usable)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         training_rows(estimator, X)
+        if np.shape(y)[:1] != (X.shape[0],):
+            raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {np.shape(y)}")
         left = estimator.leave_one_out(X if estimator.kernel_.pairwise else None)
         outputs, residuals = (np.reshape(part, (part.shape[0], -1)) for part in (left.outputs, left.residuals))
         if not 0 <= output < outputs.shape[1]:
@@ -92,7 +94,7 @@ class LeaveOneOutDisplay:
             self.ax_.plot(self.places, self.targets, "o", color=GREY, markersize=3.5, label="data")
             self.ax_.plot(self.places[order], self.fitted[order], "-", color=ACCENT, linewidth=2.0, label="fit")
             self.ax_.plot(self.places, self.left_out, "D", **marks)
-            self.ax_.set(xlabel=f"{self.name} (its unit)", ylabel=f"{self.target} (its unit)")
+            self.ax_.set(xlabel=with_unit(self.name), ylabel=with_unit(self.target))
         else:
             ends = [min(self.fitted.min(), self.left_out.min()), max(self.fitted.max(), self.left_out.max())]
             self.ax_.plot(ends, ends, "--", color=ACCENT, linewidth=1.4, label="a row that adds nothing to its fit")
@@ -100,7 +102,7 @@ class LeaveOneOutDisplay:
             self.ax_.set(xlabel=f"fit (units of {self.target})", ylabel=f"without the row (units of {self.target})")
         title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
         self.ax_.set_title(f"{title} (units of {self.target}, squared)", fontsize="small")
-        self.ax_.legend(frameon=False, fontsize="small")
+        self.ax_.legend(**LEGEND)
         return self
 
     @property
@@ -111,15 +113,11 @@ class LeaveOneOutDisplay:
 
 def _same_targets(estimator: Any, y: Any, rows: Any, targets: Array, output: int) -> None:
     """Refuse targets other than those of the fit, which the model knows by y = f + e."""
-    if y.shape[:1] != (int(estimator.support_.max()) + 1,) and y.shape[0] <= estimator.support_.max():
-        raise DataError(
-            f"y has {y.shape[0]} entries, the model a row {int(estimator.support_.max())}; pass those of fit"
-        )
     own = y[estimator.support_][rows]
     if hasattr(estimator, "classes_"):
-        same = np.array_equal(np.unique(own), np.unique(estimator.classes_)) or own.size == targets.size
+        numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
+        own = estimator.code_book_[numbers, output]
     else:
         own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
-        same = np.allclose(own, targets, atol=1e-6 * float(np.abs(targets).max()))
-    if not same:
+    if not np.allclose(own, targets, atol=1e-6 * float(np.abs(targets).max())):
         raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")

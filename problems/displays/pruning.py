@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, LINES, axes_for, demand
+from problems.displays.canvas import ACCENT, LEGEND, LINES, axes_for, demand
 from problems.estimators.pruned_machine import PrunedMachine
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
@@ -55,7 +55,7 @@ class PruningPathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, steps: Any = None, ax: Any = None) -> Self:
-        """Draw the path of a pruned machine; ``steps`` have their spectra drawn: the first, one half way, the chosen."""
+        """Draw the path of a pruned machine, and the spectra of ``steps``: the first, one half way and the chosen."""
         demand(estimator, (PrunedMachine,), cls.__name__, "PrunedLSSVMRegressor and PrunedLSSVMClassifier")
         path, chosen = estimator.pruning_path_, int(estimator.step_)
         drawn = sorted({0, chosen // 2, chosen}) if steps is None else [int(step) for step in np.atleast_1d(steps)]
@@ -79,12 +79,12 @@ class PruningPathDisplay:
             score.plot(self.sizes[beyond], self.scores[beyond], "x", color="black", markersize=9, label="degraded")
         score.invert_xaxis()
         score.set(xlabel="support vectors (number), pruned to the right", ylabel=self.index)
-        score.legend(frameon=False, fontsize="small")
+        score.legend(**LEGEND)
         for number, (step, sizes) in enumerate(self.spectra.items()):
             style = LINES[number % len(LINES)]
             shade = ACCENT if step == self.chosen else "black"
             label = f"step {step}, {sizes.size} rows" + (", chosen" if step == self.chosen else "")
             spectrum.plot(np.arange(1, sizes.size + 1), sizes, style, color=shade, linewidth=1.6, label=label)
         spectrum.set(xlabel="rank (number)", ylabel="|alpha|, sorted (units of gamma times y)")
-        spectrum.legend(frameon=False, fontsize="small")
+        spectrum.legend(**LEGEND)
         return self

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, axes_for, demand
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
 from problems.estimators.robust import RobustLSSVMRegressor
 from substrate.arrays import Array, real_array
 from substrate.closed_form.robust_weights import robust_weights
@@ -99,7 +99,7 @@ class ResidualsDisplay:
         counts.hist(self.plain_residuals, edges, histtype="step", color="black", linestyle="--", linewidth=1.4,
                     label="plain fit, training rows")  # fmt: skip
         counts.set_ylabel("rows (number)")
-        counts.legend(frameon=False, fontsize="small")
+        counts.legend(**LEGEND)
         r = np.linspace(edges[0], edges[-1], 2001)
         weights.plot(r, robust_weights(r, 1.0, self.weighting), "-", color=ACCENT, linewidth=1.6,
                      label=f"weight function ({self.weighting})")  # fmt: skip
@@ -107,5 +107,5 @@ class ResidualsDisplay:
                      label="training rows")  # fmt: skip
         weights.set(xlabel=f"error / scale (no unit; scale = {self.scale:.3g}, in units of y)", ylim=(-0.06, 1.1))
         weights.set_ylabel("weight v (no unit)")
-        weights.legend(frameon=False, fontsize="small")
+        weights.legend(**LEGEND)
         return self

@@ -2,18 +2,19 @@ r"""Where the support vectors are, of a machine of ours and of a support vector 
 
 .. math:: f(x) = \sum_{i \in S} \alpha_i k(x_i, x) + b
 
-([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the support S;
-its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of the sparse
-substrate are spread over the data.
+([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the
+support S; its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of
+the sparse substrate are spread over the data.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.displays.canvas import ACCENT, GREY, axes_for, column_names, demand, training_rows
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
 from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError, DeclarationError
@@ -116,16 +117,15 @@ class SupportVectorsDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, one a machine, or on new ones."""
         count = len(self.machines)
-        self.figure_, self.axes_ = axes_for(ax, 1, count, (5.0 * count + 0.4, 4.2), sharex=True, sharey=True)
+        self.figure_, self.axes_ = axes_for(ax, 1, count, (4.6 * count + 1.4, 4.2), sharex=True, sharey=True)
         draw = self._curve if self.classes is None else self._plane
-        for number, (axes, machine) in enumerate(zip(self.axes_, self.machines, strict=True)):
+        for axes, machine in zip(self.axes_, self.machines, strict=True):
             draw(axes, machine)
             axes.set_title(f"{machine.title}: {machine.support.size} of {self.X.shape[0]} rows", fontsize="medium")
-            axes.set_xlabel(f"{self.names[0]} (its unit)")
-            if number == 0:
-                axes.legend(frameon=True, framealpha=0.85, fontsize="small")
-        label = f"{self.target} (its unit)" if self.classes is None else f"{self.names[1]} (its unit)"
-        self.axes_[0].set_ylabel(label)
+            axes.set_xlabel(with_unit(self.names[0]))
+        # outside, where it hides no row
+        self.axes_[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
+        self.axes_[0].set_ylabel(with_unit(self.target if self.classes is None else self.names[1]))
         return self
 
     def _curve(self, axes: Any, machine: Supported) -> None:
@@ -138,8 +138,14 @@ class SupportVectorsDisplay:
             rows = self.y == number
             points = self.X[rows]
             axes.plot(points[:, 0], points[:, 1], mark, color=shade, markersize=4.5, label=str(self.classes[number]))
-        axes.contour(*self.grid, machine.output.reshape(_GRID, _GRID), levels=[-1.0, 0.0, 1.0],
-                     colors=["black", ACCENT, "black"], linestyles=["--", "-", "--"], linewidths=[0.9, 2.0, 0.9])  # fmt: skip
+        heights = machine.output.reshape(_GRID, _GRID)
+        for level, shade, line, width in (
+            (-1.0, "black", "--", 0.9),
+            (0.0, ACCENT, "-", 2.0),
+            (1.0, "black", "--", 0.9),
+        ):
+            if heights.min() < level < heights.max():  # matplotlib warns of a level that is never reached
+                axes.contour(*self.grid, heights, [level], colors=shade, linestyles=line, linewidths=width)
         axes.plot([], [], "-", color=ACCENT, linewidth=2.0, label="f = 0")
         axes.plot([], [], "--", color="black", linewidth=0.9, label="f = -1 and 1")
         self._rings(axes, machine, self.X[:, 1])
@@ -158,7 +164,12 @@ def _wide(column: Array) -> tuple[float, float]:
 
 
 def _machine(machine: Any, title: str, alpha: Any, points: Array, classes: Any) -> Supported:
-    output = machine.predict(points) if classes is None else machine.decision_function(points)
+    if isinstance(machine, KernelEstimator):
+        output = machine._evaluated(points)
+    else:
+        with warnings.catch_warnings():  # a grid has no column names, whatever the fit had
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            output = machine.predict(points) if classes is None else machine.decision_function(points)
     sizes = np.abs(np.asarray(alpha)).ravel()
     if sizes.size != machine.support_.size:  # an expansion a component: the size of a row's coefficients together
         sizes = np.linalg.norm(np.asarray(alpha).reshape(machine.support_.size, -1), axis=1)
