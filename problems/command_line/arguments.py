@@ -80,9 +80,7 @@ def _fit(commands: _Commands) -> None:
     fit.add_argument("--model", choices=_MODELS, default="lssvm", help="see below; lssvm unless given")
     fit.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
     fit.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
-    fit.add_argument(
-        "--gamma", type=float, help="weight of the errors (lssvm, robust, sparse, fused); otherwise chosen"
-    )
+    fit.add_argument("--gamma", type=float, help="weight of the errors (lssvm, robust, sparse); otherwise chosen")
     fit.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
     fit.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")
     fit.add_argument(

@@ -122,7 +122,7 @@ def problem_formulas(model: str, task: str) -> tuple[str, ...]:
     return _displayed(_min("w", "b", "e"), objective), _displayed(_SUBJECT, _fit_rows(_FEATURES, task))
 
 
-def machine_formula(model: str, task: str) -> str:
+def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
     """What predicts."""
     letter = "beta" if model == "sparse" else "alpha"
     coefficient = _sub(_i(letter), _i("i"))
@@ -130,7 +130,8 @@ def machine_formula(model: str, task: str) -> str:
         coefficient = _row(coefficient, _YI)
     expansion = _row(_sum(_i("i"), coefficient, _i("k"), _in(_XI, _o(","), _i("x"))), _o("+"), _i("b"))
     if task == "classification":
-        return _displayed(_i("f"), _in(_i("x")), _o("="), expansion, _o(","), _SPACE, _text("class by the sign of f"))
+        rule = "class by the sign of f" if n_classes == 2 else "class by the largest f"
+        return _displayed(_i("f"), _in(_i("x")), _o("="), expansion, _o(","), _SPACE, _text(rule))
     return _displayed(_i("f"), _in(_i("x")), _o("="), expansion)
 
 

@@ -11,7 +11,7 @@ structure  ``FusedMaximalVariation...``    rho, by the validation rows          
 fused      ``FusedLSSVM...``               gamma and width, by the validation rows          yes
 =========  ==============================  ===============================================  =========
 
-With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead.
+With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ MODELS: Mapping[str, ModelKind] = {
     "sparse": ModelKind("gamma", "SparseLSSVM{}CV", "SparseLSSVM{}", False, True),
     "l1": ModelKind("zeta", "FusedL1Substrate{}", "L1Substrate{}", True, False),
     "structure": ModelKind("rho", "FusedMaximalVariation{}", "MaximalVariation{}", True, False),
-    "fused": ModelKind("gamma", "FusedLSSVM{}", "LSSVM{}", True, True),
+    "fused": ModelKind("gamma", "FusedLSSVM{}", "", True, True),
 }
 
 
@@ -77,6 +77,8 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
             f"--model {model} is for regression only; take lssvm, l1, structure or fused for classes"
         )
     stem = kind.chosen if weight is None else kind.given
+    if not stem:
+        raise DeclarationError(f"--model {model} chooses its own {kind.weight}; to give one, take --model lssvm")
     name = stem.format("Regressor" if task == "regression" else "Classifier")
     if name not in problems.ESTIMATORS:
         raise DeclarationError(f"--model {model} needs {name}, which this release does not have; take lssvm or l1")

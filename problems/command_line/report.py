@@ -81,11 +81,12 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
     model, task, estimator = fit.choices.model, fit.preparation.task, fit.model.estimator
     kernel = estimator.kernel_
     parts = [*problem_formulas(model, task), paragraph(_SYMBOLS[model])]
+    n_classes = len(estimator.classes_) if task == "classification" else 0
     if task == "classification":
-        several = len(estimator.classes_) > 2
+        several = n_classes > 2
         coded = "one such machine a class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
         parts.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
-    parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task)]
+    parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
     parts.append(kernel_formula(kernel))
     if isinstance(kernel, Componentwise):
         inner = kernel.components(fit.X.shape[1])[0]
@@ -220,7 +221,8 @@ def _certificate(fit: Fit, bars: Picture) -> str:
 def _warnings(fit: Fit) -> str:
     if not fit.warnings:
         return section("Warnings", paragraph("None were raised."))
-    return section("Warnings", "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in fit.warnings) + "</ul>")
+    listed = "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in fit.warnings) + "</ul>"
+    return section("Warnings", listed, paragraph("Columns are counted from 0, in the order of the table of inputs."))
 
 
 def _use(fit: Fit, model_path: str | None) -> str:
