@@ -23,6 +23,7 @@ __all__ = [
     "distinct",
     "pyplot",
     "training_rows",
+    "unit_of",
     "with_unit",
 ]
 
@@ -82,6 +83,11 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
 def with_unit(name: str) -> str:
     """A label that says its unit: in brackets, as in "time (ms)", where the name has one."""
     return name if "(" in name else f"{name} (its unit)"
+
+
+def unit_of(name: str) -> str:
+    """The unit in the brackets of a name, or a description of it: "g" of "acceleration (g)", "units of y" of "y"."""
+    return name[name.index("(") + 1 :].rstrip(")") if "(" in name else f"units of {name}"
 
 
 def training_rows(estimator: Any, X: Any) -> None:

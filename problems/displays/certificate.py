@@ -89,7 +89,7 @@ class CertificateDisplay:
         self.ax_.axvline(0.0, color="black", linewidth=1.2)
         room = 0.25 * (high - low)  # for the words
         left, right = low - room * (not self.passes.all()), high + room * bool((self.margins == -np.inf).any())
-        self.ax_.set(xlim=(left, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
+        self.ax_.set(xlim=(left - 0.3, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
         self.ax_.set_yticks(places, self.names)
         verdict = "holds" if self.passes.all() else "DOES NOT HOLD"
         self.ax_.set_title(f"{self.title}: {verdict}", fontsize="medium")

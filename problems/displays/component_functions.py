@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, with_unit
+from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, unit_of, with_unit
 from problems.estimators.additive import AdditiveEstimator
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -111,7 +111,7 @@ class ComponentFunctionsDisplay:
         columns = min(count, 3)
         rows = -(-count // columns)
         if ax is None:
-            self.figure_, grid = axes_for(None, rows, columns, (3.3 * columns + 0.6, 2.7 * rows + 0.3), sharey=True)
+            self.figure_, grid = axes_for(None, rows, columns, (3.1 * columns + 1.5, 2.7 * rows + 0.3), sharey=True)
             for unused in grid[count:]:
                 unused.remove()
             self.axes_ = grid[:count]
@@ -123,10 +123,11 @@ class ComponentFunctionsDisplay:
                     part.places, part.partial_residuals, "o", color=GREY, markersize=3.5, label="partial residual"
                 )
             axes.plot(part.grid, part.curve, "-", color=ACCENT, linewidth=2.0, label="component")
-            axes.set_xlabel(with_unit(part.name) if part.one_input else f"f({part.name}) (units of {self.target})")
+            axes.set_xlabel(with_unit(part.name) if part.one_input else f"f({part.name}) ({unit_of(self.target)})")
             if number % columns == 0 or ax is not None:
-                axes.set_ylabel(f"contribution (units of {self.target})")
-        self.axes_[0].legend(**LEGEND)
+                axes.set_ylabel(f"contribution ({unit_of(self.target)})")
+        # outside, where it hides no row
+        self.axes_[columns - 1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
         return self
 
 

@@ -16,7 +16,7 @@ from problems.estimators.candidates import SMOOTH, Task, criterion_of
 from problems.estimators.fused_ways import OverGamma
 from problems.estimators.model_search import ModelSearch
 from substrate.arrays import Array
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.paths.criteria import Sum
 from substrate.paths.gamma_search import lambda_range
@@ -103,6 +103,9 @@ def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
         raise DataError(f"criterion {estimator.criterion!r} has no lower bound; choose gamma by {', '.join(SMOOTH)}")
     if estimator.kernel_.pairwise:
         raise DataError("a model with a precomputed kernel has not kept its matrix; fit it to rows and a kernel")
+    outputs = np.size(estimator.gamma_)
+    if not 0 <= output < outputs:
+        raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")
     gram = Gram.of(estimator.kernel_, estimator.support_vectors_)
     pooled = hasattr(estimator, "classes_")
     Y, labels = _targets(estimator, gram, pooled)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct, unit_of
 from problems.estimators.fused_ways import OverRho
 from substrate.arrays import Array, non_negative
 from substrate.errors import DataError
@@ -140,9 +140,9 @@ class EvolutionDiagramDisplay:
         for axes in self.axes_:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
             axes.set_xscale("log" if rho[0] > 0.0 else "linear")
-        above.set_ylabel(f"maximal variation t (units of {self.target})")
+        above.set_ylabel(f"maximal variation t ({unit_of(self.target)})")
         above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
-        below.set_xlabel(f"rho (units of {self.target})")
-        below.set_ylabel(f"mean squared error\n(units of {self.target}, squared)")
+        below.set_xlabel(f"rho ({unit_of(self.target)})")
+        below.set_ylabel(f"mean squared error\n({unit_of(self.target)}, squared)")
         below.legend(**LEGEND)
         return self

@@ -10,7 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
+from problems.displays.canvas import (
+    ACCENT,
+    GREY,
+    LEGEND,
+    axes_for,
+    column_names,
+    demand,
+    training_rows,
+    unit_of,
+    with_unit,
+)
 from problems.estimators.ls_svm import _LSSVM
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
@@ -76,8 +86,8 @@ class LeaveOneOutDisplay:
         if not 0 <= output < outputs.shape[1]:
             raise DeclarationError(f"the model has outputs 0 to {outputs.shape[1] - 1}; received output={output!r}")
         rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
-        targets = outputs[rows, output] + residuals[rows, output]
-        _same_targets(estimator, np.asarray(y), rows, targets, output)
+        known = outputs[rows, output] + residuals[rows, output]
+        targets = _own_targets(estimator, np.asarray(y), rows, known, output)
         fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
         one = X.shape[1] == 1 and not estimator.kernel_.pairwise
         places = X[estimator.support_][rows, 0] if one else None
@@ -99,9 +109,9 @@ class LeaveOneOutDisplay:
             ends = [min(self.fitted.min(), self.left_out.min()), max(self.fitted.max(), self.left_out.max())]
             self.ax_.plot(ends, ends, "--", color=ACCENT, linewidth=1.4, label="a row that adds nothing to its fit")
             self.ax_.plot(self.fitted, self.left_out, "D", **marks)
-            self.ax_.set(xlabel=f"fit (units of {self.target})", ylabel=f"without the row (units of {self.target})")
+            self.ax_.set(xlabel=f"fit ({unit_of(self.target)})", ylabel=f"without the row ({unit_of(self.target)})")
         title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
-        self.ax_.set_title(f"{title} (units of {self.target}, squared)", fontsize="small")
+        self.ax_.set_title(f"{title} ({unit_of(self.target)}, squared)", fontsize="small")
         self.ax_.legend(**LEGEND)
         return self
 
@@ -111,13 +121,14 @@ class LeaveOneOutDisplay:
         return float(np.mean((self.targets - self.fitted) ** 2))
 
 
-def _same_targets(estimator: Any, y: Any, rows: Any, targets: Array, output: int) -> None:
-    """Refuse targets other than those of the fit, which the model knows by y = f + e."""
+def _own_targets(estimator: Any, y: Any, rows: Any, known: Array, output: int) -> Array:
+    """Targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f + e."""
     own = y[estimator.support_][rows]
     if hasattr(estimator, "classes_"):
         numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
         own = estimator.code_book_[numbers, output]
     else:
         own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
-    if not np.allclose(own, targets, atol=1e-6 * float(np.abs(targets).max())):
+    if not np.allclose(own, known, atol=1e-6 * float(np.abs(known).max())):
         raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")
+    return np.asarray(own)

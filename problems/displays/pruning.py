@@ -84,7 +84,9 @@ class PruningPathDisplay:
             style = LINES[number % len(LINES)]
             shade = ACCENT if step == self.chosen else "black"
             label = f"step {step}, {sizes.size} rows" + (", chosen" if step == self.chosen else "")
-            spectrum.plot(np.arange(1, sizes.size + 1), sizes, style, color=shade, linewidth=1.6, label=label)
+            # a mark at its end tells a spectrum from another that it lies on
+            marks = {"marker": "os^D"[number % 4], "markevery": [-1], "linestyle": style, "linewidth": 1.6}
+            spectrum.plot(np.arange(1, sizes.size + 1), sizes, color=shade, label=label, **marks)
         spectrum.set(xlabel="rank (number)", ylabel="|alpha|, sorted (units of gamma times y)")
         spectrum.legend(**LEGEND)
         return self

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 import problems.displays
 from problems import LSSVMRegressor
-from problems.displays.canvas import axes_for, column_names, demand, distinct, pyplot, training_rows, with_unit
+from problems.displays.canvas import axes_for, column_names, demand, distinct, pyplot, training_rows, unit_of, with_unit
 from substrate.errors import DataError, DeclarationError
 
 needs_matplotlib = pytest.mark.skipif(
@@ -98,3 +98,7 @@ def test_curves_differ_in_more_than_colour():
     styles = distinct(12)
     marks = {(style["marker"], style["linestyle"]) for style in styles}
     assert len(marks) == 12
+
+
+def test_units_are_read_from_names():
+    assert (unit_of("acceleration (g)"), unit_of("y")) == ("g", "units of y")

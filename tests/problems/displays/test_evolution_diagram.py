@@ -1,0 +1,93 @@
+"""The evolution diagram draws the path of the fit: knots, optimum and bound."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
+from problems.displays import EvolutionDiagramDisplay
+from substrate.datasets import additive_function
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+
+
+@pytest.fixture(scope="module")
+def fused():
+    X, y = additive_function(24, 8, random_state=0)
+    X_val, y_val = additive_function(24, 8, random_state=1)
+    return FusedMaximalVariationRegressor(RBF(1.0)).fit(X, y, X_val, y_val)
+
+
+def lines(axes):
+    return {line.get_label(): line for line in axes.lines}
+
+
+def test_the_curves_are_the_path(plt, fused):
+    display = EvolutionDiagramDisplay.from_estimator(fused)
+    above, below = display.axes_
+    path, drawn = fused.path_, display.drawn()
+    assert np.isin(path["values"][path["values"] >= drawn[0]], drawn).all()
+    assert drawn[0] < fused.best_parameter_ < drawn[-1] == path["values"][-1]
+    known = lines(above)
+    named = [label for label in known if label.startswith("x")]
+    assert len(named) == 6
+    assert "2 others" in known
+    for name in named:
+        assert_array_equal(known[name].get_xdata(), drawn)
+        t = path["maximal_variation"][:, int(name[1:]) - 1]
+        assert_allclose(known[name].get_ydata(), np.interp(drawn, path["values"], t))
+    errors = lines(below)
+    assert_allclose(errors["validation"].get_ydata(), np.interp(drawn, path["values"], path["validation_errors"]))
+    (optimum,) = [line for label, line in errors.items() if label.startswith("fused optimum")]
+    assert_array_equal(optimum.get_xydata(), [[fused.best_parameter_, fused.validation_error_]])
+    (bound,) = [line for label, line in errors.items() if label.startswith("lower bound")]
+    assert set(bound.get_ydata()) == {fused.lower_bound_}
+
+
+def test_the_named_components_are_those_that_matter_at_the_optimum(plt, fused):
+    display = EvolutionDiagramDisplay.from_estimator(fused, names=[f"input {k}" for k in range(8)])
+    assert_allclose(display.at_best(), fused.maximal_variation_, rtol=1e-3, atol=1e-6)
+    labels = [label for label in lines(display.axes_[0]) if label.startswith("input")]
+    assert labels[0] == f"input {np.argmax(fused.maximal_variation_)}"
+
+
+def test_axes_have_units_and_a_line_at_the_optimum(plt, fused):
+    display = EvolutionDiagramDisplay.from_estimator(fused, target="price")
+    above, below = display.axes_
+    assert above.get_ylabel() == "maximal variation t (units of price)"
+    assert below.get_ylabel() == "mean squared error\n(units of price, squared)"
+    assert below.get_xlabel() == "rho (units of price)"
+    for axes in display.axes_:
+        assert axes.get_xscale() == "log"
+        assert any(set(line.get_xdata()) == {fused.best_parameter_} for line in axes.lines)
+
+
+def test_from_zero_on_the_axis_is_linear(plt, fused):
+    display = EvolutionDiagramDisplay.from_estimator(fused, rho_min=0.0)
+    assert display.drawn()[0] == fused.path_["values"][0]
+    if display.drawn()[0] == 0.0:
+        assert display.axes_[0].get_xscale() == "linear"
+
+
+def test_axes_given_are_used(plt, fused):
+    figure, axes = plt.subplots(2)
+    display = EvolutionDiagramDisplay.from_estimator(fused, ax=axes)
+    assert_array_equal(display.axes_, axes)
+    assert display.figure_ is figure
+    assert plt.get_fignums() == [figure.number]
+    assert display.plot().figure_ is not figure
+
+
+def test_refusals(plt, fused):
+    with pytest.raises(DeclarationError, match="EvolutionDiagramDisplay draws FusedMaximalVariationRegressor and"):
+        EvolutionDiagramDisplay.from_estimator(MaximalVariationRegressor())
+    with pytest.raises(NotFittedError):
+        EvolutionDiagramDisplay.from_estimator(FusedMaximalVariationRegressor())
+    with pytest.raises(DeclarationError, match="rho_min"):
+        EvolutionDiagramDisplay.from_estimator(fused, rho_min=-1.0)
+    X, y = additive_function(18, 4, random_state=0)
+    folds = FusedMaximalVariationRegressor(RBF(1.0), cv=2).fit(X, y)
+    with pytest.raises(DataError, match="several folds or machines"):
+        EvolutionDiagramDisplay.from_estimator(folds)
+    assert plt.get_fignums() == []

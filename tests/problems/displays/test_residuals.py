@@ -1,0 +1,76 @@
+"""Residuals: every error is counted once, and every training row lies on the weight function."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from problems import LSSVMRegressor, RobustLSSVMRegressor
+from problems.displays import ResidualsDisplay
+from substrate.closed_form.robust_weights import robust_weights
+from substrate.datasets import sinc_outliers
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+
+X, Y = sinc_outliers(random_state=0)
+X, Y = X[::3], Y[::3]
+
+
+@pytest.mark.parametrize("weighting", ["hampel", "huber"])
+@pytest.mark.parametrize("reweightings", [1, 40])
+def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting, max_reweightings=reweightings).fit(X, Y)
+    display = ResidualsDisplay.from_estimator(model, X, Y)
+    curve, rows = display.axes_[1].lines
+    assert_array_equal(rows.get_ydata(), model.weights_)
+    assert_allclose(robust_weights(rows.get_xdata(), 1.0, weighting), model.weights_, rtol=1e-9)
+    assert_allclose(curve.get_ydata(), robust_weights(curve.get_xdata(), 1.0, weighting))
+    plain = LSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
+    assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
+
+
+def test_every_error_is_in_a_bar(plt):
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
+    display = ResidualsDisplay.from_estimator(model, X, Y)
+    residuals = (Y - model.predict(X)) / model.scale_
+    bars = display.axes_[0].containers[0] if display.axes_[0].containers else display.axes_[0].patches
+    heights = np.array([bar.get_height() for bar in bars])
+    assert_array_equal(heights, np.histogram(residuals, display.edges())[0])
+    assert heights.sum() == Y.size
+    assert np.abs(residuals).max() > 10.0, "an outlier is there, and not cut off"
+    low, high = display.axes_[0].get_xlim()
+    assert low <= residuals.min() <= residuals.max() <= high
+
+
+def test_other_rows_than_those_of_the_fit(plt):
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X[::2], Y[::2])
+    _, axes = plt.subplots(2)
+    display = ResidualsDisplay.from_estimator(model, X, Y, ax=axes)
+    assert display.residuals.size == Y.size
+    assert display.weights.size == Y[::2].size
+    assert_array_equal(display.axes_, axes)
+    assert axes[1].get_xlabel().startswith("error / scale (no unit; scale = ")
+    assert axes[1].get_ylabel() == "weight v (no unit)"
+    assert axes[0].get_ylabel() == "rows (number)"
+
+
+def test_weights_of_rows_are_taken_off(plt):
+    weights = np.where(np.arange(Y.size) % 2, 2.0, 1.0)
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
+    display = ResidualsDisplay.from_estimator(model, X, Y)
+    plain = LSSVMRegressor(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
+    assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
+
+
+def test_refusals(plt):
+    with pytest.raises(DeclarationError, match="ResidualsDisplay draws RobustLSSVMRegressor; received LSSVMRegressor"):
+        ResidualsDisplay.from_estimator(LSSVMRegressor(), X, Y)
+    with pytest.raises(NotFittedError):
+        ResidualsDisplay.from_estimator(RobustLSSVMRegressor(), X, Y)
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
+    with pytest.raises(DataError, match="one entry per row of X"):
+        ResidualsDisplay.from_estimator(model, X, Y[:-1])
+    flat = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, np.ones(Y.size))
+    with pytest.raises(DataError, match="robust scale of the errors is zero"):
+        ResidualsDisplay.from_estimator(flat, X, np.ones(Y.size))
+    assert plt.get_fignums() == []
