@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
 
+README = Path(__file__).resolve().parents[3] / "README.md"
 WORDS = np.array(["no", "yes"])
 
 
@@ -350,6 +352,14 @@ def test_an_embedded_set_and_its_file_make_the_same_model(tmp_path, monkeypatch)
     assert main(["fit", "motorcycle.csv", "--target", "accel", "--out", "two.npz", "--quiet"]) == 0
     one, two = TabularModel.load("one.npz"), TabularModel.load("two.npz")
     np.testing.assert_array_equal(one.estimator.support_values_, two.estimator.support_values_)
+
+
+def test_the_line_of_the_readme_makes_model_and_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (line,) = re.findall(r"^\.venv/bin/substrate (fit .*)$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out.endswith("written: model.npz\nwritten: report.html\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.npz", "report.html"]
 
 
 def test_the_list_names_every_set(capsys):

@@ -35,12 +35,14 @@ def additive():
 
 @pytest.fixture(scope="module")
 def structure(additive):
+    pytest.importorskip("matplotlib")
     fit = fit_table(additive, Choices("y", model="structure"))
     return fit, report(fit, "folder/model.npz")
 
 
 @pytest.fixture(scope="module")
 def motorcycle():
+    pytest.importorskip("matplotlib")
     fit = fit_table(read_table("@motorcycle"), Choices("accel"))
     return fit, report(fit, "model.npz")
 
