@@ -73,7 +73,8 @@ def _targets(table: Table, target: str, task: str) -> NDArray[Any]:
     numbers = [number(cell) for cell in cells]
     if task == "regression":
         return np.array(numbers, dtype=np.float64)
-    if all(value is not None and value.is_integer() for value in numbers):
+    # whole numbers stay numbers where a float holds them exactly; all else is a class by its text
+    if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
         return np.array([int(value) for value in numbers if value is not None])
     return np.array(cells)
 

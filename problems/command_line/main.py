@@ -41,8 +41,8 @@ def _fit(options: argparse.Namespace) -> int:
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     if options.out is None and options.report is None:
         raise DataError("nothing would be kept: give --out model.npz, --report report.html, or both")
-    for path in (options.out, options.report):
-        _refuse_unwritable(path)
+    _refuse_unwritable(options.out, options.data)
+    _refuse_unwritable(options.report, options.data, options.out)
     progress = Progress(3)
     try:
         progress.step(f"reading {source}")
@@ -85,7 +85,7 @@ def _predict(options: argparse.Namespace) -> int:
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel
 
-    _refuse_unwritable(options.out)
+    _refuse_unwritable(options.out, options.data, options.model)
     model = TabularModel.load(options.model)
     text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
     _write(options.out, text)
@@ -113,14 +113,16 @@ def _verify(options: argparse.Namespace) -> int:
     return 0 if lines and all(line.passes for line in lines) else 1
 
 
-def _refuse_unwritable(path: str | None) -> None:
-    """Before any long work: the folder must be there, and the name must not be a folder's."""
+def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
+    """Before any long work: the folder must be there, and the name must not be a folder's or that of another file."""
     if path is None:
         return
     if not Path(path).parent.is_dir():
         raise DataError(f"the folder of {path} does not exist; make it first")
     if Path(path).is_dir():
         raise DataError(f"{path} is a folder; name a file")
+    if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in taken):
+        raise DataError(f"{path} is named twice; writing it would destroy what it holds")
 
 
 def _write(path: str | None, text: str) -> None:

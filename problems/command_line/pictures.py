@@ -66,14 +66,14 @@ def _all(fit: Fit) -> Iterator[Picture]:
         yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
     elif task == "regression":
         yield _drawn("Predicted against observed", "On the dashed line a prediction is exact.", lambda: _against(fit))
-    if hasattr(model, "best_parameter_") and model._over == "rho" and "maximal_variation" in model.path_:
+    if hasattr(model, "best_parameter_") and "maximal_variation" in model.path_:
         caption = "How much each component varies as rho grows, and the validation error along the same path."
         yield _drawn(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
-    if hasattr(model, "best_parameter_") and model._over == "zeta":
+    if hasattr(model, "best_parameter_") and fit.choices.model == "l1":
         yield _drawn("Validation error over zeta", "The dashed line is the lower bound.", lambda: _validation(fit))
     if isinstance(model, AdditiveEstimator):
         yield from _components(fit)
@@ -180,7 +180,8 @@ def _components(fit: Fit) -> Iterator[Picture]:
     """One small picture a component that matters, all with one vertical axis."""
     model, target = fit.model.estimator, fit.preparation.target
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
-    chosen = [int(k) for k in np.argsort(-variation, kind="stable") if model._chosen(model.tolerance)[k]]
+    mask = model.get_support()  # a component an input
+    chosen = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
     names = list(fit.preparation.features)
     drawn = [_component(fit, model, number, names, target) for number in chosen[:_COMPONENTS]]
     if not drawn:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from problems.command_line.fit import Fit
+from problems.command_line.models import MODELS
 
 __all__ = ["Bound", "Score", "bound_of", "scores"]
 
@@ -60,7 +61,7 @@ def bound_of(fit: Fit) -> Bound | None:
     model = fit.model.estimator
     if hasattr(model, "best_parameter_"):
         numbers = (model.best_parameter_, "validation", model.validation_error_, model.lower_bound_)
-        return Bound(model._over, *numbers)
+        return Bound(MODELS[fit.choices.model].weight, *numbers)
     if hasattr(model, "criterion_lower_bound_"):
         values = (float(np.atleast_1d(part)[0]) for part in (model.criterion_, model.criterion_lower_bound_))
         return Bound("gamma", float(np.atleast_1d(model.gamma_)[0]), "loo", *values)

@@ -1,6 +1,7 @@
 """``substrate fit`` and ``substrate predict``: the same numbers as from Python, and laws of files and exit codes."""
 
 import csv
+import io
 import json
 import re
 import subprocess
@@ -236,6 +237,8 @@ def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change,
         (["@ionosphere", "--task", "regression", "--out", "m.npz"], "not numeric .row 1 has 'g'"),
         (["DATA", "--target", "y", "--out", "no/such/m.npz"], "does not exist; make it first"),
         (["DATA", "--target", "y", "--out", "."], "is a folder"),
+        (["DATA", "--target", "y", "--out", "DATA"], "is named twice"),
+        (["DATA", "--target", "y", "--out", "same", "--report", "./same"], "is named twice"),
     ],
 )
 def test_a_line_that_cannot_be_followed_is_two_and_one_sentence(
@@ -338,6 +341,28 @@ def test_a_pipe_hears_results_and_nothing_else(tmp_path):
     done = run("fit", "@motorcycle", "--out", "m.npz", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\r" not in done.stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_sees_a_bar_that_is_cleared(tmp_path, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["fit", "@motorcycle", "--gamma", "2", "--out", str(tmp_path / "m.npz"), "--quiet"]) == 0
+    assert "fitting lssvm" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_labels_beyond_whole_floats_are_text(tmp_path, regression):
+    _, X, _ = regression
+    label = np.where(X[:, 0] > 10.0, "1e300", "2e300")
+    path, out = written(tmp_path / "l.csv", ["u", "y"], [X[:, 0], label]), tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out)]
+    assert main([*line, "--quiet"]) == 0
+    assert problems.load(out).classes_.tolist() == ["1e300", "2e300"]
 
 
 def test_quiet_is_quiet(tmp_path, capsys):
