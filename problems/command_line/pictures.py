@@ -57,8 +57,8 @@ def pictures(fit: Fit) -> list[Picture]:
 def _all(fit: Fit) -> Iterator[Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
-    names = list(fit.preparation.features)
-    target = fit.preparation.target
+    names = _names(fit)
+    target = _plain(fit.preparation.target)
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
         yield _drawn("Classes and their border", caption, lambda: _plane(fit))
@@ -117,6 +117,15 @@ class _Canvas:
     figure_: Any
 
 
+def _plain(text: object) -> str:
+    """Text in which matplotlib does not look for formulas."""
+    return str(text).replace("$", r"\$")
+
+
+def _names(fit: Fit) -> list[str]:
+    return [_plain(name) for name in fit.preparation.features]
+
+
 def _numeric_inputs(fit: Fit) -> list[Input]:
     """The input of every column of X; a category's column is in its own units already."""
     return [one if one.categories is None else Input(f) for one in fit.preparation.inputs for f in one.features]
@@ -136,7 +145,7 @@ def _curve(fit: Fit) -> _Canvas:
         axes.plot(held, fit.y_val, "x", color="black", markersize=5, label="rows that validate")
     predicted = fit.model.estimator.predict(grid[:, None])
     axes.plot(_own_units(fit, 0, grid), predicted, "-", color=ACCENT, linewidth=2.0, label="f")
-    axes.set(xlabel=fit.preparation.features[0], ylabel=fit.preparation.target)
+    axes.set(xlabel=_names(fit)[0], ylabel=_plain(fit.preparation.target))
     axes.legend(frameon=False, fontsize="small")
     return _Canvas(figure)
 
@@ -149,18 +158,19 @@ def _against(fit: Fit) -> _Canvas:
         axes.plot(fit.y_val, predict(fit.X_val), "x", color="black", markersize=5, label="rows that validate")
     ends = [float(fit.y.min()), float(fit.y.max())]
     axes.plot(ends, ends, "--", color=ACCENT, linewidth=1.4)
-    target = fit.preparation.target
+    target = _plain(fit.preparation.target)
     axes.set(xlabel=f"{target} observed", ylabel=f"{target} predicted")
     axes.legend(frameon=False, fontsize="small")
     return _Canvas(figure)
 
 
 def _plane(fit: Fit) -> Any:
-    names = list(fit.preparation.features)
+    names = _names(fit)
     drawn = SupportVectorsDisplay.from_estimator(fit.model.estimator, fit.X, fit.y, names=names)
     grid = tuple(_own_units(fit, column, part) for column, part in enumerate(drawn.grid))
     X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
-    return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, drawn.classes).plot()
+    classes = [_plain(label) for label in fit.model.estimator.classes_]
+    return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, classes).plot()
 
 
 def _validation(fit: Fit) -> _Canvas:
@@ -178,11 +188,11 @@ def _validation(fit: Fit) -> _Canvas:
 
 def _components(fit: Fit) -> Iterator[Picture]:
     """One small picture a component that matters, all with one vertical axis."""
-    model, target = fit.model.estimator, fit.preparation.target
+    model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
     mask = model.get_support()  # a component an input
     chosen = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
-    names = list(fit.preparation.features)
+    names = _names(fit)
     drawn = [_component(fit, model, number, names, target) for number in chosen[:_COMPONENTS]]
     if not drawn:
         yield Picture("Component functions", "Not drawn: no component varies.", "")
@@ -198,7 +208,8 @@ def _components(fit: Fit) -> Iterator[Picture]:
             return display
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
-        yield _drawn(f"Component of {part.name}", caption, draw, small=True)
+        name = fit.preparation.features[chosen[number]]
+        yield _drawn(f"Component of {name}", caption, draw, small=True)
 
 
 def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:

@@ -170,13 +170,27 @@ def test_classes_are_counted(additive):
     assert f"{scores(fit)[0].validation:.4g}" in words
 
 
-def test_names_from_the_table_cannot_become_tags(additive):
-    hostile = "<script>alert(1)</script>"
-    columns = {**additive.columns, hostile: additive.columns["idle"]}
-    text = report(fit_table(Table(hostile, columns), Choices("y", weights=Weights(gamma=1.0))), f"{hostile}.npz")
+@pytest.mark.parametrize("model", ["lssvm", "structure"])
+@pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "a\n<script>alert(1)</script>", r"$\bad{ <script>$"])
+def test_names_from_the_table_cannot_become_tags_or_formulas(additive, hostile, model):
+    columns = {hostile: additive.columns["first"], **additive.columns}
+    columns["y " + hostile] = columns.pop("y")
+    weights = Weights(gamma=1.0) if model == "lssvm" else Weights(rho=1.0)
+    fit = fit_table(Table(hostile, columns), Choices("y " + hostile, model=model, weights=weights))
+    text = report(fit, f"{hostile}.npz")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
+    assert "Not drawn" not in text
     Page(text)
+
+
+def test_classes_cannot_become_tags_or_formulas(additive):
+    names = (r"$\bad{$", "<b>")
+    answer = tuple(names[float(y) > 2.0] for y in additive.columns["y"])
+    columns = {"u": additive.columns["first"], "v": additive.columns["second"], "answer": answer}
+    text = report(fit_table(Table("t.csv", columns), Choices("answer", weights=Weights(gamma=1.0))), None)
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
 
 
 def test_warnings_are_on_the_page(additive):
