@@ -114,8 +114,12 @@ def problem_formulas(model: str, task: str) -> tuple[str, ...]:
         component = _row(_sup(_i("f"), _i("l")), _in(_sup(_XI, _i("l"))))
         output = _row(_sum(_i("l"), component), _o("+"), _i("b"))
         bound = _row(_o("|"), component, _o("|"), _o("≤"), _sub(_i("t"), _i("l")))
-        constraints = _row(_fit_rows(output, task), _o(","), _SPACE, bound)
-        return _displayed(_min("alpha", "b", "e", "t"), objective), _displayed(_SUBJECT, constraints), _zero_sum(task)
+        return (
+            _displayed(_min("alpha", "b", "e", "t"), objective),
+            _displayed(_SUBJECT, _fit_rows(output, task)),
+            _displayed(bound),
+            _zero_sum(task),
+        )
     weight = _sub(_i("v"), _i("i")) if model == "robust" else ""
     errors = _row(_frac(_i("gamma"), _n(2)), _sum(_i("i"), weight, _E2))
     objective = _row(_HALF, _sup(_i("w"), _i("T")), _i("w"), _o("+"), errors)

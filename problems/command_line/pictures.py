@@ -205,6 +205,9 @@ def _components(fit: Fit) -> Iterator[Picture]:
         def draw(part: Any = part) -> Any:
             display = ComponentFunctionsDisplay((part,), target).plot()
             display.axes_[0].set_ylim(low - room, high + room)
+            for legend in (display.axes_[0].get_legend(), *display.figure_.legends):
+                if legend is not None:
+                    legend.remove()  # small pictures: the caption says it
             return display
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
