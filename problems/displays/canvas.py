@@ -63,10 +63,11 @@ def axes_for(
 
 
 def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
-    """Refuse an estimator of another kind, or one that is not fitted."""
+    """Refuse an estimator of another kind, or one that is not fitted, and say at once if matplotlib is missing."""
     if not isinstance(estimator, kinds):
         raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     check_is_fitted(estimator)
+    pyplot()
 
 
 def column_names(estimator: Any, names: Any = None) -> list[str]:

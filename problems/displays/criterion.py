@@ -69,7 +69,7 @@ class CriterionDisplay:
             path = estimator.path_
             gammas, values = np.asarray(path["values"]), np.asarray(path["validation_errors"])
             best: tuple[float, ...] = (estimator.best_parameter_, estimator.validation_error_, estimator.lower_bound_)
-            name = "leave-one-out" if estimator.cv == "loo" else "validation"
+            name = "leave-one-out" if isinstance(estimator.cv, str) else "validation"
         else:
             gammas, values = _curve(estimator, output)
             numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)

@@ -45,6 +45,8 @@ class EvolutionDiagramDisplay:
         A name a component.
     target : str
         In whose unit t and rho are given.
+    holes : tuple of pairs
+        Intervals of rho on which the path claims nothing; nothing is drawn there.
     rho_min : float or None
         Where the diagram begins; 0 draws all of it on a linear axis.
 
@@ -64,6 +66,7 @@ class EvolutionDiagramDisplay:
         lower_bound: float,
         names: list[str],
         target: str = "y",
+        holes: tuple[tuple[float, float], ...] = (),
         rho_min: float | None = None,
     ) -> None:
         self.values = values
@@ -74,6 +77,7 @@ class EvolutionDiagramDisplay:
         self.lower_bound = lower_bound
         self.names = names
         self.target = target
+        self.holes = holes
         self.rho_min = rho_min
 
     @classmethod
@@ -100,6 +104,7 @@ class EvolutionDiagramDisplay:
             estimator.lower_bound_,
             components,
             target,
+            tuple(path.get("holes", ())),
             None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
         ).plot(ax)
 
@@ -115,6 +120,13 @@ class EvolutionDiagramDisplay:
         between = np.geomspace(low, largest, _POINTS) if 0.0 < low < largest else np.array([low, largest])
         return np.union1d(between.clip(low, largest), self.values[self.values >= low])
 
+    def _between(self, rho: Array, values: Array) -> Array:
+        """Values at the knots, carried to rho by chords; NaN in holes."""
+        found = np.interp(rho, self.values, values)
+        for low, high in self.holes:
+            found[(low < rho) & (rho < high)] = np.nan
+        return found
+
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
@@ -123,15 +135,16 @@ class EvolutionDiagramDisplay:
         rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
         styles = distinct(min(_NAMED, rank.size))
         rho = self.drawn()
-        t = np.array([np.interp(rho, self.values, column) for column in self.maximal_variation.T])
+        t = np.array([self._between(rho, column) for column in self.maximal_variation.T])
         for component in rank[_NAMED:]:
             above.plot(rho, t[component], color="0.7", linewidth=0.8)
         if rank.size > _NAMED:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
         for component, style in zip(rank, styles, strict=False):
             above.plot(rho, t[component], markevery=0.09, label=self.names[component], **style)
-        errors = np.interp(rho, self.values, self.validation_errors)
-        below.plot(rho, errors, "-", color="black", linewidth=1.4, label="validation")
+        below.plot(
+            rho, self._between(rho, self.validation_errors), "-", color="black", linewidth=1.4, label="validation"
+        )
         place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
         below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
         if np.isfinite(self.lower_bound):

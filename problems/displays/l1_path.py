@@ -36,7 +36,7 @@ class L1PathDisplay:
     values : array of shape (n_points,)
         zeta, ascending: the knots and points between them.
     coefficients : array of shape (n_points, n_rows)
-        The coefficients there.
+        The coefficients there; NaN in holes of the path, where nothing is claimed and nothing is drawn.
     zeta : float or None
         The zeta of a model, if there is one.
 
@@ -61,8 +61,8 @@ class L1PathDisplay:
             raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
         inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
         values = np.concatenate([*inner, knots[-1:]])
-        values = values[[path.covers(float(value)) for value in values]]
-        coefficients = np.array([path.at(float(value)).primal for value in values])
+        nothing = np.full(path.at(float(knots[-1])).primal.size, np.nan)
+        coefficients = np.array([path.at(float(v)).primal if path.covers(float(v)) else nothing for v in values])
         return cls(values, coefficients, zeta).plot(ax)
 
     @classmethod
@@ -94,16 +94,18 @@ class L1PathDisplay:
         return cls.from_path(path, float(zeta), ax=ax)
 
     @property
-    def n_support(self) -> Any:
-        """How many coefficients are not zero between one point and the next; at a knot itself, one may just be."""
+    def n_support(self) -> Array:
+        """How many coefficients are not zero between one point and the next (at a knot one may be); NaN in holes."""
         nonzero = self.coefficients != 0.0
-        return np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1)
+        counts = np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1).astype(np.float64)
+        unknown = np.asarray(np.isnan(self.coefficients).any(axis=1))
+        return np.where(unknown[:-1] | unknown[1:], np.nan, counts)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
         above, below = self.axes_
-        sizes = np.abs(self.coefficients)
+        sizes = np.nan_to_num(np.abs(self.coefficients))
         here = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
         rank = np.lexsort((sizes.max(axis=0), sizes[here]))[::-1]  # the largest where the model is
         rank = rank[sizes[:, rank].max(axis=0) > 0.0]

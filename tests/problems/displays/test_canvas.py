@@ -1,6 +1,5 @@
 """What all displays share: matplotlib on use only, axes given or made, refusals, and names."""
 
-import importlib.util
 import subprocess
 import sys
 
@@ -12,10 +11,6 @@ import problems.displays
 from problems import LSSVMRegressor
 from problems.displays.canvas import axes_for, column_names, demand, distinct, pyplot, training_rows, unit_of, with_unit
 from substrate.errors import DataError, DeclarationError
-
-needs_matplotlib = pytest.mark.skipif(
-    importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed: pip install matplotlib"
-)
 
 
 def test_the_package_is_cheap_and_no_display_needs_matplotlib_to_be_imported():
@@ -45,7 +40,6 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
         problems.displays.BasisSizeDisplay.from_arrays([1.0, 2.0], [3.0, 4.0])
 
 
-@needs_matplotlib
 def test_axes_are_taken_as_given_and_must_be_enough(plt):
     figure, axes = plt.subplots(1, 2)
     assert_array_equal(axes_for(list(axes), 1, 2)[1], axes)
@@ -56,7 +50,6 @@ def test_axes_are_taken_as_given_and_must_be_enough(plt):
         axes_for("here")
 
 
-@needs_matplotlib
 def test_new_axes_are_laid_out_so_that_nothing_is_clipped(plt):
     figure, axes = axes_for(None, 2, 3)
     assert axes.shape == (6,)

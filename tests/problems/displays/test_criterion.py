@@ -63,6 +63,12 @@ def test_classifiers(plt, criterion):
     checked(CriterionDisplay.from_estimator(model))
 
 
+def test_targets_in_other_units(plt):
+    display = checked(CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6)).fit(X, 1e120 * Y)))
+    plain = CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6)).fit(X, Y))
+    assert_allclose(display.values / 1e240, plain.values, rtol=1e-6)
+
+
 def test_one_of_several_outputs_on_the_axes_given(plt):
     model = LSSVMRegressorCV(RBF(6.6)).fit(X, np.column_stack([Y, np.sin(X[:, 0])]))
     _, ax = plt.subplots()

@@ -1,5 +1,7 @@
 """The L1 path: lines are solutions of the problem at their zeta."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,6 +22,7 @@ KERNEL = RBF(3.0)
 def test_the_lines_are_solutions(plt):
     model = L1SubstrateRegressor(KERNEL, zeta=30.0).fit(X, Y)
     display = L1PathDisplay.from_estimator(model, X, Y)
+    assert_allclose(display.values[0], 3.0)  # a tenth of the zeta of the model
     k = int(np.searchsorted(display.values, 30.0))
     other = L1SubstrateRegressor(KERNEL, zeta=display.values[k]).fit(X, Y)
     expected = np.zeros(Y.size)
@@ -50,6 +53,17 @@ def test_a_path_by_itself_on_the_axes_given(plt):
     assert np.isin(path.values, display.values).all()
     assert_allclose(display.coefficients[-1], 0.0)
     assert not any(line.get_label().startswith("zeta") for line in axes[0].lines)
+
+
+def test_nothing_is_drawn_in_a_hole(plt):
+    path = l1_path(KERNEL(X), Y)
+    low, high = float(path.values[-4]), float(path.values[-3])
+    display = L1PathDisplay.from_path(replace(path, holes=((low, high),)))
+    inside = (low < display.values) & (display.values < high)
+    assert inside.any()
+    assert_array_equal(np.isnan(display.coefficients).any(axis=1), inside)
+    assert np.isnan(display.n_support[inside[1:] | inside[:-1]]).all()
+    assert np.isnan(display.axes_[0].lines[0].get_ydata()).sum() == inside.sum()
 
 
 def test_a_zeta_above_everything_still_shows_the_path(plt):
