@@ -11,7 +11,6 @@ import json
 import math
 import operator
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from substrate.errors import DataError
+from substrate.whole_file import written_whole
 
 __all__ = ["FORMAT", "VERSION", "read_archive", "write_archive"]
 
@@ -38,27 +38,17 @@ _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_hea
 
 def write_archive(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a header's content and arrays; an existing file is replaced only by a complete one."""
-    target = Path(path)
     for name, array in arrays.items():
         if array.dtype.kind not in _KINDS:
             raise DataError(f"an array of dtype {array.dtype} ({name}) cannot be saved without pickle")
     schema = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
     header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": content}
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_HEADER, json.dumps(header, allow_nan=True))
-            for name, array in arrays.items():
-                buffer = io.BytesIO()
-                npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
-                archive.writestr(f"{name}.npy", buffer.getvalue())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # a temporary file is private; a model file is a file like any other
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_HEADER, json.dumps(header, allow_nan=True))
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
+            archive.writestr(f"{name}.npy", buffer.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -1,48 +1,137 @@
 """Arguments and exit codes of the command ``substrate``."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-import substrate
-from substrate.errors import SubstrateError
-from substrate.solvers import ORDER
+from problems.command_line.arguments import parser
+from problems.progress import Progress
+from substrate.errors import DataError, SubstrateError
+from substrate.whole_file import written_whole
 
 __all__ = ["main"]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="substrate",
-        description="Least-squares support vector machines, declared as convex problems and certified.",
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    verify = commands.add_parser(
-        "verify",
-        help="declare every problem on embedded data, solve it several ways and compare",
-        description="Declare every problem on its embedded data set, solve it with every installed solver and in "
-        "closed form, and check that all agree. Exit status 1 if anything fails.",
-    )
-    verify.add_argument("--problem", help="only this problem file, for instance ls_svm_regression")
-    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
-    verify.add_argument("--json", action="store_true", help="machine-readable output")
-    return parser
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when all is well, 1 when a check failed, 2 when the command was not understood."""
-    options = _parser().parse_args(arguments)
-    # after parsing: --help must not wait for cvxpy
+    """Run the command; 0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used."""
+    options = parser().parse_args(arguments)
+    run = {"fit": _fit, "predict": _predict, "datasets": _datasets, "verify": _verify}[options.command]
+    try:
+        return run(options)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
+        print(f"substrate: {error or type(error).__name__}", file=sys.stderr)
+        return 2
+
+
+def _fit(options: argparse.Namespace) -> int:
+    # here and below, after parsing: --help must not wait for scikit-learn or cvxpy
+    from problems.command_line.embedded import question_of
+    from problems.command_line.fit import Choices, fit_table
+    from problems.command_line.models import Weights
+    from problems.command_line.report import report
+    from problems.command_line.table import read_table
+
+    source = options.data if options.dataset is None else f"@{options.dataset}"
+    if source is None or (options.data is not None and options.dataset is not None):
+        raise DataError("name one table: a file, @NAME, or --dataset NAME")
+    if options.out is None and options.report is None:
+        raise DataError("nothing would be kept: give --out model.npz, --report report.html, or both")
+    _refuse_unwritable(options.out, options.data)
+    _refuse_unwritable(options.report, options.data, options.out)
+    progress = Progress(3)
+    try:
+        progress.step(f"reading {source}")
+        table = read_table(source, options.delimiter).without(options.drop)
+        if options.target is None and not source.startswith("@"):
+            raise DataError(f"--target is missing; {source} has the columns {', '.join(table.names)}")
+        target, task = options.target, options.task
+        if target is None:  # an embedded data set knows its question
+            target, known = question_of(source[1:])
+            task = known if task == "auto" else task
+        choices = Choices(
+            target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
+            weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
+            standardise=not options.no_standardise, validation=options.validation, seed=options.seed,
+        )  # fmt: skip
+        progress.step(f"fitting {options.model}")
+        fit = fit_table(table, choices)
+        progress.step("drawing the report")
+        page = None if options.report is None else report(fit, options.out)
+    finally:
+        progress.close()
+    if options.out is not None:
+        fit.model.save(options.out)
+    if page is not None:
+        _write(options.report, page)
+    certificate = fit.model.estimator.certificate_
+    for warning in fit.warnings:
+        print(f"substrate: {warning}", file=sys.stderr)
+    if not options.quiet:
+        print(*fit.said, certificate, sep="\n")
+        print(*(f"written: {path}" for path in (options.out, options.report) if path is not None), sep="\n")
+    if not certificate.holds:
+        failed = ", ".join(row.name for row in certificate.failures)
+        print(f"substrate: the certificate does not hold: {failed}", file=sys.stderr)
+    return 0 if certificate.holds else 1
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from problems.command_line.predict import predictions_csv
+    from problems.command_line.table import read_table
+    from problems.command_line.tabular_model import TabularModel
+
+    _refuse_unwritable(options.out, options.data, options.model)
+    model = TabularModel.load(options.model)
+    text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
+    _write(options.out, text)
+    return 0
+
+
+def _datasets(options: argparse.Namespace) -> int:
+    from problems.command_line.embedded import as_csv, listing
+
+    if options.name is None:
+        if options.out is not None:
+            raise DataError("--out writes one data set: name it, for instance motorcycle")
+        print(listing())
+        return 0
+    _refuse_unwritable(options.out)
+    _write(options.out, as_csv(options.name))
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
     from problems.command_line.verify import as_json, table, verify
 
-    try:
-        lines = list(verify(options.problem, options.solver))
-    except SubstrateError as error:
-        print(f"substrate: {error}", file=sys.stderr)
-        return 2
+    lines = list(verify(options.problem, options.solver))
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
+
+
+def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
+    """Before any long work: the folder must be there, and the name must not be a folder's or that of another file."""
+    if path is None:
+        return
+    if not Path(path).parent.is_dir():
+        raise DataError(f"the folder of {path} does not exist; make it first")
+    if Path(path).is_dir():
+        raise DataError(f"{path} is a folder; name a file")
+    if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in taken):
+        raise DataError(f"{path} is named twice; writing it would destroy what it holds")
+
+
+def _write(path: str | None, text: str) -> None:
+    """To standard output, or to a file that is whole or absent."""
+    if path is None:
+        sys.stdout.write(text)
+        return
+    with written_whole(path) as stream:
+        stream.write(text.encode("utf-8"))
 
 
 if __name__ == "__main__":

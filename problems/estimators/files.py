@@ -6,7 +6,7 @@ that is somebody's function cannot be written down and is refused by name.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
@@ -23,25 +23,37 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import Foreign, Kernel
 
-__all__ = ["load", "save"]
+__all__ = ["load", "load_with_notes", "save"]
 
 _Arrays = dict[str, NDArray[Any]]
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``)."""
+def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``).
+
+    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them.
+    """
     name = type(model).__name__
     if problems.ESTIMATORS.get(name) != type(model).__module__:
         raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
     arrays: _Arrays = {}
     parameters = {key: _encode(value, key, arrays) for key, value in model.get_params(deep=False).items()}
     fitted = {key: _encode(value, key, arrays) for key, value in vars(model).items() if _is_fitted_name(key)}
-    write_archive(path, {"estimator": name, "parameters": parameters, "fitted": fitted}, arrays)
+    content = {"estimator": name, "parameters": parameters, "fitted": fitted}
+    write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed."""
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
     content, arrays = read_archive(path)
+    notes = content.get("notes")
+    if notes is not None and not isinstance(notes, dict):
+        raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
     name = content.get("estimator")
     if not isinstance(name, str) or name not in problems.ESTIMATORS:
         raise DataError(f"{path} holds a {name!r}, which this package does not know")
@@ -64,7 +76,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         if isinstance(error, SubstrateError):
             raise
         raise DataError(f"{path} does not describe a {name}: {error!r}") from error
-    return model
+    return model, notes
 
 
 def _is_fitted_name(key: str) -> bool:

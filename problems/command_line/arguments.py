@@ -1,0 +1,123 @@
+"""What can be typed after ``substrate``; kept apart so that asking for help is quick."""
+
+import argparse
+from typing import TypeAlias
+
+import substrate
+from substrate.solvers import ORDER
+
+__all__ = ["parser"]
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_MODELS = ("lssvm", "robust", "sparse", "l1", "structure", "fused")
+_KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
+_CODES = "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used"
+
+_FIT = f"""examples:
+  substrate fit @motorcycle --out model.npz --report report.html
+  substrate fit houses.csv --target price --one-hot district --out model.npz --report report.html
+  substrate fit @ionosphere --model l1 --out model.npz
+  substrate fit @additive_function --model structure --report inputs.html
+
+models:
+  lssvm      least-squares support vector machine; gamma and width by leave-one-out, with a proof
+  robust     the same, outliers weighted down (regression only)
+  sparse     the same on few basis vectors
+  l1         few support vectors by a 1-norm; zeta by the validation rows, with a proof
+  structure  a sum of functions of one input each, few of them large; rho likewise
+  fused      least-squares support vector machine; gamma and width by the validation rows, with a proof
+
+A table has a header. Empty cells, NA, N/A, NaN, null, None and ? are missing and refused.
+{_CODES}"""
+
+_PREDICT = f"""examples:
+  substrate predict model.npz new.csv --out predictions.csv
+  substrate predict model.npz new.csv | head
+
+Columns are found by name; those that the model does not use are ignored.
+{_CODES}"""
+
+_DATASETS = """examples:
+  substrate datasets
+  substrate datasets motorcycle --out motorcycle.csv"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command."""
+    made = argparse.ArgumentParser(
+        prog="substrate",
+        description="Least-squares support vector machines, declared as convex problems and certified.",
+        epilog=f"first steps: substrate fit @motorcycle --out model.npz --report report.html\n{_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
+    commands = made.add_subparsers(dest="command", required=True)
+    _fit(commands)
+    _predict(commands)
+    _datasets(commands)
+    _verify(commands)
+    return made
+
+
+def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
+    description = f"{text[0].upper()}{text[1:]}."
+    raw = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(name, help=text, description=description, epilog=epilog, formatter_class=raw)
+
+
+def _fit(commands: _Commands) -> None:
+    fit = _command(commands, "fit", "fit a certified model to a table, and write it with a report", _FIT)
+    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME for an embedded data set")
+    fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
+    fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
+    fit.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        default="auto",
+        help="auto: classification if the target is not numeric",
+    )
+    fit.add_argument("--model", choices=_MODELS, default="lssvm", help="see below; lssvm unless given")
+    fit.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
+    fit.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
+    fit.add_argument("--gamma", type=float, help="weight of the errors (lssvm, robust, sparse); otherwise chosen")
+    fit.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
+    fit.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")
+    fit.add_argument(
+        "--one-hot", nargs="+", default=[], metavar="COLUMN", help="categorical columns to code as 0 and 1"
+    )
+    fit.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    fit.add_argument("--no-standardise", action="store_true", help="leave the inputs in their own units")
+    fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
+    fit.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
+    fit.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
+    fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
+    fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
+    fit.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
+
+
+def _predict(commands: _Commands) -> None:
+    predict = _command(commands, "predict", "predict the rows of a table by a model file", _PREDICT)
+    predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
+    predict.add_argument("data", help="a CSV or Parquet file, or @NAME")
+    predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
+    predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
+
+
+def _datasets(commands: _Commands) -> None:
+    datasets = _command(commands, "datasets", "list the embedded data sets, or write one as CSV", _DATASETS)
+    datasets.add_argument("name", nargs="?", help="which one")
+    datasets.add_argument("--out", metavar="FILE.csv", help="where it goes; standard output unless given")
+
+
+def _verify(commands: _Commands) -> None:
+    verify = commands.add_parser(
+        "verify",
+        help="declare every problem on embedded data, solve it several ways and compare",
+        description="Declare every problem on its embedded data set, solve it with every installed solver and in "
+        "closed form, and check that all agree. Exit status 1 if anything fails.",
+    )
+    verify.add_argument("--problem", help="only this problem file, for instance ls_svm_regression")
+    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
+    verify.add_argument("--json", action="store_true", help="machine-readable output")

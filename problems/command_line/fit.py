@@ -1,0 +1,123 @@
+"""``substrate fit``: from a table to a certified model, and what was done on the way, said and stored."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from problems.command_line.models import MODELS, Weights, check_validation, estimator_class, fitted
+from problems.command_line.preparation import Preparation, Split, inputs_of, raw_matrix, split_rows, standardised
+from problems.command_line.table import Table, number
+from problems.command_line.tabular_model import TabularModel
+from substrate.arrays import Array
+from substrate.errors import DataError
+
+__all__ = ["Choices", "Fit", "fit_table", "task_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the command line decided."""
+
+    target: str
+    task: str = "auto"
+    model: str = "lssvm"
+    kernel: str = "rbf"
+    sigma: float | None = None
+    weights: Weights = field(default_factory=Weights)
+    one_hot: Sequence[str] = ()
+    standardise: bool = True
+    validation: float = 0.25
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted model with its rows (``X`` prepared), what was said, and the warnings raised."""
+
+    model: TabularModel
+    preparation: Preparation
+    choices: Choices
+    X: Array
+    y: NDArray[Any]
+    X_val: Array
+    y_val: NDArray[Any]
+    said: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
+    """Regression or classification, and the sentence that says why."""
+    cells = table.column(target)
+    table.refuse_missing([target])
+    numeric = all(number(cell) is not None for cell in cells)
+    values = len(set(cells))
+    if task == "auto":
+        if not numeric:
+            return "classification", f"task: classification, since the target {target} is not numeric"
+        hint = f" (it has {values} values; if they are classes, --task classification)" if values <= 10 else ""
+        return "regression", f"task: regression, since the target {target} is numeric{hint}"
+    if task == "regression" and not numeric:
+        row = next(row for row, cell in enumerate(cells, 1) if number(cell) is None)
+        raise DataError(
+            f"the target {target!r} is not numeric (row {row} has {cells[row - 1]!r}); use --task classification"
+        )
+    return task, f"task: {task}"
+
+
+def _targets(table: Table, target: str, task: str) -> NDArray[Any]:
+    cells = table.column(target)
+    numbers = [number(cell) for cell in cells]
+    if task == "regression":
+        return np.array(numbers, dtype=np.float64)
+    # whole numbers stay numbers where a float holds them exactly; all else is a class by its text
+    if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
+        return np.array([int(value) for value in numbers if value is not None])
+    return np.array(cells)
+
+
+def fit_table(table: Table, choices: Choices) -> Fit:
+    """Prepare, fit and gather; every refusal that needs no fit comes before it."""
+    task, why = task_of(table, choices.target, choices.task)
+    inputs = inputs_of(table, choices.target, choices.one_hot)
+    weight = choices.weights.of(choices.model)
+    estimator_class(choices.model, task, weight)
+    y = _targets(table, choices.target, task)
+    if task == "classification" and np.unique(y).size < 2:
+        raise DataError(f"the target {choices.target!r} has one class only, {y[0]!s}; at least two are needed")
+    train, held = split_rows(y.size, choices.validation, choices.seed, y if task == "classification" else None)
+    check_validation(choices.model, weight, held.size)
+    raw = raw_matrix(inputs, table)
+    inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
+    split = Split(choices.validation, choices.seed, int(y.size), tuple(map(int, held)))
+    preparation = Preparation(table.source, choices.target, task, choices.standardise, inputs, split)
+    X = preparation.matrix(table)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = fitted(
+            choices.model, task, choices.kernel, choices.sigma, choices.weights, choices.seed,
+            X[train], y[train], X[held], y[held],
+        )  # fmt: skip
+    told = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
+    said = (why, _split_said(train.size, held.size, choices), _scaling_said(preparation))
+    model = TabularModel(estimator, preparation)
+    return Fit(model, preparation, choices, X[train], y[train], X[held], y[held], said, told)
+
+
+def _split_said(n_train: int, n_held: int, choices: Choices) -> str:
+    if not n_held:
+        return f"rows: all {n_train} train, none validate"
+    kind = MODELS[choices.model]
+    use = f"they choose {kind.weight}" if kind.validated and choices.weights.of(choices.model) is None else "they judge"
+    return f"rows: {n_train} train, {n_held} validate ({use}); drawn by lot, seed {choices.seed}"
+
+
+def _scaling_said(preparation: Preparation) -> str:
+    coded = [one.name for one in preparation.inputs if one.categories is not None]
+    coding = f"; one-hot: {', '.join(coded)}" if coded else ""
+    if not preparation.standardised:
+        return f"inputs: {len(preparation.features)}, in their own units{coding}"
+    return f"inputs: {len(preparation.features)}, standardised by the rows that train{coding}"

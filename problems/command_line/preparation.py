@@ -1,0 +1,186 @@
+r"""From cells to numbers: which columns are inputs, how they are coded and scaled, and which rows validate.
+
+A numeric input is standardised by the rows that train,
+
+.. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},
+
+a categorical one becomes a 0-1 column a category. The record is what ``substrate predict`` needs to treat new rows
+alike; it travels as JSON in the notes of the model file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from problems.command_line.table import Table, named_rows, number
+from substrate.arrays import Array
+from substrate.errors import DataError
+
+__all__ = ["Input", "Preparation", "Split", "inputs_of", "raw_matrix", "split_rows", "standardised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One column of the table: numeric with centre and scale, or categorical with the categories seen in training."""
+
+    name: str
+    categories: tuple[str, ...] | None = None
+    center: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its columns in X."""
+        return (self.name,) if self.categories is None else tuple(f"{self.name}={c}" for c in self.categories)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which rows of the table (counted from 0) were held out, how large a share, and by which seed."""
+
+    fraction: float
+    seed: int
+    n_rows: int
+    validation_rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What was done to the table before the fit."""
+
+    source: str
+    target: str
+    task: str
+    standardised: bool
+    inputs: tuple[Input, ...]
+    split: Split
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns of X."""
+        return tuple(feature for one in self.inputs for feature in one.features)
+
+    def matrix(self, table: Table) -> Array:
+        """X for the rows of a table: coded and scaled as in training."""
+        return self._scaled(raw_matrix(self.inputs, table))
+
+    def _scaled(self, X: Array) -> Array:
+        center = np.array([one.center for one in self.inputs for _ in one.features])
+        scale = np.array([one.scale for one in self.inputs for _ in one.features])
+        return np.asarray((X - center) / scale)
+
+    def as_notes(self) -> dict[str, Any]:
+        """The record as plain JSON values."""
+        return {"table": asdict(self)}
+
+    @classmethod
+    def from_notes(cls, notes: Mapping[str, Any]) -> Self:
+        """The record read back; anything that does not fit is refused."""
+        try:
+            record = dict(notes["table"])
+            inputs = tuple(_input(one) for one in record.pop("inputs"))
+            split = dict(record.pop("split"))
+            rows = tuple(int(row) for row in split.pop("validation_rows"))
+            made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **record)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
+        if made.task not in ("regression", "classification") or not all(
+            isinstance(text, str) for text in (made.source, made.target, *made.features)
+        ):
+            raise DataError("the notes of the model file do not describe a table: a name is not text")
+        return made
+
+
+def _input(record: Any) -> Input:
+    name, categories, center, scale = (record[key] for key in ("name", "categories", "center", "scale"))
+    center, scale = float(center), float(scale)
+    if not (np.isfinite(center) and np.isfinite(scale) and scale > 0.0):
+        raise ValueError(f"{name!r} has center {center} and scale {scale}")
+    return Input(name, None if categories is None else tuple(categories), center, scale)
+
+
+def inputs_of(table: Table, target: str, one_hot: Sequence[str]) -> tuple[Input, ...]:
+    """The columns beside the target; text is refused unless its column is to be coded one-hot."""
+    table.column(target)
+    names = [name for name in table.names if name != target]
+    for name in one_hot:
+        table.column(name)
+        if name == target:
+            raise DataError(f"the target {target!r} cannot be an input coded one-hot")
+    if not names:
+        raise DataError(f"{table.source} has no column beside the target {target!r}")
+    table.refuse_missing([*names, target])
+    text = [name for name in names if name not in one_hot and any(number(cell) is None for cell in table.column(name))]
+    if text:
+        cells = table.column(text[0])
+        row = next(row for row, cell in enumerate(cells) if number(cell) is None)
+        raise DataError(
+            f"column {text[0]!r} of {table.source} is not numeric (row {row + 1} has {cells[row]!r}); code its "
+            f"categories by --one-hot {' '.join(text)}, or leave it out by --drop {text[0]}"
+        )
+    return tuple(Input(name, tuple(sorted(set(table.column(name)))) if name in one_hot else None) for name in names)
+
+
+def raw_matrix(inputs: Sequence[Input], table: Table) -> Array:
+    """The columns as numbers, in their own units; categories as 0 and 1."""
+    table.refuse_missing([one.name for one in inputs])
+    blocks = [_numbers(one, table) if one.categories is None else _indicators(one, table) for one in inputs]
+    return np.ascontiguousarray(np.concatenate(blocks, axis=1))
+
+
+def _numbers(one: Input, table: Table) -> Array:
+    cells = [number(cell) for cell in table.column(one.name)]
+    if strange := [row for row, cell in enumerate(cells, 1) if cell is None]:
+        found = table.column(one.name)[strange[0] - 1]
+        raise DataError(f"column {one.name!r} of {table.source} must be numeric: {named_rows(strange)} ({found!r})")
+    return np.array(cells, dtype=np.float64)[:, None]
+
+
+def _indicators(one: Input, table: Table) -> Array:
+    categories = np.array(one.categories)
+    cells = np.array(table.column(one.name))
+    strange = [int(row) + 1 for row in np.flatnonzero(~np.isin(cells, categories))]
+    if strange:
+        raise DataError(
+            f"column {one.name!r} of {table.source} has the category {str(cells[strange[0] - 1])!r} in "
+            f"{named_rows(strange)}, which training did not see; it saw {', '.join(categories)}"
+        )
+    return np.asarray(cells[:, None] == categories, dtype=np.float64)
+
+
+def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) -> tuple[Any, Any]:
+    """Sorted row numbers that train and that validate; ``labels`` keep their proportions where they can."""
+    from sklearn.model_selection import train_test_split
+
+    if not 0.0 <= fraction < 1.0:
+        raise DataError(f"--validation must be at least 0 and below 1, received {fraction:g}")
+    every = np.arange(n)
+    if fraction == 0.0:
+        return every, every[:0]
+    try:
+        train, held = train_test_split(every, test_size=fraction, random_state=seed, stratify=labels)
+    except ValueError:  # a class too small to be cut in proportion, or hardly any rows
+        try:
+            train, held = train_test_split(every, test_size=fraction, random_state=seed)
+        except ValueError as error:
+            raise DataError(f"{n} rows cannot be split by --validation {fraction:g}: {error}") from error
+    return np.sort(train), np.sort(held)
+
+
+def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
+    """The inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
+    made, column = [], 0
+    for one in inputs:
+        if one.categories is None:
+            values = X[:, column]
+            spread = float(values.std())
+            # a constant column may have a deviation of rounding size
+            moving = spread > 1e-12 * float(np.abs(values).max())
+            made.append(Input(one.name, None, float(values.mean()), spread if moving else 1.0))
+        else:
+            made.append(one)
+        column += len(one.features)
+    return tuple(made)

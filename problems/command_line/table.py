@@ -1,0 +1,137 @@
+"""Tables of text: a CSV or Parquet file, or an embedded data set, as named columns of cells.
+
+Nothing is guessed beyond what a cell says: a column is numeric when every cell of it is a finite number, and a missing
+cell (empty, ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``) is never filled in.
+"""
+
+import csv
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from problems.command_line.embedded import dataset_rows
+from substrate.errors import DataError
+
+__all__ = ["Table", "named_rows", "number", "read_table"]
+
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+_OTHER_DELIMITERS = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named columns of cells, all of one length, and where they come from."""
+
+    source: str
+    columns: dict[str, tuple[str, ...]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The header."""
+        return tuple(self.columns)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are below the header."""
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> tuple[str, ...]:
+        """The cells of one column."""
+        if name not in self.columns:
+            raise DataError(f"{self.source} has no column {name!r}; it has {', '.join(self.names)}")
+        return self.columns[name]
+
+    def without(self, names: Sequence[str]) -> "Table":
+        """The table less some columns, each of which must be there."""
+        for name in names:
+            self.column(name)
+        return Table(self.source, {name: cells for name, cells in self.columns.items() if name not in names})
+
+    def refuse_missing(self, names: Sequence[str]) -> None:
+        """Name the rows of the first of these columns that has missing cells."""
+        for name in names:
+            rows = [row for row, cell in enumerate(self.column(name), 1) if cell.strip().lower() in _MISSING]
+            if rows:
+                raise DataError(
+                    f"column {name!r} of {self.source} has no value in {named_rows(rows)}; fill the cells in or leave "
+                    f"the rows out, or leave out the column (--drop {name})"
+                )
+
+
+def number(cell: str) -> float | None:
+    """The finite number that a cell says, or None."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def named_rows(rows: Sequence[int]) -> str:
+    """The first rows by number (1 is the row below the header) and how many there are."""
+    shown = ", ".join(map(str, rows[:_SHOWN]))
+    if len(rows) == 1:
+        return f"row {shown}"
+    return f"rows {shown}" if len(rows) <= _SHOWN else f"rows {shown} and {len(rows) - _SHOWN} more"
+
+
+def read_table(source: str | os.PathLike[str], delimiter: str = ",") -> Table:
+    """Read ``data.csv``, ``data.parquet``, or, by ``@name``, an embedded data set."""
+    name = os.fspath(source)
+    if name.startswith("@"):
+        header, rows = dataset_rows(name[1:])
+        return _table(name, header, rows)
+    path = Path(name)
+    if not path.is_file():
+        raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _table(name, *_parquet(path))
+    if len(delimiter) != 1:
+        raise DataError(f"--delimiter must be one character, received {delimiter!r}")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:  # some spreadsheets begin with a byte order mark
+            lines = [line for line in csv.reader(stream, delimiter=delimiter, strict=True) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{name} is not a CSV file in UTF-8: {error}") from error
+    if not lines:
+        raise DataError(f"{name} is empty; the first line must name the columns")
+    header = lines[0]
+    if len(header) == 1:
+        for other, typed in _OTHER_DELIMITERS.items():
+            if other in header[0]:
+                raise DataError(f"{name} has one column, {header[0]!r}; try --delimiter {typed}")
+    return _table(name, header, lines[1:])
+
+
+def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    names = [name.strip() for name in header]
+    if any(not name for name in names):
+        raise DataError(f"the header of {source} leaves a column without a name: {', '.join(map(repr, names))}")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the header of {source} has the column {repeated[0]!r} twice; rename one of them")
+    if all(number(name) is not None for name in names):
+        raise DataError(f"the first line of {source} holds numbers only; put the names of the columns above it")
+    if not rows:
+        raise DataError(f"{source} has a header and no rows")
+    if ragged := [row for row, cells in enumerate(rows, 1) if len(cells) != len(names)]:
+        found = len(rows[ragged[0] - 1])
+        raise DataError(f"{source} has {len(names)} columns, but {named_rows(ragged)} not (the first has {found})")
+    return Table(source, dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def _parquet(path: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        from pyarrow.parquet import read_table as read_parquet
+    except ImportError as error:
+        raise DataError(
+            f'{path} is a Parquet file, which needs pyarrow: pip install "lssvm-substrate[parquet]", or save it as CSV'
+        ) from error
+    try:
+        content = read_parquet(path)
+    except Exception as error:  # pyarrow's own errors share no base with ours
+        raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
+    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in content.columns]
+    return list(content.column_names), [list(row) for row in zip(*columns, strict=True)]

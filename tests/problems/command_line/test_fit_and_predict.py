@@ -1,0 +1,406 @@
+"""``substrate fit`` and ``substrate predict``: the same numbers as from Python, and laws of files and exit codes."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+import problems
+from problems.command_line.main import main
+from problems.command_line.models import MODELS, WIDTHS
+from problems.command_line.table import read_table
+from problems.command_line.tabular_model import TabularModel
+from problems.estimators.files import load_with_notes, save
+from substrate import datasets
+from substrate.certificates import Certificate, Row
+from substrate.errors import DataError
+from substrate.kernels import RBF
+from substrate.whole_file import written_whole
+
+README = Path(__file__).resolve().parents[3] / "README.md"
+WORDS = np.array(["no", "yes"])
+
+
+def written(path, names, columns):
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        writer.writerows(zip(*columns, strict=True))
+    return path
+
+
+@pytest.fixture
+def regression(tmp_path):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(48, 2)) * [3.0, 0.2] + [10.0, -1.0]
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=48)
+    return written(tmp_path / "regression.csv", ["u", "v", "y"], [*X.T, y]), X, y
+
+
+@pytest.fixture
+def classes(tmp_path):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, 2)) * [3.0, 0.2]
+    y = WORDS[(X[:, 0] / 3.0 + X[:, 1] / 0.2 + 0.3 * rng.normal(size=60) > 0).astype(int)]
+    return written(tmp_path / "classes.csv", ["u", "v", "answer"], [*X.T, y]), X, y
+
+
+def prepared(X, y, stratify=None):
+    """The split and the scaling that the command says, by hand."""
+    train, held = (np.sort(part) for part in train_test_split(
+        np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify))  # fmt: skip
+    columns = [(X[:, j], X[train][:, j]) for j in range(X.shape[1])]
+    Z = np.stack([(column - part.mean()) / part.std() for column, part in columns], axis=1)
+    return Z, train, held
+
+
+def by_hand(model, task, Z, y, train, held):
+    kind = "Regressor" if task == "regression" else "Classifier"
+    widths = [RBF(share * RBF().resolved(Z[train]).sigma) for share in WIDTHS]
+    if model == "lssvm":
+        return getattr(problems, f"LSSVM{kind}CV")(kernel=RBF(), kernels=widths).fit(Z[train], y[train])
+    if model == "robust":
+        search = problems.LSSVMRegressorCV(kernels=widths, criterion="mean_absolute").fit(Z[train], y[train])
+        return problems.RobustLSSVMRegressor(search.kernel_, float(search.gamma_)).fit(Z[train], y[train])
+    name = {"l1": "FusedL1Substrate", "structure": "FusedMaximalVariation", "fused": "FusedLSSVM"}[model]
+    tried = {"kernels": widths} if model == "fused" else {}
+    return getattr(problems, name + kind)(**tried).fit(Z[train], y[train], Z[held], y[held])
+
+
+def read_csv(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("model", ["lssvm", "robust", "l1", "structure", "fused"])
+def test_regression_is_that_of_python(tmp_path, regression, model):
+    path, X, y = regression
+    out, predictions = tmp_path / "model.npz", tmp_path / "predictions.csv"
+    assert main(["fit", str(path), "--target", "y", "--model", model, "--out", str(out), "--quiet"]) == 0
+    assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
+    Z, train, held = prepared(X, y)
+    expected = by_hand(model, "regression", Z, y, train, held)
+    found = np.array([float(row["prediction"]) for row in read_csv(predictions)])
+    np.testing.assert_array_equal(found, expected.predict(Z))
+    assert problems.load(out).certificate_ == expected.certificate_
+
+
+@pytest.mark.parametrize("model", ["lssvm", "l1", "structure", "fused"])
+def test_classification_is_that_of_python(tmp_path, classes, model, capsys):
+    path, X, y = classes
+    out = tmp_path / "model.npz"
+    assert main(["fit", str(path), "--target", "answer", "--model", model, "--out", str(out)]) == 0
+    assert "classification, since the target answer is not numeric" in capsys.readouterr().out
+    assert main(["predict", str(out), str(path)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    Z, train, held = prepared(X, y, stratify=y)
+    expected = by_hand(model, "classification", Z, y, train, held)
+    assert [row["prediction"] for row in rows] == expected.predict(Z).tolist()
+    np.testing.assert_array_equal([float(row["decision"]) for row in rows], expected.decision_function(Z))
+
+
+def test_a_given_weight_and_width_make_the_plain_machine(tmp_path, regression):
+    path, X, y = regression
+    out = tmp_path / "model.npz"
+    line = ["fit", str(path), "--target", "y", "--gamma", "3", "--sigma", "2", "--no-standardise", "--validation", "0"]
+    assert main([*line, "--out", str(out), "--quiet"]) == 0
+    expected = problems.LSSVMRegressor(kernel=RBF(2.0), gamma=3.0).fit(X, y)
+    np.testing.assert_array_equal(TabularModel.load(out).predict(path), expected.predict(X))
+
+
+def test_several_classes_have_an_output_each(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    u, v = rng.normal(size=(2, 60))
+    y = rng.integers(0, 3, size=60)
+    path, out = written(tmp_path / "d.csv", ["u", "v", "y"], [u, v, y]), tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out)]
+    assert main([*line, "--quiet"]) == 0
+    assert main(["predict", str(out), str(path)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(rows[0]) == ["prediction", "decision_0", "decision_1", "decision_2"]
+    assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
+
+
+def test_categories_are_coded_by_request_and_refused_otherwise(tmp_path, regression, capsys):
+    _, X, y = regression
+    town = np.array(["Ghent", "Leuven", "Bruges"])[np.arange(48) % 3]
+    path = written(tmp_path / "towns.csv", ["u", "town", "y"], [X[:, 0], town, y])
+    out = tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out)]
+    assert main(line) == 2
+    assert "column 'town'" in (message := capsys.readouterr().err)
+    assert "row 1 has 'Ghent'" in message
+    assert "--one-hot town" in message
+    assert not out.exists()
+    assert main([*line, "--one-hot", "town"]) == 0
+    model = TabularModel.load(out)
+    assert model.preparation.features == ("u", "town=Bruges", "town=Ghent", "town=Leuven")
+    Z = model.matrix(read_table(path))
+    np.testing.assert_array_equal(Z[:, 1:], (town[:, None] == ["Bruges", "Ghent", "Leuven"]).astype(float))
+    strange = written(tmp_path / "new.csv", ["town", "u"], [["Ghent", "Mons"], [1.0, 2.0]])
+    assert main(["predict", str(out), str(strange)]) == 2
+    assert "'Mons' in row 2, which training did not see" in capsys.readouterr().err
+
+
+def test_columns_are_found_by_name_and_others_ignored(tmp_path, regression, capsys):
+    path, X, _ = regression
+    out = tmp_path / "m.npz"
+    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
+    turned = written(tmp_path / "new.csv", ["note", "v", "u"], [["a"] * 48, X[:, 1], X[:, 0]])
+    np.testing.assert_array_equal(TabularModel.load(out).predict(turned), TabularModel.load(out).predict(path))
+    lacking = written(tmp_path / "lacking.csv", ["u"], [X[:, 0]])
+    assert main(["predict", str(out), str(lacking)]) == 2
+    assert "no column 'v'; it has u" in capsys.readouterr().err
+
+
+def test_what_was_said_is_stored(tmp_path, regression, capsys):
+    path, X, _ = regression
+    out = tmp_path / "m.npz"
+    assert main(["fit", str(path), "--target", "y", "--seed", "5", "--validation", "0.5", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "rows: 24 train, 24 validate (they judge); drawn by lot, seed 5" in said
+    assert "inputs: 2, standardised by the rows that train" in said
+    split = TabularModel.load(out).preparation.split
+    train = np.setdiff1d(np.arange(48), split.validation_rows)
+    assert (split.fraction, split.seed, split.n_rows, train.size) == (0.5, 5, 48, 24)
+    center = [one.center for one in TabularModel.load(out).preparation.inputs]
+    np.testing.assert_allclose(center, X[train].mean(axis=0))
+
+
+def test_a_constant_column_is_not_divided_by_nothing(tmp_path, regression):
+    _, X, y = regression
+    path, out = written(tmp_path / "c.csv", ["u", "one", "y"], [X[:, 0], [0.1] * 48, y]), tmp_path / "m.npz"
+    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
+    assert TabularModel.load(out).preparation.inputs[1].scale == 1.0
+
+
+def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
+    path, X, y = regression
+    model = problems.LSSVMRegressor(kernel=RBF(2.0)).fit(X, y)
+    model.save(tmp_path / "plain.npz")
+    assert main(["predict", str(tmp_path / "plain.npz"), str(path)]) == 2
+    assert "takes 2 inputs and does not know their names" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "plain.npz"), str(path), "--drop", "y"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    np.testing.assert_array_equal([float(row["prediction"]) for row in rows], model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.pop("inputs"), "do not describe a table"),
+        (lambda table: table["inputs"][0].update(scale=0.0), "do not describe a table"),
+        (lambda table: table["inputs"].pop(), "prepares 1 inputs for a model of 2"),
+        (lambda table: table.update(task="guess"), "do not describe a table"),
+        (lambda table: table.update(extra=1), "do not describe a table"),
+    ],
+)
+def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change, message):
+    path, _, _ = regression
+    out = tmp_path / "m.npz"
+    assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
+    model, notes = load_with_notes(out)
+    notes = json.loads(json.dumps(notes))
+    change(notes["table"])
+    save(model, out, notes)
+    assert problems.load(out).certificate_.holds, "the model itself is as it was"
+    with pytest.raises(DataError, match=message):
+        TabularModel.load(out)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["@motorcycle"], "nothing would be kept"),
+        (["--out", "m.npz"], "name one table"),
+        (["@motorcycle", "--dataset", "boston", "--out", "m.npz"], "name one table"),
+        (["@iris", "--out", "m.npz"], "no data set 'iris'"),
+        (["DATA", "--out", "m.npz"], "--target is missing; .* has the columns u, v, y"),
+        (["DATA", "--target", "z", "--out", "m.npz"], "no column 'z'; it has u, v, y"),
+        (["DATA", "--target", "y", "--drop", "w", "--out", "m.npz"], "no column 'w'"),
+        (["DATA", "--target", "y", "--drop", "u", "v", "--out", "m.npz"], "no column beside the target"),
+        (["DATA", "--target", "y", "--one-hot", "y", "--out", "m.npz"], "cannot be an input"),
+        (["DATA", "--target", "y", "--rho", "1", "--out", "m.npz"], "lssvm has no --rho; its weight is --gamma"),
+        (["DATA", "--target", "y", "--gamma", "-1", "--out", "m.npz"], "gamma"),
+        (["DATA", "--target", "y", "--sigma", "1", "--kernel", "linear", "--out", "m.npz"], "has no width"),
+        (["DATA", "--target", "y", "--validation", "1", "--out", "m.npz"], "--validation must be"),
+        (["DATA", "--target", "y", "--model", "l1", "--validation", "0", "--out", "m.npz"], "by validation rows; give"),
+        (["DATA", "--target", "y", "--model", "fused", "--gamma", "1", "--out", "m.npz"], "chooses its own gamma"),
+        (["@ripley", "--model", "robust", "--out", "m.npz"], "for regression only"),
+        (["@ionosphere", "--task", "regression", "--out", "m.npz"], "not numeric .row 1 has 'g'"),
+        (["DATA", "--target", "y", "--out", "no/such/m.npz"], "does not exist; make it first"),
+        (["DATA", "--target", "y", "--out", "."], "is a folder"),
+        (["DATA", "--target", "y", "--out", "DATA"], "is named twice"),
+        (["DATA", "--target", "y", "--out", "same", "--report", "./same"], "is named twice"),
+    ],
+)
+def test_a_line_that_cannot_be_followed_is_two_and_one_sentence(
+    regression, line, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    path = str(regression[0])
+    assert main(["fit", *(path if word == "DATA" else word for word in line)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.search(message, captured.err), captured.err
+    assert captured.err.startswith("substrate: ")
+    assert captured.err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_sparse_is_fitted_where_it_exists_and_refused_where_not(tmp_path, regression, capsys, monkeypatch):
+    path, _, _ = regression
+    known = {name: home for name, home in problems.ESTIMATORS.items() if not name.startswith("SparseLSSVM")}
+    monkeypatch.setattr(problems, "ESTIMATORS", known)
+    line = ["fit", str(path), "--target", "y", "--model", "sparse", "--out", str(tmp_path / "m.npz")]
+    assert main(line) == 2
+    assert "needs SparseLSSVMRegressorCV, which this release does not have" in capsys.readouterr().err
+    monkeypatch.undo()
+    if "SparseLSSVMRegressorCV" in problems.ESTIMATORS:
+        assert main([*line, "--quiet"]) == 0
+
+
+def test_missing_values_are_refused_with_their_rows(tmp_path, capsys):
+    path = tmp_path / "holes.csv"
+    path.write_text("u,y\n1,1\n,2\n3,3\nNA,4\n", encoding="utf-8")
+    assert main(["fit", str(path), "--target", "y", "--out", str(tmp_path / "m.npz")]) == 2
+    assert "column 'u'" in (message := capsys.readouterr().err)
+    assert "rows 2, 4" in message
+
+
+def test_a_certificate_that_does_not_hold_is_one_and_said_in_the_report(tmp_path, regression, capsys, monkeypatch):
+    path, _, _ = regression
+    failing = Certificate("Broken", (Row("broken row", 1.0, 1.0, 1e-9, "1 - 0"),))
+    fit = problems.LSSVMRegressor.fit
+
+    def broken(self, X, y, **choices):
+        fit(self, X, y, **choices)
+        self.certificate_ = failing
+        return self
+
+    monkeypatch.setattr(problems.LSSVMRegressor, "fit", broken)
+    out, report = tmp_path / "m.npz", tmp_path / "r.html"
+    line = ["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--report", str(report), "--quiet"]
+    assert main(line) == 1
+    assert capsys.readouterr().err == "substrate: the certificate does not hold: broken row\n"
+    assert out.exists()
+    assert "The certificate does not hold (broken row): do not rely on this model." in report.read_text(
+        encoding="utf-8"
+    )
+
+
+def fails(*arguments):
+    raise OSError("the disk is full")
+
+
+def test_a_report_that_cannot_be_drawn_leaves_nothing(tmp_path, regression, monkeypatch, capsys):
+    path, _, _ = regression
+    monkeypatch.setattr("problems.command_line.report.page", fails)
+    before = sorted(tmp_path.iterdir())
+    files = ["--out", str(tmp_path / "m.npz"), "--report", str(tmp_path / "r.html")]
+    assert main(["fit", str(path), "--target", "y", "--gamma", "2", *files]) == 2
+    assert capsys.readouterr().err == "substrate: the disk is full\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("call", ["os.chmod", "os.replace"])
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path, monkeypatch, call):
+    old = tmp_path / "motorcycle.csv"
+    old.write_text("before", encoding="utf-8")
+    monkeypatch.setattr(call, fails)
+    assert main(["datasets", "motorcycle", "--out", str(old)]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["motorcycle.csv"]
+    assert old.read_text(encoding="utf-8") == "before"
+
+
+def test_an_interrupted_writer_leaves_no_file(tmp_path):
+    def writes_half():
+        with written_whole(tmp_path / "half.txt") as stream:
+            stream.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        writes_half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def run(*words, cwd):
+    command = [sys.executable, "-W", "error", "-m", "problems.command_line.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+def test_a_pipe_hears_results_and_nothing_else(tmp_path):
+    done = run("fit", "@motorcycle", "--out", "m.npz", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\r" not in done.stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_sees_a_bar_that_is_cleared(tmp_path, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["fit", "@motorcycle", "--gamma", "2", "--out", str(tmp_path / "m.npz"), "--quiet"]) == 0
+    assert "fitting lssvm" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_labels_beyond_whole_floats_are_text(tmp_path, regression):
+    _, X, _ = regression
+    label = np.where(X[:, 0] > 10.0, "1e300", "2e300")
+    path, out = written(tmp_path / "l.csv", ["u", "y"], [X[:, 0], label]), tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out)]
+    assert main([*line, "--quiet"]) == 0
+    assert problems.load(out).classes_.tolist() == ["1e300", "2e300"]
+
+
+def test_quiet_is_quiet(tmp_path, capsys):
+    assert main(["fit", "@motorcycle", "--out", str(tmp_path / "m.npz"), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_embedded_set_and_its_file_make_the_same_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["datasets", "motorcycle", "--out", "motorcycle.csv"]) == 0
+    assert main(["fit", "--dataset", "motorcycle", "--out", "one.npz", "--quiet"]) == 0
+    assert main(["fit", "motorcycle.csv", "--target", "accel", "--out", "two.npz", "--quiet"]) == 0
+    one, two = TabularModel.load("one.npz"), TabularModel.load("two.npz")
+    np.testing.assert_array_equal(one.estimator.support_values_, two.estimator.support_values_)
+
+
+def test_the_line_of_the_readme_makes_model_and_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (line,) = re.findall(r"^\.venv/bin/substrate (fit .*)$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out.endswith("written: model.npz\nwritten: report.html\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.npz", "report.html"]
+
+
+def test_the_list_names_every_set(capsys):
+    assert main(["datasets"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n{name} " in text for name in datasets.__all__)
+    assert main(["datasets", "--out", "x.csv"]) == 2
+
+
+def test_help_shows_examples_and_every_model(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "substrate fit @motorcycle --out model.npz --report report.html" in text
+    assert all(f"\n  {name} " in text for name in MODELS)
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "--model", "forest"])
+    assert end.value.code == 2

@@ -1,0 +1,105 @@
+"""Tables: what is read, and what is refused, by name and row."""
+
+import sys
+
+import pytest
+
+from problems.command_line.embedded import as_csv, dataset_rows
+from problems.command_line.table import named_rows, number, read_table
+from substrate import datasets
+from substrate.errors import DataError
+
+
+def write(tmp_path, text, name="data.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_cells_are_read_as_written(tmp_path):
+    table = read_table(write(tmp_path, 'a,"b, c"\n1,x\n\n2.5,"y\nz"\n'))
+    assert table.columns == {"a": ("1", "2.5"), "b, c": ("x", "y\nz")}
+    assert table.n_rows == 2
+
+
+def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
+    table = read_table(write(tmp_path, "a;b\r\n1;2\r\n", encoding="utf-8-sig"), ";")
+    assert table.names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty; the first line must name the columns"),
+        ("a,b\n", "a header and no rows"),
+        ("a,\n1,2\n", "without a name"),
+        ("a,a\n1,2\n", "'a' twice"),
+        ("1,2\n3,4\n", "numbers only; put the names"),
+        ("a;b\n1;2\n", "one column, 'a;b'; try --delimiter ';'"),
+        ("a,b\n1,2\n3\n4,5,6\n", r"2 columns, but rows 2, 3 not \(the first has 1\)"),
+        ('a,b\n1,"2\n', "not a CSV file"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_table(write(tmp_path, text))
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path):
+    with pytest.raises(DataError, match="UTF-8"):
+        read_table(write(tmp_path, "gr\u00f6\u00dfe,b\n1,2\n", encoding="latin-1"))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        read_table(tmp_path / "no.csv")
+
+
+@pytest.mark.parametrize("cell", ["", "NA", " nan ", "?", "None", "N/A", "null"])
+def test_missing_cells_name_their_rows(tmp_path, cell):
+    rows = "\n".join(f"{cell if row % 2 else row},1" for row in range(1, 16))
+    table = read_table(write(tmp_path, f"a,b\n{rows}\n"))
+    with pytest.raises(DataError, match=r"column 'a' .* rows 1, 3, 5, 7, 9 and 3 more; .*--drop a"):
+        table.refuse_missing(["b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("1e3", 1000.0), (" -2 ", -2.0), ("inf", None), ("1_000", None), ("x", None)]
+)
+def test_a_number_is_finite_and_plain(cell, value):
+    assert number(cell) == value
+
+
+def test_rows_are_named_up_to_five():
+    assert [named_rows([4]), named_rows([1, 2])] == ["row 4", "rows 1, 2"]
+    assert named_rows(range(1, 7)) == "rows 1, 2, 3, 4, 5 and 1 more"
+
+
+def test_parquet_without_its_reader_names_the_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(DataError, match=r'pip install "lssvm-substrate\[parquet\]"'):
+        read_table(write(tmp_path, "PAR1", "data.parquet"))
+
+
+def test_parquet_is_read_like_csv(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table({"a": [0.1, None], "b": ["x", "y"]}), tmp_path / "data.parquet")
+    table = read_table(tmp_path / "data.parquet")
+    assert table.columns == {"a": ("0.1", ""), "b": ("x", "y")}
+
+
+@pytest.mark.parametrize("name", datasets.__all__)
+def test_an_embedded_set_goes_to_csv_and_back_exactly(tmp_path, name):
+    table = read_table(write(tmp_path, as_csv(name)))
+    header, rows = dataset_rows(name)
+    assert table.names == tuple(header)
+    assert [list(row) for row in zip(*table.columns.values(), strict=True)] == rows
+    assert read_table(f"@{name}").columns == table.columns
+
+
+def test_an_unknown_set_is_refused_by_name():
+    with pytest.raises(DataError, match=r"no data set 'iris'; there are .*motorcycle"):
+        read_table("@iris")
