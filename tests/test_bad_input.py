@@ -1410,7 +1410,9 @@ def test_fits_in_several_threads_do_not_meet(estimator):
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(fitted, seeds))
     for one, other in zip(alone, together, strict=True):
-        assert_allclose(other, one, rtol=1e-11, atol=1e-12)
+        # an interior point's rounding depends on how many BLAS threads there were
+        tolerance = 1e-8 if "cutoff" in parameters_of(estimator) else 1e-11
+        assert_allclose(other, one, rtol=tolerance, atol=0.1 * tolerance)
 
 
 THREADS = """
