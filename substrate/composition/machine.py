@@ -102,6 +102,14 @@ class Machine:
         self._compiled = [
             CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves)) for s in self.substrates
         ]
+        judged = {id(v) for v in objective.variables()}
+        #: Points besides the training points whose values the objective judges, as (20) and (23) do.
+        self.fitted_points = tuple(
+            holder.points
+            for compiled in self._compiled
+            for holder in compiled.mentioned
+            if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
+        )
         exchange: dict[int, Any] = {}
         for compiled in self._compiled:
             exchange |= compiled.replacements()

@@ -139,9 +139,22 @@ def _checked_validation(machine: Machine, X_val: Any, y_val: Any) -> tuple[Array
         raise DataError(f"X_val has {X.shape[1]} columns, the training points have {width}")
     if y.size != X.shape[0]:
         raise DataError(f"y_val must have one entry per row of X_val: expected {X.shape[0]}, received {y.size}")
+    _refuse_fitted(machine, X)
     if machine.substrates[0].task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
         raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(y)[:5]}")
     return X, y
+
+
+def _refuse_fitted(machine: Machine, X: Array) -> None:
+    """Rows that the objective already fits cannot choose its weight: it would run to the end that fits them best."""
+    for points in machine.fitted_points:
+        known = {row.tobytes() for row in np.asarray(points.toarray() if hasattr(points, "toarray") else points)}
+        again = [number for number, row in enumerate(np.asarray(X)) if row.tobytes() in known]
+        if again:
+            raise DataError(
+                f"rows {again[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), so "
+                "they cannot choose its weight; hold other rows back"
+            )
 
 
 def _folds(

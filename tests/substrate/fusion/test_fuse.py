@@ -391,3 +391,17 @@ def test_arguments_that_contradict_each_other_are_refused():
         fuse(3.0, "zeta", validation=(V, w))
     with pytest.raises(DeclarationError, match="must return a Machine"):
         fuse(lambda X, y: 3.0, "zeta", data=(X, y), cv=thirds(8))
+
+
+def test_rows_that_the_objective_fits_cannot_choose_its_weight():
+    """The penalized fusion (23) judges validation rows; to tune its weight on them is refused, on others it is not."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (36, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=36)
+    s = Substrate(RBF(1.0), X[:12], y[:12])
+    xi = cp.Parameter(nonneg=True, name="xi")
+    both = cp.sum_squares(s.e) + cp.sum_squares(s.errors(X[12:24], y[12:24]))
+    machine = Machine(s, minimize=0.5 * both + xi * cp.norm_inf(s.f()))
+    with pytest.raises(DataError, match=r"rows \[0, 1, 2, 3, 4\] of X_val are fitted by the objective already"):
+        fuse(machine, over=xi, validation=(X[12:24], y[12:24]))
+    assert np.isfinite(fuse(machine, over=xi, validation=(X[24:], y[24:]), gap=1e-2).validation_error)
