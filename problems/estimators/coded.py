@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.codings import correlation_scores
 from substrate.errors import DataError
 
-__all__ = ["CodedClassifier", "classes_of", "scores_of", "winners"]
+__all__ = ["CodedClassifier", "classes_of", "members_of", "scores_of", "winners"]
 
 
 def classes_of(labels: Any) -> Any:
@@ -37,6 +37,11 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
 def winners(scores: Array) -> Any:
     """The number of the class with the largest score, row by row."""
     return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
+def members_of(Y: Array, column: int, labels: bool) -> Any:
+    """The rows of one machine: of codes those that are not zero, of plain targets all."""
+    return np.flatnonzero(Y[:, column]) if labels else np.arange(Y.shape[0])
 
 
 class CodedClassifier(ClassifierMixin, KernelEstimator):

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv, train_test_split
 
 from problems.estimators.base import KernelEstimator
-from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.coded import CodedClassifier, classes_of, members_of
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.codings import code_book
@@ -273,6 +273,4 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
 
 def machines_of(one: Round, labels: bool) -> list[tuple[Any, Any, int]]:
     """For every machine the rows that train it and the rows that validate it: those whose code is not zero."""
-    trained = one.Y != 0.0 if labels else np.ones(one.Y.shape, dtype=bool)
-    checked = one.Y_check != 0.0 if labels else np.ones(one.Y_check.shape, dtype=bool)
-    return [(np.flatnonzero(trained[:, k]), np.flatnonzero(checked[:, k]), k) for k in range(one.Y.shape[1])]
+    return [(members_of(one.Y, k, labels), members_of(one.Y_check, k, labels), k) for k in range(one.Y.shape[1])]

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from problems.estimators.additive import component_matrices
+from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_fit import fit_sparse
@@ -89,8 +90,8 @@ class OverGamma(FusedEstimator):
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
-        blocks = [np.flatnonzero(Y[:, k]) if self._labels else np.arange(Y.shape[0]) for k in range(Y.shape[1])]
-        for column, members in enumerate(blocks):
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
             part = gram.block(members)
             target, weights = Y[members, column][:, None], np.ones(members.size)
             fit = fit_saddle(kernel, X[members], target, (value,), weights, method, gram=part)
@@ -133,7 +134,7 @@ class OverZeta(FusedEstimator):
         gram = _gram(kernel, X)
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         for column in range(Y.shape[1]):
-            members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
+            members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
             fit = fit_sparse(part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
@@ -190,11 +191,11 @@ class OverRho(FusedEstimator):
         variation = self._at(max(value, 1e-9 * float(np.ptp(Y)) or 1e-9))
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
-            members = np.flatnonzero(Y[:, column]) if self._labels else np.arange(Y.shape[0])
+            members = members_of(Y, column, self._labels)
             coordinates = variation.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
             y = np.ascontiguousarray(Y[members, column])
             fit = variation.fit(coordinates, y)
-            if any("not polished" in fact for _, fact in fit.facts):
+            if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
@@ -220,7 +221,7 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     solved = VariationSolution(v, t, np.maximum(-xi, 0.0), np.maximum(xi, 0.0), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True)
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from problems.estimators.additive import DecoupledExpansion, component_matrices
-from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.coded import CodedClassifier, classes_of, members_of
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
@@ -42,7 +42,7 @@ class _MaximalVariation(DecoupledExpansion):
         matrices = component_matrices(kernel, X)
         whole, fits = None, []
         for column in range(Y.shape[1]):
-            (members,) = np.nonzero(Y[:, column]) if self._labels else (np.arange(Y.shape[0]),)
+            members = members_of(Y, column, self._labels)
             y = np.ascontiguousarray(Y[members, column])
             if members.size == Y.shape[0]:
                 whole = choices.coordinates(matrices) if whole is None else whole
@@ -89,7 +89,7 @@ class _MaximalVariation(DecoupledExpansion):
         gram, method = Gram.of(kernel, X), Method("auto", 1e-8, 1)
         a, bias, all_rows = np.zeros_like(Y), np.empty(Y.shape[1]), []
         for column in range(Y.shape[1]):
-            (members,) = np.nonzero(Y[:, column]) if self._labels else (np.arange(Y.shape[0]),)
+            members = members_of(Y, column, self._labels)
             part = gram.block(members)
             y, weights = Y[members, column][:, None], np.ones(members.size)
             fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part)

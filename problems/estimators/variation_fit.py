@@ -28,6 +28,8 @@ class VariationFit:
     maximal_variation: Array
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
+    #: Whether the active rows were identified and solved for, so that zeros are zeros.
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Variation:
                 how = "active set polished" if solved.polished else "interior point, not polished"
                 record = ("solver", f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {how}")
                 a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
-                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record))
+                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished)
         return self._declared(coordinates, y, rho, (*facts, *note))
 
     def _declared(
@@ -83,4 +85,4 @@ class Variation:
         v = np.asarray(level.v.value)
         record, rows = declared.solver_record.facts(), declared.certificate().rows
         variation = np.abs(coordinates.parts @ v).max(axis=1)
-        return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), variation, rows, (*facts, *record))
+        return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), variation, rows, (*facts, *record), False)

@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
+from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_active_set import zeta_max
 from substrate.closed_form.maximal_variation import right_divided
 from substrate.paths.chord_certificate import Track
@@ -118,7 +118,7 @@ class L1Fold:
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:
     a = _rows(path.primal, Phi.shape[1])
     zeta, nu = path.values, np.asarray([path.dual[k][0] for k in range(len(path))])
-    e = centred(y - (a @ Phi.T), False)
+    e = y - a @ Phi.T
     e = e - e.mean(axis=1, keepdims=True)
     c = e @ Phi
     sizes = np.asarray(abs(a).sum(axis=1)).ravel()
