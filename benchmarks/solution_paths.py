@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -13,15 +14,15 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Table, yes_no
 from substrate.arrays import Array
-from substrate.composition.frames import stacked_frame
+from substrate.closed_form.component_coordinates import shared_coordinates
+from substrate.closed_form.maximal_variation import right_divided
 from substrate.datasets.additive import additive_function
-from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.paths.compiled import has_compiler, interpreted
 from substrate.paths.knots import Path
 from substrate.paths.l1_homotopy import l1_path
-from substrate.paths.residuals import l1_point_rows, variation_rows
-from substrate.paths.variation_homotopy import ProxForm, prox_form, variation_path
+from substrate.paths.residuals import l1_point_rows, variation_point_rows
+from substrate.paths.variation_homotopy import variation_path
 
 __all__ = ["run"]
 
@@ -35,11 +36,17 @@ def components() -> tuple[tuple[Array, ...], Array]:
     return tuple(RBF(WIDTH)(X[:, [column]]) for column in range(D)), y
 
 
-def coordinates(matrices: tuple[Array, ...], y: Array) -> ProxForm:
+class Form(NamedTuple):
+    """Maximal variation in coordinates of the fitted values."""
+
+    parts: list[Array]
+    target: Array
+
+
+def coordinates(matrices: tuple[Array, ...], y: Array) -> Form:
     """The stacked components, cut at 1e-6, with the fitted values made the quadratic term."""
-    frame = stacked_frame(Gram(np.sum(matrices, axis=0)), matrices, True, None, False)
-    assert frame.components is not None
-    return prox_form(frame.training - frame.training.mean(axis=0), y - y.mean(), frame.components)
+    shared = shared_coordinates(matrices)
+    return Form(list(right_divided(shared.parts, shared.metric)), shared.targets(y))
 
 
 def raw(matrices: tuple[Array, ...], y: Array) -> Callable[[], object]:
@@ -57,11 +64,11 @@ def raw(matrices: tuple[Array, ...], y: Array) -> Callable[[], object]:
     return solve
 
 
-def largest_gap(form: ProxForm, path: Path) -> float:
+def largest_gap(form: Form, path: Path) -> float:
     gaps = []
     for rho in path.values[:: max(1, len(path) // 300)]:
         point = path.at(float(rho))
-        gaps.append(variation_rows(form.parts, form.target, float(rho), point.primal, point.dual)[-1].relative)
+        gaps.append(variation_point_rows(form.parts, form.target, float(rho), point.primal, point.dual)[-1].relative)
     return max(gaps)
 
 

@@ -59,21 +59,3 @@ class Product:
         if self.F is None or self.G is None:
             return np.asarray(self.B @ x)
         return np.asarray(np.vecmat((self.G @ x).reshape(self.F.shape[:2]), self.F)).ravel()
-
-    def many(self, X: Array) -> Array:
-        """X B', for vectors in the rows of X."""
-        if self.F is None or self.G is None:
-            return np.asarray(X @ self.B.T)
-        blocks, rank, n = self.F.shape
-        inner = (X @ self.G.T).reshape(X.shape[0], blocks, rank)
-        return np.asarray(
-            np.matmul(inner.transpose(1, 0, 2), self.F).transpose(1, 0, 2).reshape(X.shape[0], blocks * n)
-        )
-
-    def left_out(self) -> Array:
-        """Norms of the rows of B less their factors."""
-        if self.F is None or self.G is None:
-            return np.zeros(self.B.shape[0])
-        blocks, rank, _ = self.F.shape
-        made = np.matmul(self.F.transpose(0, 2, 1), self.G.reshape(blocks, rank, -1)).reshape(self.B.shape)
-        return np.asarray(np.linalg.norm(self.B - made, axis=1))

@@ -22,7 +22,7 @@ from substrate.certificates.duality import gap_row
 from substrate.closed_form.l1_active_set import l1_rows
 from substrate.paths.knots import Path
 
-__all__ = ["knots_and_midpoints", "l1_point_rows", "variation_rows"]
+__all__ = ["knots_and_midpoints", "l1_point_rows", "variation_point_rows"]
 
 
 def knots_and_midpoints(path: Path) -> Array:
@@ -32,7 +32,7 @@ def knots_and_midpoints(path: Path) -> Array:
     return values[[path.covers(float(value)) for value in values]]
 
 
-def variation_rows(
+def variation_point_rows(
     parts: Sequence[Array], target: Array, rho: float, u: Array, xi: Array, tolerance: float = 1e-9
 ) -> tuple[Row, ...]:
     """Stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi)."""

@@ -8,13 +8,8 @@ r"""The path of maximal variation in rho.
 upward from :math:`\rho = 0`, where :math:`u = \tilde y` and :math:`\xi = 0`, to the smallest rho from which on all
 components vanish. In :mod:`substrate.paths.block_homotopy` each component is a block with both signs of its rows.
 
-Any strictly convex quadratic comes to this form (:func:`prox_form`): with :math:`A = Q R` and :math:`u = R z`,
-
-.. math:: \tfrac12 \|A z - y\|^2 + \rho \sum_l \|C^l z\|_\infty
-   = \tfrac12 \|u - Q^T y\|^2 + \rho \sum_l \|C^l R^{-1} u\|_\infty + \text{const} .
-
-One expansion shared by all components is :math:`A = \sum_l C^l`; one per component stacks their coordinates in z, with
-zeros in :math:`C^l` outside its own, and a ridge :math:`\tau` as the rows :math:`\sqrt\tau I` of A.
+Any strictly convex quadratic comes to this form, one expansion for all components or one for each, with a ridge or
+without: :mod:`substrate.closed_form.component_coordinates` has the coordinates.
 
 Near the end u is a rounding error and every row is near its level. The walk stops where :math:`\|u\|` is a millionth of
 :math:`\|\tilde y\|`; the rest is given to the multipliers by least squares, and the last knot is at the rho that they
@@ -22,7 +17,6 @@ then need: there u = 0 is optimal exactly, and so it is for every larger rho.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +28,7 @@ from substrate.paths.knots import Path, SparseRows
 from substrate.paths.signed_rows import SignedRows
 from substrate.threads import blas_threads
 
-__all__ = ["ProxForm", "prox_form", "variation_path"]
+__all__ = ["variation_path"]
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Largest duality gap of a knot, as a share of that of u = 0; on ill-conditioned components rounding alone makes 1e-9.
@@ -43,39 +37,6 @@ _GAP = 1e-7
 _RESTARTS = 50
 #: Length of u, as a share of the target's, that is taken for the end.
 _FINISH = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class ProxForm:
-    """A problem in coordinates u = R z: its components B^l, its target and R."""
-
-    parts: tuple[Array, ...]
-    target: Array
-    factor: Array
-
-    def expand(self, u: Array) -> Array:
-        """z, for one u or for many in rows."""
-        from scipy.linalg import solve_triangular
-
-        return np.asarray(solve_triangular(self.factor, u.T).T)
-
-
-def prox_form(A: Array, y: Array, parts: Sequence[Array]) -> ProxForm:
-    """Coordinates in which 1/2 |A z - y|^2 is 1/2 |u - target|^2 and a constant."""
-    from scipy.linalg import solve_triangular
-
-    A, y = real_array(A, "A", ndim=2), real_array(y, "y", ndim=1)
-    if A.shape[0] != y.size:
-        raise DataError(f"y must have one entry per row of A: A has {A.shape[0]} rows, y has {y.size}")
-    Q, R = np.linalg.qr(A)
-    pivots = np.abs(np.diagonal(R))
-    if A.shape[0] < A.shape[1] or pivots.min() <= max(A.shape) * _EPS * pivots.max():
-        raise DataError(
-            f"the columns of A, of shape {A.shape}, depend on each other, so z is not determined; "
-            "add a ridge as rows sqrt(tau) I, or take coordinates of the fitted values"
-        )
-    turned = tuple(solve_triangular(R, real_array(part, "a part", ndim=2).T, trans="T").T for part in parts)
-    return ProxForm(turned, Q.T @ y, R)
 
 
 def variation_path(

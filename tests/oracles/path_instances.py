@@ -1,6 +1,9 @@
 """Problems to follow a path on: kernels, ties, duplicated rows, finite rank, many and few components."""
 
+from typing import NamedTuple
+
 import numpy as np
+from scipy.linalg import solve_triangular
 
 
 def rbf(X, width):
@@ -29,10 +32,26 @@ def l1_instance(seed):
     return kind, rng.standard_normal((n, max(2, n // 3) if kind == "tall" else 2 * n)), y
 
 
+class ProxForm(NamedTuple):
+    """A problem in coordinates u = R z: its components B^l, its target and R."""
+
+    parts: tuple
+    target: np.ndarray
+    factor: np.ndarray
+
+    def expand(self, u):
+        """z from u."""
+        return solve_triangular(self.factor, u)
+
+
+def prox_form(A, y, parts):
+    """Coordinates in which 1/2 |A z - y|^2 is 1/2 |u - target|^2 and a constant, by a plain QR decomposition."""
+    Q, R = np.linalg.qr(A)
+    return ProxForm(tuple(solve_triangular(R, part.T, trans="T").T for part in parts), Q.T @ y, R)
+
+
 def shared_form(components, y, cutoff=1e-6):
     """One expansion for all components, in coordinates of the fitted values; the bias is free."""
-    from substrate.paths.variation_homotopy import prox_form
-
     n = y.size
     stacked = np.vstack(components)
     Q, s, _ = np.linalg.svd(stacked - stacked.mean(axis=1)[:, None], full_matrices=False)

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from path_instances import rbf, shared_form, variation_instance
+from path_instances import prox_form, rbf, shared_form, variation_instance
 from scipy.optimize import linprog
 from sklearn.linear_model import lars_path
 
@@ -13,10 +13,9 @@ from substrate.paths.block_homotopy import BlockPath
 from substrate.paths.compiled import has_compiler, interpreted
 from substrate.paths.following import solve_block_qp
 from substrate.paths.knots import Path
-from substrate.paths.levels import upper_levels
-from substrate.paths.residuals import knots_and_midpoints, variation_rows
+from substrate.paths.residuals import knots_and_midpoints, variation_point_rows
 from substrate.paths.signed_rows import SignedRows
-from substrate.paths.variation_homotopy import prox_form, variation_path
+from substrate.paths.variation_homotopy import variation_path
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +43,7 @@ def worst(path: Path, parts, target, most=400):
         row.relative
         for rho in values
         for point in [path.at(float(rho))]
-        for row in variation_rows(parts, target, float(rho), point.primal, point.dual)
+        for row in variation_point_rows(parts, target, float(rho), point.primal, point.dual)
     ]
     return max(rows)
 
@@ -77,7 +76,7 @@ def test_the_path_begins_at_the_target_and_ends_at_zero():
     assert path.stop == "all components have vanished"
     assert path.complete
     assert not path.at(2.0 * path.values[-1]).primal.any()
-    beyond = variation_rows(form.parts, form.target, 2.0 * path.values[-1], *path.at(2.0 * path.values[-1])[1:3])
+    beyond = variation_point_rows(form.parts, form.target, 2.0 * path.values[-1], *path.at(2.0 * path.values[-1])[1:3])
     assert all(row.passes for row in beyond)
 
 
@@ -185,7 +184,10 @@ def test_the_objective_rises_with_rho_and_the_penalty_falls():
     assert (np.diff(costs) > -1e-10 * scale).all()
     assert (np.diff(penalty) < 1e-10 * penalty[0]).all()
     for point in points:
-        rows = {row.name: row for row in variation_rows(form.parts, form.target, point.value, point.primal, point.dual)}
+        rows = {
+            row.name: row
+            for row in variation_point_rows(form.parts, form.target, point.value, point.primal, point.dual)
+        }
         assert rows["duality gap"].value > -1e-12 * scale
 
 
@@ -284,16 +286,6 @@ def test_active_rows_of_another_rho_certify_nothing_wrong(monkeypatch, factor):
     assert worst(path, form.parts, form.target) < 1e-7
 
 
-@pytest.mark.parametrize("width", [0.05, 0.5])
-def test_levels_along_the_path_are_bounded_closely(width):
-    form = smooth(30, width=width)
-    path = variation_path(form.parts, form.target)
-    exact = np.array([[np.abs(part @ u).max() for part in form.parts] for u in path.primal])
-    above = upper_levels(form.parts, path.primal)
-    assert (above >= exact - 1e-13 * exact.max()).all()
-    np.testing.assert_allclose(above, exact, atol=1e-10 * exact.max())
-
-
 def test_a_limit_of_steps_is_said():
     form = smooth()
     path = variation_path(form.parts, form.target, max_steps=9)
@@ -305,10 +297,6 @@ def test_bad_input_is_refused():
     form = smooth()
     with pytest.raises(DataError, match=r"parts must have 17 columns each.*received \[\(18, 16\)\]"):
         variation_path([form.parts[0][:, :-1]], form.target)
-    with pytest.raises(DataError, match="add a ridge"):
-        prox_form(np.ones((4, 2)), np.arange(4.0), [np.ones((1, 2))])
-    with pytest.raises(DataError, match="A has 4 rows, y has 3"):
-        prox_form(np.ones((4, 2)), np.arange(3.0), [np.ones((1, 2))])
 
 
 def test_tampering_with_a_knot_makes_rows_fail():
@@ -318,7 +306,7 @@ def test_tampering_with_a_knot_makes_rows_fail():
     rho, u, xi = float(path.values[k]), path.primal[k], path.dual[k]
 
     def failed(rho, u, xi):
-        return {row.name for row in variation_rows(form.parts, form.target, rho, u, xi) if not row.passes}
+        return {row.name for row in variation_point_rows(form.parts, form.target, rho, u, xi) if not row.passes}
 
     assert failed(rho, u, xi) == set()
     assert {"u = y - B'xi", "duality gap"} <= failed(rho, 1.001 * u, xi)
