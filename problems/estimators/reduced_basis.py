@@ -17,6 +17,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.reduced_fit import one_fit, prepare
 from problems.estimators.sparse_machine import SparseMachine
@@ -24,6 +25,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
+from substrate.streaming.passes import Passes
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -122,8 +124,8 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         X, y, _ = self._checked(X, y, None, numeric=True)
         Y = y[:, None]
         kernel = self._resolved_kernel(X)
-        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
-        self._keep(X, fit, _REGRESSION, True)
+        fit = one_fit(prepare(kernel, FitData.of_arrays(X, Y, Passes()), choice, 1.0 / gamma), gamma)
+        self._keep(fit, _REGRESSION, True)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -209,9 +211,9 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         book = code_book(self.coding, classes.size)
         Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
         kernel = self._resolved_kernel(X)
-        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+        fit = one_fit(prepare(kernel, FitData.of_arrays(X, Y, Passes()), choice, 1.0 / gamma), gamma)
         self.classes_, self.code_book_ = classes, book
-        self._keep(X, fit, _CLASSIFICATION, Y.shape[1] == 1)
+        self._keep(fit, _CLASSIFICATION, Y.shape[1] == 1)
         return self
 
     def certify(self, X: Any, y: Any) -> Certificate:

@@ -13,10 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.coded import classes_of
+from problems.estimators.fit_data import FitData
 from problems.estimators.reduced_basis import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.reduced_search import SparseSearch
+from problems.estimators.reduced_search import SparseSearch, folds_of
 from substrate.codings import code_book
 from substrate.paths.gamma_search import GAP
+from substrate.streaming.passes import Passes
 
 __all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
@@ -84,9 +86,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         self._choice()
         X, y, _ = self._checked(X, y, None, numeric=True)
         Y = y[:, None]
-        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, y, False), False))
+        folds = folds_of(self._splits(X, y, False), X.shape[0])
+        data = FitData.of_arrays(X, Y, Passes())
+        fit, judged, best = self._final(self._found(self._candidates(X), data, folds, False))
         self._keep_search(judged, best, True)
-        self._keep(X, fit, "Sparse LS-SVM regression, gamma selected", True)
+        self._keep(fit, "Sparse LS-SVM regression, gamma selected", True)
         return self
 
     def _fitted_gamma(self) -> float:
@@ -155,10 +159,12 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         classes = classes_of(labels)
         book = code_book(self.coding, classes.size)
         Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
-        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, labels, True), True))
+        folds = folds_of(self._splits(X, labels, True), X.shape[0])
+        data = FitData.of_arrays(X, Y, Passes())
+        fit, judged, best = self._final(self._found(self._candidates(X), data, folds, True))
         self._keep_search(judged, best, True)
         self.classes_, self.code_book_ = classes, book
-        self._keep(X, fit, "Sparse LS-SVM classification, gamma selected", Y.shape[1] == 1)
+        self._keep(fit, "Sparse LS-SVM classification, gamma selected", Y.shape[1] == 1)
         return self
 
     def _fitted_gamma(self) -> float:

@@ -14,15 +14,18 @@ from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.leave_one_out import generalized_cross_validation
-from substrate.closed_form.reduced_basis import LeverageFactor, leave_rows_out_once, residual_pass
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import reduced_rows
+from substrate.closed_form.reduced_left_out import LeverageFactor, leave_rows_out_once
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
+from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
 
@@ -50,11 +53,11 @@ class SparseMachine(KernelEstimator):
             self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
         )
 
-    def _keep(self, X: Any, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
+    def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
         basis = fit.prepared.basis
         self.basis_indices_ = basis.rows
-        self.n_rows_ = int(X.shape[0])
+        self.n_rows_ = fit.prepared.rows.n_rows
         self.rank_ = fit.prepared.features.rank
         self.reconstruction_error_ = float(fit.prepared.reconstruction)
         self.degrees_of_freedom_ = float(fit.freedom)
@@ -67,16 +70,16 @@ class SparseMachine(KernelEstimator):
         self.bias_ = float(fit.bias[0]) if one else fit.bias
         self.support_values_ = np.ascontiguousarray(fit.coefficients[:, 0] if one else fit.coefficients)
 
-    def _training_rows(self, X: Any) -> KernelRows:
+    def _training_rows(self, X: Any, Y: Array) -> KernelRows:
         if X.shape[0] != self.n_rows_:
             raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {X.shape[0]}")
         if self.kernel_.pairwise:
-            return KernelRows(None, Gram.of(self.kernel_, X).matrix, self.support_)
-        return KernelRows(self.kernel_, X, self.support_vectors_)
+            return KernelRows.of(None, Gram.of(self.kernel_, X).matrix, self.support_, Y)
+        return KernelRows.of(self.kernel_, X, self.support_vectors_, Y)
 
     def _basis_matrix(self, rows: KernelRows) -> Array:
-        if rows.kernel is None:
-            return np.asarray(rows.X[np.ix_(self.support_, self.support_)])
+        if rows.values.kernel is None:
+            return rows.taken(self.support_)
         return symmetric_matrix(self.kernel_, self.support_vectors_)
 
     def _columns(self) -> tuple[Array, Array]:
@@ -84,20 +87,20 @@ class SparseMachine(KernelEstimator):
         return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
 
     def _certified(self, X: Any, Y: Array, gamma: float, title: str) -> Certificate:
-        rows = self._training_rows(X)
+        rows = self._training_rows(X, Y)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
         unit = target_unit(Y)
         beta, bias = (part / unit for part in self._columns())
-        residuals = residual_pass(rows, Y, unit, beta, bias)
+        residuals = residual_pass(rows, unit, beta, bias)
         checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, 1.0 / gamma)
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
 
     def _left_out(self, X: Any, Y: Array, gamma: float, title: str, one: bool) -> LeftOut:
-        rows = self._training_rows(X)
+        rows = self._training_rows(X, Y)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        fitted, leverages, residuals = leave_rows_out_once(rows, Y, beta, bias, factor)
+        fitted, leverages, residuals = leave_rows_out_once(rows, beta, bias, factor)
         if not (leverages < 1.0).all():
             worst = int(leverages.argmax())
             raise SolverError(
@@ -112,7 +115,7 @@ class SparseMachine(KernelEstimator):
                     1e-9 + 1e3 * EPS * self.n_rows_, "sum of h_ii - (1 + sum a/(a + 1/gamma))")  # fmt: skip
         checks, facts = [trace], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            checks.append(self._refitted(rows, Y, gamma, residuals, int(leverages.argmax())))
+            checks.append(self._refitted(rows, X, Y, gamma, residuals, int(leverages.argmax())))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
@@ -121,13 +124,13 @@ class SparseMachine(KernelEstimator):
         rest = residuals[:, 0] if one else residuals
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
-    def _refitted(self, rows: KernelRows, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
+    def _refitted(self, rows: KernelRows, X: Any, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis."""
         others = np.flatnonzero(np.arange(rows.n_rows) != row)
-        rest = KernelRows(rows.kernel, rows.X[others], rows.points)
+        rest = KernelRows(rows.values, ArraySource(X[others], Y[others]))
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        statistic = accumulate(rest, Y[others], features, origin_of(K, Y[others], target_unit(Y)), 1.0 / gamma)
+        statistic = accumulate(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
         predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
