@@ -10,7 +10,7 @@ from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
-from problems.estimators.row_stream import RowStream
+from problems.estimators.streamed_prediction import StreamedPrediction
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
@@ -36,7 +36,7 @@ __all__ = ["SparseMachine"]
 _CHEAP_REFIT = 1e8
 
 
-class SparseMachine(RowStream):
+class SparseMachine(StreamedPrediction):
     """What sparse regression and classification share once targets are columns of numbers."""
 
     basis: Any
@@ -90,10 +90,6 @@ class SparseMachine(RowStream):
         if rows.values.kernel is None:
             return rows.taken(self.support_)
         return symmetric_matrix(self.kernel_, self.support_vectors_)
-
-    def _columns(self) -> tuple[Array, Array]:
-        alpha = self.support_values_
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
 
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)

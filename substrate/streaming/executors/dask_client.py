@@ -94,7 +94,11 @@ class DaskCluster(Executor):
         cluster = None
         if self.address is None:
             cluster = distributed.LocalCluster(
-                host="127.0.0.1", threads_per_worker=1, processes=True, dashboard_address=None
+                host="127.0.0.1",
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
             )
             self._open.append(cluster)
         try:
