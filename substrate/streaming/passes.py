@@ -11,7 +11,7 @@ from substrate.streaming.executors.base import Executor, Pass
 from substrate.streaming.executors.serial import Serial
 from substrate.streaming.progress import RowProgress
 from substrate.streaming.source import LEAF, MICRO, Block, Source
-from substrate.streaming.span import LeafSum, each_of, highest, sum_over
+from substrate.streaming.span import LeafSum, each_of, sum_over
 from substrate.streaming.tree import SummationTree
 
 __all__ = ["BUDGET", "Passes"]
@@ -76,7 +76,7 @@ class Passes:
                 f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
                 "write the rows to Parquet or .npy files, which all workers can open"
             )
-        level = min(self.executor.level, highest(source.n_rows))
+        level = self.executor.span_level(source.n_rows)
         progress = RowProgress(what, source.n_rows, self.verbose, start)
         try:
             progress.at(start)

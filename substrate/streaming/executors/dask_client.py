@@ -31,6 +31,11 @@ class DaskClient(Executor):
     def __init__(self, client: Any) -> None:
         self.client = client
 
+    @property
+    def workers(self) -> int:
+        """All threads of the cluster, as it is now."""
+        return max(int(sum(self.client.ncores().values())), 1)
+
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """Groups of neighbouring spans, the next ones under way."""
         height = level + (_GROUP if job.work is sum_over else 0)
