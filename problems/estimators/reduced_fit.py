@@ -90,7 +90,7 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     else:
         part = whole.block(basis.rows)
         values, record = KernelValues(None, basis.rows), whole.record()
-    rows = KernelRows(values, source, data.passes)
+    rows = KernelRows(values, source, data.passes.shared(source, n))
     K = part.matrix
     features = eigen_features(K)
     error = _reconstruction(kernel, whole, values, basis, features)

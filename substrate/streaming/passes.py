@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from substrate.arrays import positive
+from substrate.arrays import available_memory, positive
 from substrate.errors import DataError
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.base import Executor, Pass
+from substrate.streaming.executors.joblib_threads import Joblib
 from substrate.streaming.executors.serial import Serial
 from substrate.streaming.progress import RowProgress
 from substrate.streaming.source import LEAF, MICRO, Block, Source
-from substrate.streaming.span import LeafSum, each_of, sum_over
+from substrate.streaming.span import LeafSum, each_of, highest, sum_over
 from substrate.streaming.tree import SummationTree
+from substrate.threads import threads_for
 
 __all__ = ["BUDGET", "Passes"]
 
@@ -38,6 +40,17 @@ class Passes:
         """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
         rows = int(self.memory_budget / (8.0 * _COPIES * (source.n_features + 1)))
         return min(max(rows // MICRO, 1) * MICRO, LEAF << self.executor.level)
+
+    def shared(self, source: Source, order: int) -> Self:
+        """The same for sums of matrices of an order: where they deserve threads, the spans are shared out among them.
+
+        Products are then made side by side, each on one thread, so that their bits do not depend on how many there are.
+        """
+        if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
+            return self
+        held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums in the making
+        threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))
+        return self if threads == 1 else replace(self, executor=Joblib(threads))
 
     def sums(self, source: Source, function: LeafSum, what: str) -> Any:
         """The sum of a function of leaves over all rows, gone on with where a checkpoint has a part of it."""

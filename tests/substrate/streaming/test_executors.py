@@ -139,6 +139,21 @@ def test_rows_of_this_process_only_stay_here(client):
             Passes(executor).sums(source, FUNCTION, "sums")
 
 
+def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
+    from substrate.streaming import passes
+
+    monkeypatch.setattr(passes, "threads_for", lambda order: 3 if order >= 8 else 1)
+    source = ArraySource(X, Y)
+    shared = Passes().shared(source, 8)
+    assert shared.executor == Joblib(3)
+    assert bits(shared.sums(source, FUNCTION, "sums")) == expected
+    assert Passes().shared(source, 7).executor == Serial()
+    assert Passes(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
+    assert Passes().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
+    monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
+    assert Passes().shared(source, 8).executor == Serial()
+
+
 def test_every_word_has_its_executor(client):
     kinds = {None: Serial, "serial": Serial, "joblib": Joblib, "dask": DaskCluster, "tcp://somewhere:8786": DaskCluster}
     for word, kind in kinds.items():
