@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
+
 from substrate.arrays import available_memory, positive
 from substrate.errors import DataError
+from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.base import Executor, Pass
 from substrate.streaming.executors.joblib_threads import Joblib
@@ -22,6 +25,18 @@ __all__ = ["BUDGET", "Passes"]
 BUDGET = 64 * 2**20
 #: Copies of a block of rows alive at a time: as read, as numbers, and in the hands of a kernel.
 _COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOfBlock:
+    """The rows of a block whose numbers are wanted."""
+
+    wanted: Any
+
+    def __call__(self, block: Block) -> Any:
+        """Those that there are, or none."""
+        first, last = np.searchsorted(self.wanted, [block.rows.start, block.rows.stop])
+        return block.X[self.wanted[first:last] - block.start]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,12 @@ class Passes:
         """The function of every micro-block, in order."""
         for _, _, results in self._results(Pass(each_of, function, source, self.step(source)), 0, what):
             yield from results
+
+    def taken(self, source: Source, rows: Any) -> Any:
+        """The rows with the given numbers, in ascending order; several workers look for them together."""
+        if isinstance(self.executor, Serial) or isinstance(source, ArraySource):
+            return source.taken(rows)
+        return np.concatenate(list(self.each(source, TakenOfBlock(np.asarray(rows, dtype=np.intp)), "some rows")))
 
     def without_checkpoint(self) -> Self:
         """The same for a pass that is not worth keeping."""

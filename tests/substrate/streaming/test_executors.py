@@ -88,6 +88,8 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     for source in (files, ArraySource(X, Y)):
         outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (Passes(), passes)]
         assert np.array_equal(*outputs)
+    wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
+    assert np.array_equal(passes.taken(files, wanted), X[wanted])
 
 
 @dataclass(frozen=True)
