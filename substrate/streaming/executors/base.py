@@ -42,7 +42,7 @@ class Executor(ABC):
 
     @abstractmethod
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """The result of every span of the rows, from an aligned row on, in their order.
+        """The result of every span of the rows, from the first of a leaf on, in their order.
 
         Of sums, several neighbours may come as one: a higher span, with the sum of theirs.
         """
