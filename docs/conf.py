@@ -30,13 +30,10 @@ extensions = [
     "api_pages",
     "citations",
     "own_names",
+    "source_pages",
 ]
 exclude_patterns = ["build", "**/backreferences/*"]
 templates_path = ["_templates"]
-suppress_warnings = [
-    "toc.empty_glob",  # a slot of a toctree may still be empty
-    "config.cache",  # the gallery's settings hold a class
-]
 
 # -- Markdown: dollars are mathematics, headings can be linked to
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]

@@ -4,11 +4,13 @@ A page lists the public names of a package (its ``__all__``), or the modules in 
 its own page. The lists are written before Sphinx looks for files.
 """
 
+import argparse
 import pkgutil
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -16,6 +18,7 @@ from sphinx.config import Config
 
 import problems
 import substrate
+from problems.command_line.arguments import parser
 
 OURS = {"problems", "substrate"}
 ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
@@ -71,6 +74,15 @@ def whole(package: str, names: Iterable[str]) -> str:
     return said_by(package) + table(package, names)
 
 
+def command_line() -> str:
+    """The help of the command and of everything it can do."""
+    whole_parser = parser()
+    (commands,) = (action for action in whole_parser._actions if isinstance(action, argparse._SubParsersAction))
+    parts = [("substrate", whole_parser), *((f"substrate {name}", part) for name, part in commands.choices.items())]
+    helps = (headed(name, ".. code-block:: text\n\n" + indent(part.format_help(), "   "), "-") for name, part in parts)
+    return "\n".join(helps)
+
+
 def ground() -> str:
     """The files of substrate that are in no folder, and the folders that have no page of their own."""
     found = list(pkgutil.iter_modules(substrate.__path__))
@@ -96,6 +108,7 @@ def pages() -> dict[str, str]:
             whole("substrate.composition", modules("substrate.composition"))
             + whole("substrate.fusion", modules("substrate.fusion")),
         ),
+        "command_line": headed("Command line", command_line()),
         "ground": headed("The ground floor", ground()),
     }
 
