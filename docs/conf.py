@@ -73,13 +73,16 @@ html_title = "lssvm-substrate"
 html_static_path = ["_static"]
 html_css_files = ["substrate.css"]
 html_show_sphinx = False
+html_favicon = "_static/mark.svg"
+html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "logo": {"text": "lssvm-substrate"},
+    "logo": {"text": "lssvm-substrate", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    # pages that are one wide table have the whole width
+    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "errata": [], "ledger": [], "notation": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",

@@ -6,6 +6,7 @@ its own page. The lists are written before Sphinx looks for files.
 
 import argparse
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import groupby
@@ -15,12 +16,15 @@ from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.ext import autosummary
 
 import problems
 import substrate
 from problems.command_line.arguments import parser
 
 OURS = {"problems", "substrate"}
+#: What a reader looks for first; the other families follow.
+FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
 ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
 
 
@@ -59,7 +63,9 @@ def first_line(module: str) -> str:
 def by_family() -> str:
     """The estimators, one table a file."""
     family = problems.ESTIMATORS.__getitem__
-    groups = groupby(sorted(problems.ESTIMATORS, key=lambda name: (family(name), name)), key=family)
+    rank = {f"problems.estimators.{name}": place for place, name in enumerate(FIRST_FAMILIES)}
+    order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
+    groups = groupby(order, key=family)
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
     return "\n".join(tables) + headed("Saved models", table("problems", ["load"]), rule="-")
 
@@ -113,12 +119,27 @@ def pages() -> dict[str, str]:
     }
 
 
+def listed(text: str) -> Iterator[str]:
+    """The full names in the tables of a page."""
+    package = ""
+    for line in text.splitlines():
+        if line.startswith(".. currentmodule:: "):
+            package = line.split()[-1]
+        elif re.fullmatch(r"   [\w.]+", line):
+            yield f"{package}.{line.strip()}"
+
+
 def write_pages(app: Sphinx, config: Config) -> None:
-    """Write what has changed."""
-    for name, text in pages().items():
-        target = Path(app.srcdir) / "api" / f"{name}.rst"
+    """Write what has changed, and forget the pages of names that are gone."""
+    folder, texts = Path(app.srcdir) / "api", pages()
+    for name, text in texts.items():
+        target = folder / f"{name}.rst"
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.write_text(text, encoding="utf-8")
+    names = {name for text in texts.values() for name in listed(text)}
+    for page in folder.glob("generated/*.rst"):
+        if page.stem not in names:
+            page.unlink()
 
 
 def of_others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -129,6 +150,7 @@ def of_others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect both steps."""
+    autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.",)  # "eq. (1)" does not end a summary
     app.connect("config-inited", write_pages)
     app.connect("autodoc-skip-member", of_others)
     return {"parallel_read_safe": True}
