@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGES = sorted((HERE / "tutorials").glob("*.md"))
+PAGES = sorted(page for page in (HERE / "tutorials").glob("*.md") if page.stem != "index")
 PICTURES = HERE / "images"
 #: A program, and, where the page shows it, what it prints.
 PROGRAM = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<shown>.*?)```)?", flags=re.DOTALL)

@@ -14,6 +14,8 @@ from sphinx.util.nodes import make_refnode
 def spellings(text: str) -> tuple[str, ...]:
     """The dotted names under which a literal may be documented."""
     name = text.split("(")[0].removesuffix(".py").replace("/", ".").strip(".")
+    if "." not in name and not name[:1].isupper():  # an ordinary word, or a parameter
+        return ()
     return (name, f"problems.{name}", f"problems.displays.{name}", f"substrate.{name}", f"substrate.kernels.{name}")
 
 
