@@ -4,6 +4,7 @@ A file of the package (``problems/ls_svm_regression.py``) leads to its module. W
 is.
 """
 
+import pkgutil
 from typing import Any
 
 from docutils import nodes
@@ -11,12 +12,28 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 
+def home(name: str) -> str:
+    """Where a name that its package hands on is defined, and perhaps documented."""
+    try:
+        found = pkgutil.resolve_name(name) if name.startswith(("problems.", "substrate.")) else None
+    except (AttributeError, ImportError, ValueError):
+        return name
+    return f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
+
+
 def spellings(text: str) -> tuple[str, ...]:
     """The dotted names under which a literal may be documented."""
     name = text.split("(")[0].removesuffix(".py").replace("/", ".").strip(".")
     if "." not in name and not name[:1].isupper():  # an ordinary word, or a parameter
         return ()
-    return (name, f"problems.{name}", f"problems.displays.{name}", f"substrate.{name}", f"substrate.kernels.{name}")
+    return (
+        name,
+        home(name),
+        f"problems.{name}",
+        f"problems.displays.{name}",
+        f"substrate.{name}",
+        f"substrate.kernels.{name}",
+    )
 
 
 def link_names(app: Sphinx, document: nodes.document, page: str) -> None:
