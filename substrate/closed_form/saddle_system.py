@@ -48,7 +48,10 @@ def target_unit(y: Array) -> float:
 
 
 def ridge_of(gamma: float, weights: Array) -> Array:
-    """The diagonal 1/(gamma v) that the error term adds to K."""
+    """The diagonal 1/(gamma v) that the error term adds to K.
+
+    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
+    """
     with np.errstate(over="ignore", divide="ignore"):
         ridge: Array = 1.0 / (gamma * weights)
     if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
@@ -60,7 +63,12 @@ def ridge_of(gamma: float, weights: Array) -> Array:
 
 
 def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
-    """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each)."""
+    """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each).
+
+    :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
+    :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
+    :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
+    """
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant

@@ -41,6 +41,7 @@ def _failures(gram, ridge, y, solved):
 @pytest.mark.parametrize("n", [2, 3, 50, 130])
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3])
 def test_equals_the_dense_bordered_system(kernel, n, gamma):
+    """:equation [Suykens2002]_ (5), (12)-(13): against the dense system, with and without weights."""
     X, y = _data(n)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, n)
     for v in (np.ones(n), weights):
