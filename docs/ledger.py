@@ -12,6 +12,7 @@ from pathlib import Path
 
 from docstring_fields import ROOT, Field, fields_under
 from equations import EQUATIONS, expand, label
+from errata import entries
 
 __all__ = ["PAGE", "Ledger", "main"]
 
@@ -51,7 +52,8 @@ class Ledger:
     def of_the_sources(cls) -> "Ledger":
         """The ledger of this repository."""
         owners = fields_under("substrate", "problems", "benchmarks", "examples")
-        return cls(owners, fields_under("tests"), fields_under("docs/demonstrations"))
+        errata = [place for entry in entries() for place in entry.places]
+        return cls(owners, fields_under("tests"), errata)
 
     def _sort(self, fields: Iterable[Field], table: dict[tuple[str, str], list[Field]]) -> None:
         for field in fields:
