@@ -53,6 +53,19 @@ def test_equals_the_dense_bordered_system(kernel, n, gamma):
         assert_allclose(solved.products, kernel(X) @ alpha, rtol=1e-7, atol=1e-8 * np.abs(y).max())
 
 
+@pytest.mark.parametrize("balance", [0.7, -1e6])
+def test_a_balance_is_what_the_support_values_sum_to(balance):
+    """Against the system of all rows, of which one is held fixed and moved to the right-hand side."""
+    X, y = _data(30)
+    K, ridge = RBF(1.0)(X), np.full(30, 0.3)
+    solved = solve_saddle_system(Gram.from_matrix(K), y, ridge, balance)
+    matrix = np.block([[np.zeros((1, 1)), np.ones((1, 30))], [np.ones((30, 1)), K + np.diag(ridge)]])
+    expected = np.linalg.solve(matrix, np.append(balance, y))
+    assert_allclose(solved.support_values, expected[1:], rtol=1e-9, atol=1e-9)
+    assert_allclose(solved.bias, expected[0], rtol=1e-9)
+    assert_allclose(solved.support_values.sum(), balance, rtol=1e-12)
+
+
 @every_kernel
 @pytest.mark.parametrize("outputs", [1, 3, 12])
 def test_many_outputs_are_many_single_ones(kernel, outputs):
