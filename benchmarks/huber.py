@@ -79,8 +79,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Huber LS-SVM: active set against a conic solver",
         "`solve_huber` on a kernel matrix, its copy and check included, against cvxpy with Clarabel at tolerance 1e-8 "
-        "on the primal in a factor of the matrix, factored, built and compiled beforehand. Median CPU seconds; the last "
-        "column is our objective over Clarabel's, less one.",
+        "on the primal in a factor of the matrix, factored, built and compiled beforehand. Median CPU seconds; the "
+        "last column is our objective over Clarabel's, less one.",
         (
             "N", "delta", "linear rows", "systems", "active set, s", "Clarabel, s", "Clarabel / active set", "target",
             "met", "objective",
