@@ -33,9 +33,7 @@ print(f"gamma={gamma:g} is alpha={alpha:g} on a centred kernel and target: "
       f"{np.abs(ridge.predict(centred) + y.mean() - model.predict(points)).max():.0e} g apart")  # fmt: skip
 raw = KernelRidge(alpha=alpha, kernel="rbf", gamma=theirs).fit(X, y)
 apart = np.abs(raw.predict(points) - model.predict(points))
-print(
-    f"without centring it is another machine: at 20 ms {apart[1]:.2f} g apart, at 80 ms, far from data, {apart[2]:.1f} g"
-)
+print(f"without centring it is another machine: at 20 ms {apart[1]:.2f} g apart, far off, at 80 ms, {apart[2]:.1f} g")
 
 # the linear kernel is ridge regression, intercept included
 line, linear = Ridge(alpha=alpha).fit(X, y), LSSVMRegressor(Linear(), gamma).fit(X, y)
