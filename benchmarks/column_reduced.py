@@ -157,6 +157,7 @@ def beside(values: Any, published: tuple[float, float] | None) -> tuple[str, str
 
 
 def run(quick: bool) -> Table:
+    """:place [Carvalho2006]_ Tables 1-3: the comparison, with controls"""
     count = QUICK_ROUNDS if quick else ROUNDS
     progress = Progress(len(SETTINGS) * count)
     rows: list[tuple[str, ...]] = []

@@ -115,6 +115,7 @@ def boston_errors(seeds: int) -> Errors:
 
 
 def run(quick: bool) -> Table:
+    """:place [Suykens2002]_ section 5: sinc with outliers, sinc with t noise, motorcycle, Boston"""
     seeds = QUICK if quick else SEEDS
     published = {
         ("sinc, 3 outliers", "weighted"): "better than both",

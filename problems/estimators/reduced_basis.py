@@ -116,7 +116,10 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose the basis, then fit to all rows."""
+        """Choose the basis, then fit to all rows.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         X, y, _ = self._checked(X, y, None, numeric=True)

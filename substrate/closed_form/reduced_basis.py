@@ -86,7 +86,11 @@ def residual_pass(rows: KernelRows, Y: Array, unit: float, coefficients: Array, 
 def solve_reduced(
     rows: KernelRows, Y: Array, spectrum: ReducedSpectrum, lam: float, K_basis: Array, most: int = _MOST_REFINEMENTS
 ) -> ReducedSolution:
-    """Solve at one lambda = 1/gamma for every column of Y, refine while it helps, and certify."""
+    """Solve at one lambda = 1/gamma for every column of Y, refine while it helps, and certify.
+
+    :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
+    """
     features, unit = spectrum.features, spectrum.origin.unit
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
@@ -117,7 +121,10 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
 def leave_rows_out_once(
     rows: KernelRows, Y: Array, coefficients: Array, bias: Array, factor: LeverageFactor
 ) -> tuple[Array, Array, Array]:
-    """Fitted values, leverages, and residuals e_i/(1 - h_ii), in one pass over the rows."""
+    """Fitted values, leverages, and residuals e_i/(1 - h_ii), in one pass over the rows.
+
+    :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
+    """
     fitted, leverages = np.empty(Y.shape), np.empty(rows.n_rows)
     with blas_threads(rows.n_basis):
         for where, block in rows.blocks():

@@ -112,6 +112,8 @@ def accumulate(
     """One pass over all rows; ``lam`` is the smallest 1/gamma that the statistic must serve.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``.
+
+    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
     labels = _labels(folds, rows.n_rows)
     with blas_threads(rows.n_basis):

@@ -59,6 +59,7 @@ def signs(y):
 @pytest.mark.parametrize(("estimator", "selection"), [(IPLSSVMClassifier, "signed"), (AdaPinvClassifier, "absolute")])
 @pytest.mark.parametrize("n_support", [7, 0.4])
 def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support):
+    """:place [Carvalho2006]_ sections 3.4 and 3.5: both estimators against the declared problem."""
     X, y = two_classes()
     tight = {"tol": 1e-10} if estimator is AdaPinvClassifier else {}
     model = made(estimator, gamma=3.0, n_support=n_support, **tight).fit(X, y)
@@ -238,7 +239,10 @@ SETTINGS = {"pima": (pima, 8.0, 1.0), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0)}
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_random_columns_do_as_well(name):
-    """The control that the paper lacks: same number of columns, drawn by lot, same least squares."""
+    """The control that the paper lacks: same number of columns, drawn by lot, same least squares.
+
+    :place [Carvalho2006]_ Tables 1-3: the control that the tables lack.
+    """
     load, sigma, gamma = SETTINGS[name]
     X, labels = load()
     ours, control = [], []

@@ -22,6 +22,7 @@ def robustness(monkeypatch):
 
 
 def test_weights_help_against_outliers_and_beat_the_tuned_svr(robustness):
+    """:place [Suykens2002]_ section 5: over twenty seeds (slow)."""
     errors = robustness.sinc_errors(sinc_outliers, 5, prune=True)
     assert errors.wins("weighted") == 5
     assert errors.mean("weighted") < 0.5 * errors.mean("plain")

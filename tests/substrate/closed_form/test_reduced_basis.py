@@ -50,6 +50,7 @@ def test_the_fit_is_that_of_stacked_least_squares(kernel, gamma, method):
 @pytest.mark.parametrize("points", [X[:40], X[:3], X, np.repeat(X[:10], 3, axis=0)], ids=["40", "3", "all", "tied"])
 @pytest.mark.parametrize("kernel", [RBF(1.5), Linear()], ids=repr)
 def test_leave_one_out_is_one_refit_a_row(kernel, points):
+    """:place [Cawley2004]_ section 2.6: against one refit a row."""
     (_, leverages, residuals), spectrum = left_out(kernel, X, Y[:, :1], points, 5.0)
     expected = naive.explicit_leave_one_out(kernel(points), kernel(X, points), Y[:, 0], 5.0)
     assert_allclose(residuals[:, 0], expected, atol=1e-10)
