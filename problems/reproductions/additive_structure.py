@@ -18,7 +18,7 @@ import numpy as np
 from problems.displays.canvas import axes_for
 from problems.estimators.fused_machines import FusedMaximalVariationRegressor
 from problems.estimators.structure import MaximalVariationRegressor
-from problems.reproductions.drawing import draw_curves, draw_spread
+from problems.reproductions.drawing import draw_curves, draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.verdict import Claim
@@ -29,8 +29,9 @@ __all__ = ["ADDITIVE"]
 
 _MATTER = 4
 _FOUND, _REST, _RHO = "inputs 1-4 have the largest four", "largest of the others / largest", "validated rho"
-_ERRATUM = '[Pelckmans2005] Fig. 5, "zero maximal variation"'
+_ERRATUM = "[Pelckmans2005] Fig. 5"
 _PUBLISHED = {_FOUND: Printed("yes"), _REST: Printed("0", 0.0), _RHO: Printed("300", 300.0)}
+_OTHERS = "largest of the others"
 _RHOS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 
@@ -42,12 +43,11 @@ def _one(seed: int, quick: bool) -> Round:
     t = held(model).maximal_variation_
     found = set(np.argsort(-t)[:_MATTER]) == set(range(_MATTER))
     values = {_FOUND: float(found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.best_parameter_)}
-    rhos = _RHOS[:4] if quick else _RHOS
-    at = np.array(
-        [held(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])).maximal_variation_ for rho in rhos]
-    )
-    curves = {f"input {number + 1}": (rhos, at[:, number]) for number in range(_MATTER)}
-    return Round(values, {**curves, "largest of the others": (rhos, at[:, _MATTER:].max(axis=1))})
+    rhos = list(_RHOS[:4] if quick else _RHOS)
+    machines = (held(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])) for rho in rhos)
+    at = np.array([machine.maximal_variation_ for machine in machines])
+    curves = {f"input {number + 1}": (rhos, at[:, number].tolist()) for number in range(_MATTER)}
+    return Round(values, {**curves, _OTHERS: (rhos, at[:, _MATTER:].max(axis=1).tolist())})
 
 
 def _judge(measured: Measured) -> tuple[Claim, ...]:
@@ -72,6 +72,7 @@ def _draw(measured: Measured) -> Any:
     )
     paths.set_xscale("log")
     draw_spread(spread, measured, (_REST,), _PUBLISHED, "largest maximal variation of inputs 5-25 / largest", ("",))
+    legend_above(figure, spread)
     return figure
 
 

@@ -18,7 +18,7 @@ from problems.displays.canvas import axes_for
 from problems.estimators.componentwise import ComponentwiseLSSVMRegressor
 from problems.estimators.fused_machines import FusedMaximalVariationRegressor
 from problems.estimators.ls_svm import LSSVMRegressor
-from problems.reproductions.drawing import draw_spread
+from problems.reproductions.drawing import draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import standardised, tuned_regressor
@@ -34,7 +34,7 @@ _TOLERANCE = 0.05
 _SIGMAS = (1.0, 2.0, 4.0)
 _GAMMAS = (0.1, 1.0, 10.0, 100.0)
 _WITHOUT, _GENERAL = "better without the five, %", "better than a general LS-SVM, %"
-_ERRATUM = '[Pelckmans2005] Fig. 5, "zero maximal variation"'
+_ERRATUM = "[Pelckmans2005] Fig. 5"
 _NAMES = ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT")
 _PUBLISHED = {
     **{name: Printed("0", 0.0) for name in _IDLE},
@@ -111,6 +111,7 @@ def _draw(measured: Measured) -> Any:
     draw_spread(inputs, measured, order, _PUBLISHED, "maximal variation / largest")
     draw_spread(gains, measured, (_WITHOUT, _GENERAL), _PUBLISHED, "test error smaller by (%)",
                 ("without the five", "than a general\nLS-SVM"))  # fmt: skip
+    legend_above(figure, inputs)
     return figure
 
 

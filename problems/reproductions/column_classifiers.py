@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from problems.displays.canvas import axes_for
 from problems.reproductions.carvalho_tables import PUBLISHED
 from problems.reproductions.column_contenders import SETTINGS, UnfinishedALSSVM, contenders
-from problems.reproductions.drawing import draw_spread
+from problems.reproductions.drawing import draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import standardised
@@ -109,6 +109,7 @@ def _draw(name: str, measured: Measured) -> Any:
         names = [f"{method}, {column}" for method in methods]
         shown = methods if axes is accuracy else [""] * len(methods)
         draw_spread(axes, measured, names, _published(name), f"{column} (share)", shown)
+    legend_above(figure, accuracy)
     return figure
 
 

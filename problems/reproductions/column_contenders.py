@@ -72,7 +72,7 @@ class UnfinishedALSSVM(ALSSVMClassifier):
 def contenders(s: Setting, seed: int) -> dict[str, Any]:
     """Every method with the same kernel and gamma (C of the SVM), by the name it has in the published tables."""
     kernel: dict[str, Any] = {"kernel": RBF(s.sigma), "gamma": s.gamma}
-    adaline = {"threshold": 0.2, "max_epochs": 3000, "n_support": s.left, "random_state": seed}
+    adaline: dict[str, Any] = {"threshold": 0.2, "max_epochs": 3000, "n_support": s.left, "random_state": seed}
     return {
         "SVM": SVC(C=s.gamma, gamma=sigma_to("scikit-learn SVM", s.sigma)),
         "Pruning": PrunedLSSVMClassifier(**kernel),

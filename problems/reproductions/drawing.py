@@ -11,7 +11,7 @@ import numpy as np
 from problems.displays.canvas import ACCENT, GREY, LEGEND, distinct
 from problems.reproductions.measured import Measured, Printed
 
-__all__ = ["draw_curves", "draw_spread"]
+__all__ = ["draw_curves", "draw_spread", "legend_above"]
 
 
 def draw_spread(
@@ -36,7 +36,11 @@ def draw_spread(
     axes.set_yticks(places, names if shown is None else shown)
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.set_xlabel(label)
-    axes.legend(**LEGEND)
+
+
+def legend_above(figure: Any, axes: Any) -> None:
+    """One legend for all panels, those of the marks of one of them, where it covers nothing."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, **LEGEND)
 
 
 def draw_curves(axes: Any, measured: Measured, names: Sequence[str], x_label: str, y_label: str) -> None:

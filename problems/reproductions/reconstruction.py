@@ -90,7 +90,7 @@ RECONSTRUCTION = Study(
     "Cawley2004",
     "vectors that span the data in feature space (Fig. 1 and 3)",
     "Boston sigma = 4.36, as a width and as the printed inverse square; motorcycle sigma⁻² = 13.1 and gamma = 1205.5 "
-    "(the printed one is a millionth of that; errata: [Cawley2004] Section 3.1).",
+    "(the printed one is a millionth of that; errata: [Cawley2004] section 3.1).",
     {_AT: Printed("negligible", 0.0), _SAME: Printed("identical", 0.0)},
     10,
     1,

@@ -90,10 +90,10 @@ def _outcome(record: dict[str, Any]) -> Outcome:
         for name, entry in record["curves"].items()
     }
     claims = tuple(Claim(**claim) for claim in record["claims"])
+    made = {key: record[key] for key in ("study", "paper", "what", "settings", "spread", "quick", "cpu_seconds")}
     return Outcome(
-        *(record[key] for key in ("study", "paper", "what", "settings", "spread", "quick", "cpu_seconds")),
-        published, Measured(values, curves), claims, tuple(record["notes"]),
-    )  # fmt: skip
+        **made, published=published, measured=Measured(values, curves), claims=claims, notes=tuple(record["notes"])
+    )
 
 
 def _rounded(value: float) -> float:

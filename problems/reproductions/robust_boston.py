@@ -13,7 +13,7 @@ import numpy as np
 
 from problems.displays.canvas import axes_for
 from problems.estimators.robust import RobustLSSVMRegressor
-from problems.reproductions.drawing import draw_spread
+from problems.reproductions.drawing import draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import folds, standardised, tuned_regressor
@@ -53,6 +53,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
 def _draw(measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 2.4))
     draw_spread(axes, measured, (_PLAIN, _WEIGHTED), _PUBLISHED, "mean squared test error (standardised target)")
+    legend_above(figure, axes)
     return figure
 
 

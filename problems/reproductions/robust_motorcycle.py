@@ -17,7 +17,7 @@ from sklearn.svm import SVR
 from problems.displays.canvas import axes_for
 from problems.estimators.ls_svm import LSSVMRegressor
 from problems.estimators.robust import RobustLSSVMRegressor
-from problems.reproductions.drawing import draw_spread
+from problems.reproductions.drawing import draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import folds
@@ -64,6 +64,7 @@ def _draw(measured: Measured) -> Any:
     label = "mean squared error, left out (g²)"
     draw_spread(axes[0], measured, _MODELS, {}, f"{label}, all rows")
     draw_spread(axes[1], measured, [name + _EDGE for name in _MODELS], {}, f"{label}, boundary", ("", "", ""))
+    legend_above(figure, axes[0])
     return figure
 
 

@@ -64,7 +64,7 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
         dense += float(np.sum((known - full.predict(points)) ** 2))
         for at, size in enumerate(sizes):
             for name, basis in ((_IMPROVED, "pruned"), (_LOT, "random")):
-                model = SparseLSSVMRegressor(full.kernel_, full.gamma_, size, basis, random_state=seed)
+                model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), size, basis, random_state=seed)
                 f = held(model.fit(X[train], y[train])).predict(points)
                 squares[name][at] += np.sum((known - f) ** 2)
         rows, model = train, full

@@ -19,7 +19,7 @@ from sklearn.svm import SVC, SVR
 
 from problems.displays.canvas import axes_for
 from problems.estimators.fused_machines import FusedL1SubstrateClassifier, FusedL1SubstrateRegressor
-from problems.reproductions.drawing import draw_spread
+from problems.reproductions.drawing import draw_spread, legend_above
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import folds, standardised, tuned_classifier, tuned_peer, tuned_regressor
@@ -118,7 +118,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
     for data in _TABLE:
         claims.append(_comparable(measured, data))
         shares = [f"{data} {name}, {_SHARE}" for name in (_SPARSE, _SVM)]
-        claims.append(better(measured, *shares, f"{data}: the substrate is sparser than the SVM"))
+        claims.append(better(measured, shares[0], shares[1], f"{data}: the substrate is sparser than the SVM"))
         for name in (_SVM, _DENSE, _SPARSE):
             full = f"{data} {name}"
             claims.append(level(measured, full, _PUBLISHED[full], 2.0 if data in _CLASSES else None))
@@ -149,8 +149,7 @@ def _draw(measured: Measured) -> Any:
         draw_spread(axes[column], measured, names, _PUBLISHED, f"{data}: {label}", list(short.values()))
         shares = [f"{data} {name}, {_SHARE}" for name in (_SVM, _SPARSE)]
         draw_spread(axes[column + 4], measured, shares, _PUBLISHED, f"{data}: {_SHARE}", ["SVM", "substrate"])
-    for one in axes[1:]:
-        one.get_legend().remove()
+    legend_above(figure, axes[0])
     return figure
 
 
