@@ -18,7 +18,7 @@ import numpy as np
 from problems.displays.canvas import axes_for
 from problems.estimators.fused_machines import FusedMaximalVariationRegressor
 from problems.estimators.structure import MaximalVariationRegressor
-from problems.reproductions.drawing import draw_curves, draw_spread, legend_above
+from problems.reproductions.drawing import draw_curves, draw_spread, legend_above, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.verdict import Claim
@@ -70,7 +70,7 @@ def _draw(measured: Measured) -> Any:
     draw_curves(
         paths, measured, list(measured.curves), "rho (weight of the variations)", "maximal variation (units of y)"
     )
-    paths.set_xscale("log")
+    logarithmic(paths, "x")
     draw_spread(spread, measured, (_REST,), _PUBLISHED, "largest maximal variation of inputs 5-25 / largest", ("",))
     legend_above(figure, spread)
     return figure

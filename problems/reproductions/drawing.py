@@ -11,7 +11,7 @@ import numpy as np
 from problems.displays.canvas import ACCENT, GREY, LEGEND, distinct
 from problems.reproductions.measured import Measured, Printed
 
-__all__ = ["draw_curves", "draw_spread", "legend_above"]
+__all__ = ["draw_curves", "draw_spread", "legend_above", "logarithmic"]
 
 
 def draw_spread(
@@ -41,6 +41,18 @@ def draw_spread(
 def legend_above(figure: Any, axes: Any) -> None:
     """One legend for all panels, those of the marks of one of them, where it covers nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, **LEGEND)
+
+
+def logarithmic(axes: Any, which: str) -> None:
+    """A logarithmic axis, "x" or "y", with plain numbers at 1, 2 and 5, or at the powers of ten where there are many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 500.0 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def draw_curves(axes: Any, measured: Measured, names: Sequence[str], x_label: str, y_label: str) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from problems.displays.canvas import axes_for
 from problems.estimators.reduced_basis import SparseLSSVMRegressor
-from problems.reproductions.drawing import draw_curves
+from problems.reproductions.drawing import draw_curves, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import standardised
@@ -119,7 +119,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
 def _draw(measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 3.6))
     draw_curves(axes, measured, ("explicit", "fast"), "rows of the Boston data (number)", "CPU time (s)")
-    axes.set_yscale("log")
+    logarithmic(axes, "y")
     return figure
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from problems.displays.canvas import axes_for
 from problems.estimators.pruned import PrunedLSSVMRegressor
 from problems.estimators.robust import RobustLSSVMRegressor
-from problems.reproductions.drawing import draw_spread, legend_above
+from problems.reproductions.drawing import draw_spread, legend_above, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.robust_sinc import SIGMAS, drawn_sinc, sinc_error
 from problems.reproductions.study import Study, held
@@ -64,7 +64,7 @@ def _draw(measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(7.2, 3.8))
     names = list(measured.of)
     draw_spread(axes, measured, names, {}, "mean squared distance from sinc (units of y, squared)")
-    axes.set_xscale("log")
+    logarithmic(axes, "x")
     legend_above(figure, axes)
     return figure
 

@@ -15,7 +15,7 @@ import numpy as np
 from problems.displays.canvas import axes_for
 from problems.estimators.ls_svm import LSSVMRegressor
 from problems.estimators.reduced_basis import SparseLSSVMRegressor
-from problems.reproductions.drawing import draw_curves
+from problems.reproductions.drawing import draw_curves, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import standardised
@@ -81,7 +81,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
 def _draw(measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 3.6))
     draw_curves(axes, measured, list(_READINGS), "basis vectors (number)", "mean relative reconstruction error (share)")
-    axes.set_yscale("log")
+    logarithmic(axes, "y")
     return figure
 
 

@@ -30,22 +30,18 @@ from substrate.errors import DataError
 __all__ = ["SCHEMA", "as_json", "from_json"]
 
 SCHEMA = "lssvm-substrate reproduction, version 1"
-_DIGITS = 8
 
 
 def as_json(outcome: Outcome) -> str:
-    """The record as text; equal outcomes give equal text."""
+    """The record as text, numbers in full: what is read back is judged alike."""
     quantities = {
         name: {
             "published": outcome.published[name]._asdict() if name in outcome.published else None,
-            "values": [_rounded(value) for value in values],
+            "values": list(values),
         }
         for name, values in outcome.measured.of.items()
     }
-    curves = {
-        name: {part: [_rounded(value) for value in values] for part, values in asdict(curve).items()}
-        for name, curve in outcome.measured.curves.items()
-    }
+    curves = {name: asdict(curve) for name, curve in outcome.measured.curves.items()}
     record = {
         "schema": SCHEMA,
         "study": outcome.study,
@@ -94,7 +90,3 @@ def _outcome(record: dict[str, Any]) -> Outcome:
     return Outcome(
         **made, published=published, measured=Measured(values, curves), claims=claims, notes=tuple(record["notes"])
     )
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

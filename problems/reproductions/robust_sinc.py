@@ -18,7 +18,7 @@ from sklearn.svm import SVR
 
 from problems.displays.canvas import axes_for
 from problems.estimators.robust import RobustLSSVMRegressor
-from problems.reproductions.drawing import draw_spread, legend_above
+from problems.reproductions.drawing import draw_spread, legend_above, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import folds, tuned_peer, tuned_regressor
@@ -73,7 +73,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
 def _draw(measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 2.8))
     draw_spread(axes, measured, (_PLAIN, _WEIGHTED, _SVM), {}, "mean squared distance from sinc (units of y, squared)")
-    axes.set_xscale("log")
+    logarithmic(axes, "x")
     legend_above(figure, axes)
     return figure
 

@@ -20,7 +20,7 @@ import numpy as np
 from problems.displays.canvas import axes_for
 from problems.estimators.pruned import PrunedLSSVMRegressor
 from problems.estimators.reduced_basis import SparseLSSVMRegressor
-from problems.reproductions.drawing import draw_curves
+from problems.reproductions.drawing import draw_curves, logarithmic
 from problems.reproductions.measured import Measured, Printed, Round
 from problems.reproductions.study import Study, held
 from problems.reproductions.tuning import folds, standardised, tuned_regressor
@@ -45,7 +45,7 @@ class _Case(NamedTuple):
 
 
 _MOTORCYCLE = _Case(motorcycle, (6.6, 10.0, 15.0), (100, 60, 40, 25, 15, 9, 7, 5), (60, 9, 5), (9, 5))
-_BOSTON = _Case(boston, (3.0, 4.5, 7.0), (400, 300, 200, 150, 100, 70, 45, 30), (80, 45, 30), (45, 30))
+_BOSTON = _Case(boston, (3.0, 4.5, 7.0), (400, 300, 200, 150, 100, 70, 45, 30), (60, 45, 30), (45, 30))
 
 
 def _one(case: _Case, seed: int, quick: bool) -> Round:
@@ -124,8 +124,8 @@ def _draw(label: str, measured: Measured) -> Any:
     draw_curves(axes, measured, (_IMPROVED, _CONVENTIONAL, _LOT), "vectors (number)", label)
     axes.axhline(measured.median(_ALL), color="0.4", linewidth=0.8, linestyle=":")
     axes.annotate(_ALL, (axes.get_xlim()[1], measured.median(_ALL)), ha="right", va="bottom", fontsize="small")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic(axes, "x")
+    logarithmic(axes, "y")
     return figure
 
 
