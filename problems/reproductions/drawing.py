@@ -44,7 +44,7 @@ def legend_above(figure: Any, axes: Any) -> None:
 
 
 def logarithmic(axes: Any, which: str) -> None:
-    """A logarithmic axis, "x" or "y", with plain numbers at 1, 2 and 5, or at the powers of ten where there are many."""
+    """A logarithmic axis, "x" or "y": plain numbers at 1, 2 and 5, or at powers of ten alone where there are many."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set(**{f"{which}scale": "log"})
