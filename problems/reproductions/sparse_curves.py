@@ -3,7 +3,8 @@ r"""Error against the number of vectors, improved and conventional pruning ([Caw
 Ten-fold cross-validation error, root mean square. The improved machine counts the errors of all rows, ranks its vectors
 by :math:`|\beta_j|`, and keeps the sigma and gamma of the machine on all rows; the conventional one forgets the rows it
 removes, by :math:`|\alpha_k|`, and is given sigma and gamma anew, by four folds of the rows left, at every size drawn
-(the paper does it at every step). The control has vectors drawn by lot and counts the errors of all rows.
+(the paper does it at every step). Two controls: the conventional one with sigma and gamma kept, and one with vectors
+drawn by lot that counts the errors of all rows.
 
 Rule, on medians over the seeds: "consistently lower" holds where the improved curve is below the conventional one at
 every size drawn; "almost constant down to 9 vectors" (motorcycle) where the error with 9 is at most 5 % above that of
@@ -30,7 +31,8 @@ from substrate.datasets import boston, motorcycle
 
 __all__ = ["BOSTON", "MOTORCYCLE"]
 
-_IMPROVED, _CONVENTIONAL, _LOT, _ALL = "improved", "conventional", "drawn by lot, all errors", "all rows"
+_IMPROVED, _CONVENTIONAL, _KEPT = "improved", "conventional", "conventional, gamma kept"
+_LOT, _ALL = "drawn by lot, all errors", "all rows"
 _ERRATUM = "[Cawley2002] section 3"
 
 
@@ -56,7 +58,7 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
         some = np.random.default_rng(seed).permutation(y.size)[:120]
         X, y = X[some], y[some]
     sizes = case.quick_sizes if quick else case.sizes
-    squares: dict[str, Any] = {name: np.zeros(len(sizes)) for name in (_IMPROVED, _CONVENTIONAL, _LOT)}
+    squares: dict[str, Any] = {name: np.zeros(len(sizes)) for name in (_IMPROVED, _CONVENTIONAL, _KEPT, _LOT)}
     dense = 0.0
     for train, test in folds(seed, 3 if quick else 10).split(X):
         points, known = X[test], y[test]
@@ -67,12 +69,15 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
                 model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), size, basis, random_state=seed)
                 f = held(model.fit(X[train], y[train])).predict(points)
                 squares[name][at] += np.sum((known - f) ** 2)
-        rows, model = train, full
-        for at, size in enumerate(sizes):
-            pruned = PrunedLSSVMRegressor(model.kernel_, model.gamma_, n_support=size).fit(X[rows], y[rows])
-            rows = rows[held(pruned).support_]
-            model = tuned_regressor(X[rows], y[rows], case.sigmas, folds(seed, 4))
-            squares[_CONVENTIONAL][at] += np.sum((known - model.predict(points)) ** 2)
+        for name in (_CONVENTIONAL, _KEPT):
+            rows, setting = train, full
+            for at, size in enumerate(sizes):
+                pruned = PrunedLSSVMRegressor(setting.kernel_, setting.gamma_, n_support=size).fit(X[rows], y[rows])
+                rows = rows[held(pruned).support_]
+                if name == _CONVENTIONAL:
+                    setting = tuned_regressor(X[rows], y[rows], case.sigmas, folds(seed, 4))
+                f = (setting if name == _CONVENTIONAL else pruned).predict(points)
+                squares[name][at] += np.sum((known - f) ** 2)
     errors = {name: np.sqrt(square / y.size) for name, square in squares.items()}
     told = {
         f"{name}, {size} vectors": float(error[sizes.index(size)])
@@ -110,20 +115,21 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
 
 
 def _notes(measured: Measured) -> tuple[str, ...]:
-    curves = measured.curves
-    apart = np.array(curves[_LOT].middle) / np.array(curves[_IMPROVED].middle)
-    worst = int(np.argmax(apart))
+    improved = np.array(measured.curves[_IMPROVED].middle)
+    by_lot, kept = (np.array(measured.curves[name].middle) / improved for name in (_LOT, _KEPT))
     return (
-        f"Vectors drawn by lot, with the errors of all rows: {apart.min():.2f} to {apart[worst]:.2f} times the "
-        f"improved error, the most at {curves[_LOT].x[worst]:g} vectors (errata: {_ERRATUM}).",
+        f"Vectors drawn by lot, with the errors of all rows: {by_lot.min():.2f} to {by_lot.max():.2f} times the "
+        f"improved error (errata: {_ERRATUM}).",
+        f"The conventional machine with sigma and gamma kept: {kept.min():.2f} to {kept.max():.2f} times the improved "
+        "error.",
     )
 
 
 def _draw(label: str, measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 4.0))
-    draw_curves(axes, measured, (_IMPROVED, _CONVENTIONAL, _LOT), "vectors (number)", label)
+    draw_curves(axes, measured, (_IMPROVED, _CONVENTIONAL, _KEPT, _LOT), "vectors (number)", label)
     axes.axhline(measured.median(_ALL), color="0.4", linewidth=0.8, linestyle=":")
-    axes.annotate(_ALL, (axes.get_xlim()[1], measured.median(_ALL)), ha="right", va="bottom", fontsize="small")
+    axes.annotate(_ALL, (axes.get_xlim()[1], measured.median(_ALL)), ha="right", va="top", fontsize="small")
     logarithmic(axes, "x")
     logarithmic(axes, "y")
     return figure

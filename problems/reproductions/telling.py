@@ -21,7 +21,7 @@ names them. Times are CPU seconds on one core.
 
 def told(outcome: Outcome) -> str:
     """The outcome for a terminal: numbers, claims, notes, verdict."""
-    seeds = f"{outcome.measured.seeds} seeds" + (", quick: small sizes" if outcome.quick else "")
+    seeds = _seeds(outcome) + (", quick: small sizes" if outcome.quick else "")
     head = ("", "published", f"ours, {_SPREAD[outcome.spread]}")
     lines = [f"{outcome.study} [{outcome.paper}]: {outcome.what}", f"{outcome.settings} {seeds}.", ""]
     lines += _aligned([head, *_figures(outcome)])
@@ -52,7 +52,7 @@ def _section(outcome: Outcome, folder: str) -> list[str]:
         "",
         f"[{outcome.paper}]: {outcome.what}. **Verdict: {outcome.verdict}.**",
         "",
-        f"{outcome.settings} {outcome.measured.seeds} seeds, {outcome.cpu_seconds:.0f} s.{quick}",
+        f"{outcome.settings} {_seeds(outcome)}, {outcome.cpu_seconds:.0f} s.{quick}",
         "",
         f"![{outcome.what}]({folder}/{outcome.study}.png)",
         "",
@@ -70,6 +70,11 @@ def _figures(outcome: Outcome) -> list[tuple[str, ...]]:
         (name, printed[name].text if name in printed else "", outcome.measured.told(name, outcome.spread))
         for name in outcome.measured.of
     ]
+
+
+def _seeds(outcome: Outcome) -> str:
+    n = outcome.measured.seeds
+    return "One seed" if n == 1 else f"{n} seeds"
 
 
 def _erratum(where: str) -> str:
