@@ -14,7 +14,7 @@ from substrate.whole_file import written_whole
 
 __all__ = ["chosen_studies", "listing", "page_from", "reproduce"]
 
-_DPI = 100
+_DPI = 90
 
 
 def chosen_studies(names: Sequence[str]) -> tuple[Study, ...]:

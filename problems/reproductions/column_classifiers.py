@@ -127,7 +127,8 @@ def _study(name: str, table: int) -> Study:
         f"carvalho2006-{name.replace('_', '-')}",
         "Carvalho2006",
         f"sparse LS-SVM classifiers on {name.replace('_', '-')} (Table {table})",
-        f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits.",
+        f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits. "
+        "The Adaline of our Ada-Pinv goes along conjugate directions, which the published one does not.",
         _published(name),
         10,
         1,
