@@ -58,7 +58,7 @@ ALL_HOLD = {
     "suykens2002-outliers": {"LS-SVM": 2.0, "weighted LS-SVM": 1.0, "SVM": 2.0},
     "suykens2002-heavy-tails": {"LS-SVM": 2.0, "weighted LS-SVM": 1.0, "SVM": 2.0},
     "suykens2002-motorcycle": {
-        "LS-SVM": 2.0, "weighted LS-SVM": 1.0, "SVM": 3.0, "LS-SVM, boundary": 1.0, "SVM, boundary": 2.0,
+        "LS-SVM": 2.0, "weighted LS-SVM": 1.0, "LS-SVM, boundary": 1.0, "SVM, boundary": 2.0,
     },
     "suykens2002-pruning": {
         "LS-SVM, all rows": 3.0, "weighted LS-SVM, all rows": 1.0,
