@@ -8,6 +8,8 @@ control has as many columns as the others, drawn by lot, and the same least squa
 Rule: a printed test accuracy reproduces where the two means differ by at most the sum of the two deviations and 0.005
 for rounding; "near the SVM" holds where the mean test accuracy is at most 0.03 below that of the SVM; a statement on
 training times, where their medians are ordered as it says (the times themselves are of other machines and programs).
+
+:place [Carvalho2006]_ Tables 1-3: the comparison, with controls
 """
 
 import time

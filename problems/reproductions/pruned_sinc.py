@@ -26,7 +26,7 @@ __all__ = ["PRUNING"]
 
 _SIZES = (100, 50, 20)
 _PLAIN, _WEIGHTED = "LS-SVM, all rows", "weighted LS-SVM, all rows"
-_ERRATUM = '[Suykens2002] section 5, "about 20 support vectors"'
+_ERRATUM = "[Suykens2002] section 5"
 
 
 def _named(size: int, retune: bool) -> str:

@@ -7,6 +7,8 @@ that weights improve the LS-SVM, and that the weighted LS-SVM beats a standard S
 
 Rule: "improves" and "beats" hold where the mean squared distance from the true function is smaller on at least three
 quarters of the seeds; that the median over the seeds is smaller is judged apart, as the weaker claim.
+
+:place [Suykens2002]_ section 5: sinc with outliers, sinc with t noise
 """
 
 from collections.abc import Callable

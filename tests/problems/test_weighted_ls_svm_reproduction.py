@@ -13,6 +13,7 @@ def measured(name, seeds):
 
 
 def test_weights_help_against_outliers_and_beat_the_tuned_svm():
+    """:place [Suykens2002]_ section 5: over twenty seeds (slow)."""
     errors = measured("outliers", 5)
     assert errors.wins("weighted LS-SVM", "LS-SVM") == 5
     assert errors.mean("weighted LS-SVM") < 0.5 * errors.mean("LS-SVM")
