@@ -36,4 +36,4 @@ def test_weights_help_a_little_against_heavy_tails():
 def test_weights_do_not_help_on_the_motorcycle_and_boston_data():
     errors = measured("motorcycle", 1)
     assert errors.mean("weighted LS-SVM") > 0.95 * errors.mean("LS-SVM")
-    assert measured("boston", 10).wins("weighted LS-SVM", "LS-SVM") <= 5
+    assert measured("boston", 20).wins("weighted LS-SVM", "LS-SVM") <= 10
