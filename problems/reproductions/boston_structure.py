@@ -119,7 +119,7 @@ def _judge(measured: Measured) -> tuple[Claim, ...]:
 def _notes(measured: Measured) -> tuple[str, ...]:
     idle = {name: sum(value <= _TOLERANCE for value in measured.of[_at_heavy(name)]) for name in _IDLE}
     told = ", ".join(f"{name} on {count} of {measured.seeds}" for name, count in idle.items())
-    return (f"What is idle follows from rho: at rho = {_HEAVY:g} and sigma = 1, which validate no better, {told}.",)
+    return (f"What is idle follows from rho: at rho = {_HEAVY:g} and sigma = 1, {told}.",)
 
 
 def _draw(measured: Measured) -> Any:
