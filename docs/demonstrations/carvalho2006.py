@@ -1,14 +1,12 @@
 r"""Errata of [Carvalho2006]: the ridge, a sign, an algorithm without an end, a tolerance, and figures of the tables."""
 
-import runpy
-
 import numpy as np
-from docstring_fields import ROOT
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from demonstrations.shown import Shown
 from problems import IPLSSVMClassifier, column_reduced_ls_svm
+from problems.reproductions.carvalho_tables import PUBLISHED
 from substrate.closed_form.bordered_system import bordered_matrix, bordered_system, bordered_target
 from substrate.closed_form.column_selection import echelon_columns, echelon_threshold
 from substrate.closed_form.pattern_elimination import eliminate_patterns
@@ -25,9 +23,6 @@ __all__ = [
     "tolerance_below_the_ridge",
     "unsymmetric_border",
 ]
-
-#: The three tables as printed; the benchmarks are no part of the installed package.
-PUBLISHED = runpy.run_path(str(ROOT / "benchmarks" / "carvalho_tables.py"))["PUBLISHED"]
 
 
 def _labelled(n=40, seed=0):

@@ -44,7 +44,7 @@ def test_every_owner_can_be_imported(sources, monkeypatch):
     assert len(owners) > 60
     for owner in owners:
         module = importlib.import_module(owner.path.removesuffix(".py").replace("/", "."))
-        assert reduce(getattr, owner.symbol.split("."), module) is not None
+        assert reduce(getattr, filter(None, owner.symbol.split(".")), module) is not None  # a file may own, too
 
 
 def test_the_papers_have_this_many_equations():

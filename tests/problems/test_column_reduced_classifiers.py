@@ -1,8 +1,5 @@
 """LS2-SVM, Ada-Pinv, IP-LSSVM and A-LSSVM: the machines their papers describe, with an end and a fair control."""
 
-import runpy
-from pathlib import Path
-
 import column_reduction as oracle
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from problems import (
     LSSVMClassifier,
     column_reduced_ls_svm,
 )
+from problems.reproductions.carvalho_tables import PUBLISHED
 from substrate.datasets import pima, tic_tac_toe
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
@@ -217,8 +215,6 @@ def test_bad_parameters_are_refused_by_name(estimator, name, value):
 
 
 # ---- the paper's tables --------------------------------------------------------------------------
-
-PUBLISHED = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "carvalho_tables.py"))["PUBLISHED"]
 
 
 def test_ada_pinv_is_three_to_eighteen_times_slower_by_the_printed_times():
