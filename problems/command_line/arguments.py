@@ -114,7 +114,7 @@ def _fit(commands: _Commands) -> None:
     fit.add_argument(
         "--executor",
         choices=("serial", "joblib", "dask"),
-        help="read the rows in passes instead of into memory, and by whom (sparse only; Parquet or .npy)",
+        help="read the rows in passes instead of into memory, and by whom (sparse only, Parquet only)",
     )
     fit.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
     fit.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes goes on from")
