@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.solvers",),
     ("substrate.kernels",),
     ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
+    ("substrate.streaming",),
     ("substrate.ingredients", "substrate.closed_form"),
     ("substrate.paths",),
     ("substrate.declaration",),

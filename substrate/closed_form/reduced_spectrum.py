@@ -19,7 +19,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.reduced_statistic import Moments, Origin
+from substrate.closed_form.moments import Moments, Origin
 from substrate.closed_form.spectrum import Targets
 from substrate.threads import blas_threads
 
