@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.base import KernelEstimator
-from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.left_out import LeftOut
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
+from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
@@ -23,8 +22,6 @@ from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, SolverError
-from substrate.gram import Gram
-from substrate.kernels.base import symmetric_matrix
 from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
@@ -33,58 +30,15 @@ __all__ = ["SparseMachine"]
 _CHEAP_REFIT = 1e8
 
 
-class SparseMachine(KernelEstimator):
+class SparseMachine(ReducedMachine):
     """What sparse regression and classification share once targets are columns of numbers."""
-
-    basis: Any
-    n_basis: Any
-    n_candidates: Any
-    n_scoring: Any
-    tolerance: float
-    random_state: Any
-
-    @property
-    def basis_(self) -> Any:
-        """The basis vectors, a row each (absent for a precomputed kernel)."""
-        return self.support_vectors_
-
-    def _choice(self) -> BasisChoice:
-        return BasisChoice(
-            self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
-        )
 
     def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
-        basis = fit.prepared.basis
-        self.basis_indices_ = basis.rows
-        self.n_rows_ = fit.prepared.rows.n_rows
-        self.rank_ = fit.prepared.features.rank
-        self.reconstruction_error_ = float(fit.prepared.reconstruction)
         self.degrees_of_freedom_ = float(fit.freedom)
         self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
-        self.kernel_ = fit.prepared.kernel
-        self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
-        if basis.points is not None:
-            self.support_vectors_ = basis.points
-        self.bias_ = float(fit.bias[0]) if one else fit.bias
-        self.support_values_ = np.ascontiguousarray(fit.coefficients[:, 0] if one else fit.coefficients)
-
-    def _training_rows(self, X: Any, Y: Array) -> KernelRows:
-        if X.shape[0] != self.n_rows_:
-            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {X.shape[0]}")
-        if self.kernel_.pairwise:
-            return KernelRows.of(None, Gram.of(self.kernel_, X).matrix, self.support_, Y)
-        return KernelRows.of(self.kernel_, X, self.support_vectors_, Y)
-
-    def _basis_matrix(self, rows: KernelRows) -> Array:
-        if rows.values.kernel is None:
-            return rows.taken(self.support_)
-        return symmetric_matrix(self.kernel_, self.support_vectors_)
-
-    def _columns(self) -> tuple[Array, Array]:
-        alpha = self.support_values_
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
+        self._keep_machine(fit.prepared, fit.coefficients, fit.bias, one)
 
     def _certified(self, X: Any, Y: Array, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(X, Y)
@@ -151,5 +105,3 @@ class SparseMachine(KernelEstimator):
         factor, offset = self.leverage_factor_, self.leverage_offset_
         if factor.dtype.kind != "f" or factor.shape != (offset.size, n) or offset.ndim != 1:
             raise DataError("the leverage factor and the basis do not belong together")
-        if isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2:
-            raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
