@@ -105,7 +105,8 @@ class KernelRows:
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""
-        summary: TargetSummary = self.sums(summary_of_targets, "targets")
+        passes = self.passes.without_checkpoint()
+        summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
         return summary
 
     def taken(self, rows: Any) -> Array:
