@@ -42,6 +42,8 @@ ESTIMATORS = {
     "PrunedLSSVMRegressor": "problems.estimators.pruned",
     "RobustLSSVMRegressor": "problems.estimators.robust",
     "RobustSparseLSSVMRegressor": "problems.estimators.reduced_robust",
+    "SparseL1SubstrateClassifier": "problems.estimators.reduced_l1",
+    "SparseL1SubstrateRegressor": "problems.estimators.reduced_l1",
     "SparseLSSVMClassifier": "problems.estimators.reduced_basis",
     "SparseLSSVMClassifierCV": "problems.estimators.reduced_selection",
     "SparseLSSVMRegressor": "problems.estimators.reduced_basis",
@@ -63,6 +65,7 @@ _PROBLEMS = (
     "maximal_variation_kkt",
     "penalized_fusion",
     "reduced_basis_ls_svm",
+    "reduced_l1_substrate",
     "tikhonov_fusion",
     "weighted_ls_svm",
 )
@@ -93,6 +96,8 @@ __all__ = [
     "PrunedLSSVMRegressor",
     "RobustLSSVMRegressor",
     "RobustSparseLSSVMRegressor",
+    "SparseL1SubstrateClassifier",
+    "SparseL1SubstrateRegressor",
     "SparseLSSVMClassifier",
     "SparseLSSVMClassifierCV",
     "SparseLSSVMRegressor",
@@ -113,6 +118,7 @@ __all__ = [
     "maximal_variation_kkt",
     "penalized_fusion",
     "reduced_basis_ls_svm",
+    "reduced_l1_substrate",
     "tikhonov_fusion",
     "weighted_ls_svm",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.coded import RegressedClassifier, classes_of, scores_of, winners
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.reduced_fit import one_fit, prepare
@@ -24,7 +24,7 @@ from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.codings import code_book
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.streaming.passes import Passes
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
@@ -152,7 +152,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         return positive(self.gamma, "gamma")
 
 
-class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
+class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
     Parameters
@@ -228,14 +228,6 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         X, Y = self._coded(X, y)
         return self._left_out(X, Y, self._fitted_gamma(), _CLASSIFICATION, Y.shape[1] == 1)
 
-    def _check_coding(self) -> None:
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
-        if self.coding == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
-                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
-            )
-
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
@@ -249,14 +241,3 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
         known = self.classes_[(Y[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
         return predicted, float(np.mean(predicted != known))
-
-    def _coefficients(self) -> Array:
-        coefficients: Array = self.support_values_
-        return coefficients
-
-    def _check_loaded(self) -> None:
-        SparseMachine._check_loaded(self)
-        if self.__sklearn_is_fitted__():
-            machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
-            if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):
-                raise DataError("the code book, the classes and the support values do not belong together")

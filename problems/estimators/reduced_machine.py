@@ -36,14 +36,18 @@ class ReducedMachine(KernelEstimator):
             self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
         )
 
-    def _keep_machine(self, prepared: Prepared, coefficients: Array, bias: Array, one: bool) -> None:
-        """Set what every expansion on a reduced basis has, the attribute that says "fitted" last."""
-        basis = prepared.basis
-        self.basis_indices_ = basis.rows
+    def _keep_basis(self, prepared: Prepared) -> None:
+        """Set what is known of the basis, of the rows, and of how the one spans the others."""
+        self.basis_indices_ = prepared.basis.rows
         self.n_rows_ = prepared.rows.n_rows
         self.rank_ = prepared.features.rank
         self.reconstruction_error_ = float(prepared.reconstruction)
         self.kernel_ = prepared.kernel
+
+    def _keep_machine(self, prepared: Prepared, coefficients: Array, bias: Array, one: bool) -> None:
+        """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
+        self._keep_basis(prepared)
+        basis = prepared.basis
         self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
         if basis.points is not None:
             self.support_vectors_ = basis.points

@@ -84,3 +84,15 @@ def test_residual_sums_are_those_of_weighted_rows():
     assert_allclose(found.squares, v @ errors**2, rtol=1e-10)
     assert_allclose(found.targets, v @ (Y / UNIT) ** 2, rtol=1e-10)
     assert_allclose(found.kernel_squares, np.sum(v[:, None] * K_ALL**2), rtol=1e-10)
+
+
+def test_one_correction_from_nothing_is_the_solution():
+    features = eigen_features(K)
+    origin = origin_of(K, ROWS.target_summary(), UNIT)
+    spectrum = reduced_spectrum(
+        features, origin, accumulate(ROWS, features, origin, LAM, weights=weights_of_rows()).total
+    )
+    nothing = residual_pass(ROWS, UNIT, np.zeros((12, 1)), np.zeros(1), weights_of_rows())
+    change, shift = spectrum.correction(features.transform.T @ nothing.slope, nothing.total, LAM)
+    assert_allclose(change, spectrum.weights(LAM), rtol=1e-9, atol=1e-9)
+    assert_allclose(shift, spectrum.bias(spectrum.weights(LAM)), rtol=1e-9)
