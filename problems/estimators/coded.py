@@ -91,6 +91,12 @@ class RegressedClassifier(CodedClassifier):
                 "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
             )
 
+    def _keep_classes(self, classes: Any) -> None:
+        """``classes`` has their names and codes; a regression has None."""
+        if classes is None:
+            raise TypeError("a classification without classes")
+        self.classes_, self.code_book_ = classes.names, classes.book
+
     def _coefficients(self) -> Array:
         coefficients: Array = self.support_values_
         return coefficients

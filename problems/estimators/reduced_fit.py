@@ -9,8 +9,9 @@ from problems.estimators.fit_data import FitData
 from substrate.arrays import Array, check_memory
 from substrate.certificates import Row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features, reconstruction_errors
+from substrate.closed_form.folds import Folds
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
-from substrate.closed_form.moment_sums import Folds, RowWeights
+from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.moments import Origin, origin_of
 from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_factor

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import RegressedClassifier, classes_of
+from problems.estimators.coded import RegressedClassifier
 from problems.estimators.fit_data import FitData
 from problems.estimators.reduced_fit import Prepared, prepare
 from problems.estimators.reduced_machine import ReducedMachine
@@ -21,11 +21,10 @@ from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate
 from substrate.closed_form.reduced_l1 import L1Sums, MendedL1, l1_sums, mended
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.codings import code_book
 from substrate.errors import DataError
 from substrate.paths.knots import Path, SparseRows
 from substrate.paths.reduced_l1_path import coefficients_at, point_at, reduced_l1_paths
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
@@ -40,10 +39,10 @@ class _ReducedL1(ReducedMachine):
         """The basis vectors that the 1-norm chose from (absent for a precomputed kernel)."""
         return self.candidates_
 
-    def _solved(self, data: FitData, kernel: Any) -> "_Solved":
+    def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.zeta)
-        prepared = prepare(kernel, data, self._choice(), 1.0)
+        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
         sums = l1_sums(prepared.rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
@@ -94,6 +93,8 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     ----------
     kernel, n_basis, n_candidates, n_scoring, tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
     basis : str, array of int, or array of points, default="kmeans++"
         As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
         spread ones are offered and not, as there, the fewest that span the others.
@@ -142,6 +143,10 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         n_scoring: Any = 1000,
         tolerance: float = 0.0,
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.zeta = zeta
@@ -151,17 +156,20 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         self.n_scoring = n_scoring
         self.tolerance = tolerance
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
         from scipy.sparse import csr_matrix
 
         self._forget()
         positive(self.zeta, "zeta")
         self._choice()
-        X, y, _ = self._checked(X, y, None, numeric=True)
-        kernel = self._resolved_kernel(X)
-        solved = self._solved(FitData.of_arrays(X, y[:, None], Passes()), kernel)
+        with self._reading(X, y) as data:
+            solved = self._solved(data)
         (path,), unit = solved.paths, solved.sums.unit
         self.zetas_, self.path_bias_ = unit * path.values, unit * path.bias
         self.path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
@@ -196,6 +204,8 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
     ----------
     kernel, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
         As for :class:`SparseL1SubstrateRegressor`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
@@ -224,6 +234,10 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
         tolerance: float = 0.0,
         coding: str = "one_vs_rest",
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.zeta = zeta
@@ -234,20 +248,20 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
         self.tolerance = tolerance
         self.coding = coding
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
         self._forget()
         positive(self.zeta, "zeta")
         self._choice()
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
-        kernel = self._resolved_kernel(X)
-        solved = self._solved(FitData.of_arrays(X, Y, Passes()), kernel)
-        self.classes_, self.code_book_ = classes, book
+        with self._reading(X, y, coding=self.coding) as data:
+            solved = self._solved(data)
+        self._keep_classes(data.classes)
         title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
-        self._keep_used(solved, title, Y.shape[1] == 1)
+        self._keep_used(solved, title, data.outputs == 1)
         return self

@@ -1,22 +1,27 @@
 """What every machine on a reduced basis shares: how its basis is chosen, and what a fit leaves behind."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.base import KernelEstimator
 from problems.estimators.basis_choice import BasisChoice
+from problems.estimators.fit_data import FitData
 from problems.estimators.reduced_fit import Prepared
+from problems.estimators.streamed_prediction import StreamedPrediction
 from substrate.arrays import Array
-from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.coded_source import CodedSource, numbers
 
 __all__ = ["ReducedMachine"]
 
 
-class ReducedMachine(KernelEstimator):
+class ReducedMachine(StreamedPrediction):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
 
     basis: Any
@@ -54,21 +59,34 @@ class ReducedMachine(KernelEstimator):
         self.bias_ = float(bias[0]) if one else bias
         self.support_values_ = np.ascontiguousarray(coefficients[:, 0] if one else coefficients)
 
-    def _training_rows(self, X: Any, Y: Array) -> KernelRows:
-        if X.shape[0] != self.n_rows_:
-            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {X.shape[0]}")
-        if self.kernel_.pairwise:
-            return KernelRows.of(None, Gram.of(self.kernel_, X).matrix, self.support_, Y)
-        return KernelRows.of(self.kernel_, X, self.support_vectors_, Y)
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        """Training rows and numbers once more, for a check of what is held now."""
+        with self._passes() as passes:
+            rows = self._streamed(X, y, passes)
+            if rows is not None:
+                yield FitData(CodedSource(rows, numbers), passes)
+                return
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+            yield FitData.of_numbers(X, y, passes)
+
+    def _training_rows(self, data: FitData) -> KernelRows:
+        source = data.source
+        if source.n_rows != self.n_rows_:
+            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
+        if not self.kernel_.pairwise:
+            if source.n_features != self.n_features_in_:
+                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
+            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
+        if not isinstance(source, ArraySource):
+            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
+        matrix = Gram.of(self.kernel_, source.X).matrix
+        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
 
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if rows.values.kernel is None:
             return rows.taken(self.support_)
         return symmetric_matrix(self.kernel_, self.support_vectors_)
-
-    def _columns(self) -> tuple[Array, Array]:
-        alpha = self.support_values_
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

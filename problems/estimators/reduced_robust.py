@@ -18,7 +18,6 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.fit_data import FitData
 from problems.estimators.records import ReducedReweighting
 from problems.estimators.reduced_fit import Prepared, prepare
 from problems.estimators.reduced_machine import ReducedMachine
@@ -35,7 +34,7 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
@@ -53,6 +52,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     Parameters
     ----------
     kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
@@ -97,6 +98,10 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         n_scoring: Any = 1000,
         tolerance: float = 0.0,
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -110,19 +115,22 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self.n_scoring = n_scoring
         self.tolerance = tolerance
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the basis, fit to all rows, and fit again with weights."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, fit to all rows, wherever they are, and fit again with weights."""
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.tol, "tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        X, y, _ = self._checked(X, y, None, numeric=True)
-        kernel = self._resolved_kernel(X)
-        prepared = prepare(kernel, FitData.of_arrays(X, y[:, None], Passes()), choice, 1.0 / gamma)
-        fits = tuple(self._fits(prepared, gamma, most, tolerance))
+        with self._reading(X, y) as data:
+            prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+            fits = tuple(self._fits(prepared, gamma, most, tolerance))
         last = fits[-1]
         if most > 1 and last.change > tolerance:
             warnings.warn(
@@ -158,16 +166,15 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 
-    def certify(self, X: Any, y: Any) -> Certificate:
+    def certify(self, X: Any, y: Any = None) -> Certificate:
         """Check the coefficients this model holds now against its weighted normal equations on the training rows."""
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        rows = self._training_rows(X, y[:, None])
-        K, unit = self._basis_matrix(rows), target_unit(y)
-        features = eigen_features(K)
-        beta, bias = (part / unit for part in self._columns())
-        residuals = residual_pass(rows, unit, beta, bias, self._weights(unit))
-        lam = 1.0 / positive(self.gamma, "gamma")
+        with self._reading_again(X, y) as data:
+            rows = self._training_rows(data)
+            K, unit = self._basis_matrix(rows), target_unit(rows.target_summary().extremes)
+            beta, bias = (part / unit for part in self._columns())
+            residuals = residual_pass(rows, unit, beta, bias, self._weights(unit))
+        features, lam = eigen_features(K), 1.0 / positive(self.gamma, "gamma")
         checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, lam)
         return Certificate(f"{_TITLE}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)), _WEIGHTED))
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from problems.estimators.candidates import SMOOTH, Judged
 from problems.estimators.fit_data import FitData
 from problems.estimators.model_search import ModelSearch
 from problems.estimators.reduced_fit import CONDITIONAL, Prepared, ReducedFit, fit_reduced, prepare
+from problems.estimators.row_stream import RowStream
 from substrate.certificates import Row
-from substrate.closed_form.moment_sums import Folds, GivenFolds
+from substrate.closed_form.folds import ConsecutiveFolds, Folds, GivenFolds
 from substrate.closed_form.reduced_left_out import left_out_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic
@@ -23,9 +25,10 @@ from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, Leav
 from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
 from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
 from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
+from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import LEAF
 
-__all__ = ["SparseSearch", "folds_of"]
+__all__ = ["SparseSearch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +41,45 @@ class _Found:
     statistic: Statistic
 
 
-class SparseSearch(ModelSearch):
+class SparseSearch(ModelSearch, RowStream):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
     search = None
     max_evaluations = 1
     n_jobs = None
-    verbose = 0
 
     def _check_search(self) -> None:
         if self.criterion not in SMOOTH:
             raise DeclarationError(f"criterion must be one of {', '.join(SMOOTH)}, received {self.criterion!r}")
         self._check_rules()
-        if isinstance(self.basis, str) and self.basis == "pruned":  # type: ignore[attr-defined]
+        if isinstance(self.basis, str) and self.basis == "pruned":
             raise DeclarationError(
                 "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def _found(self, kernels: list[Kernel], data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
+    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
+        kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
         return [self._judged_kernel(kernel, data, folds, pooled) for kernel in kernels]
+
+    def _folds(self, data: FitData, y: Any) -> Folds | None:
+        """The folds of the rows; of a stream, a number of consecutive parts."""
+        if self.criterion != "folds":
+            return None
+        if isinstance(data.source, ArraySource):
+            X, Y, classes = data.source.X, data.source.Y, data.classes
+            labels = Y[:, 0] if classes is None else (Y[:, None, :] == classes.book).all(axis=2).argmax(axis=1)
+            return _folds_of(self._splits(X, labels, classes is not None), X.shape[0])
+        count = 5 if self.cv is None else self.cv
+        if isinstance(count, bool) or not isinstance(count, Integral) or not 2 <= int(count) <= data.source.n_rows:
+            raise DeclarationError(
+                f"rows that are read in passes have folds of consecutive rows: cv must be their number, at least 2 and "
+                f"at most the number of rows, received {self.cv!r}"
+            )
+        return ConsecutiveFolds(int(count), data.source.n_rows)
 
     def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
         start = time.perf_counter()
-        prepared = prepare(kernel, data, self._choice(), 1.0)  # type: ignore[attr-defined]
+        prepared = prepare(kernel, data, self._choice(), 1.0)
         lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
         method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
@@ -111,7 +130,7 @@ class SparseSearch(ModelSearch):
         return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
 
 
-def folds_of(splits: Any, n: int) -> GivenFolds | None:
+def _folds_of(splits: Any, n: int) -> GivenFolds | None:
     """The validation rows of each split; training must be all the others, which is what sums can leave out."""
     folds = []
     seen = np.zeros(n, dtype=bool)

@@ -1,10 +1,13 @@
 """What sparse regression and classification share once targets are columns of numbers: state, checks, leave-one-out."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
+from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
@@ -16,12 +19,12 @@ from substrate.closed_form.leave_one_out import generalized_cross_validation
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import reduced_rows
-from substrate.closed_form.reduced_left_out import LeverageFactor, leave_rows_out_once
+from substrate.closed_form.reduced_left_out import LeverageFactor, left_out_rows
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
-from substrate.errors import DataError, SolverError
+from substrate.errors import DataError
 from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
@@ -40,48 +43,61 @@ class SparseMachine(ReducedMachine):
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
         self._keep_machine(fit.prepared, fit.coefficients, fit.bias, one)
 
-    def _certified(self, X: Any, Y: Array, gamma: float, title: str) -> Certificate:
-        rows = self._training_rows(X, Y)
+    def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
+        rows = self._training_rows(data)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        unit = target_unit(Y)
+        unit = target_unit(rows.target_summary().extremes)
         beta, bias = (part / unit for part in self._columns())
         residuals = residual_pass(rows, unit, beta, bias)
         checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, 1.0 / gamma)
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
 
-    def _left_out(self, X: Any, Y: Array, gamma: float, title: str, one: bool) -> LeftOut:
-        rows = self._training_rows(X, Y)
+    def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
+        rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        fitted, leverages, residuals = leave_rows_out_once(rows, beta, bias, factor)
-        if not (leverages < 1.0).all():
-            worst = int(leverages.argmax())
-            raise SolverError(
-                f"without row {worst} the machine is not determined: its leverage is {leverages[worst]:.6g} where it "
-                "must be below 1; use more rows, fewer basis vectors or a smaller gamma"
-            )
+        said = f"{title}, leave-one-out without refitting"
+        parts = left_out_rows(rows, beta, bias, factor)
+        if not isinstance(rows.source, ArraySource):
+            sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
+            certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            return replace(sums, certificate=certificate)
+        held = list(parts)
+        for part in held:
+            part.refuse_undetermined()
+        Y, fitted, leverages, residuals = (
+            np.concatenate([getattr(part, name) for part in held]) for name in ("Y", "fitted", "leverages", "residuals")
+        )
         outputs = Y - residuals
         freedom = float(leverages.sum())
         unit = target_unit(Y)
         gcv = unit**2 * np.asarray(generalized_cross_validation((Y - fitted) / unit, freedom))
-        trace = Row("trace of H", freedom - self.degrees_of_freedom_, self.degrees_of_freedom_,
-                    1e-9 + 1e3 * EPS * self.n_rows_, "sum of h_ii - (1 + sum a/(a + 1/gamma))")  # fmt: skip
-        checks, facts = [trace], [("conditional on", CONDITIONAL)]
+        checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            checks.append(self._refitted(rows, X, Y, gamma, residuals, int(leverages.argmax())))
+            checks.append(self._refitted(rows, Y, gamma, residuals, int(leverages.argmax())))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self._judged(first, Y)
-        certificate = Certificate(f"{title}, leave-one-out without refitting", tuple(checks), tuple(facts))
         rest = residuals[:, 0] if one else residuals
+        certificate = Certificate(said, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
-    def _refitted(self, rows: KernelRows, X: Any, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
+    def _trace(self, freedom: float) -> Row:
+        """The leverages of all rows, summed, against the degrees of freedom of the fit."""
+        expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
+        return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
+
+    def _wrong(self, outputs: Array, Y: Array) -> int | None:
+        """How many rows are decoded to a wrong class; None in regression."""
+        _, share = self._judged(outputs, Y)
+        return None if share is None else round(share * Y.shape[0])
+
+    def _refitted(self, rows: KernelRows, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis."""
         others = np.flatnonzero(np.arange(rows.n_rows) != row)
-        rest = KernelRows(rows.values, ArraySource(X[others], Y[others]))
+        rest = KernelRows(rows.values, ArraySource(rows.source.taken(others), Y[others]))
         K = self._basis_matrix(rows)
         features = eigen_features(K)
         statistic = accumulate(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)

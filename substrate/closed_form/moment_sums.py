@@ -7,16 +7,17 @@ where the rows come from or who asks.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.folds import Folds
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.moments import Moments, Origin
 from substrate.streaming.source import Block
 
-__all__ = ["FoldSums", "Folds", "GivenFolds", "MomentsOfLeaf", "RowWeights", "Sums"]
+__all__ = ["FoldSums", "MomentsOfLeaf", "RowWeights", "Sums"]
 
 
 class RowWeights(Protocol):
@@ -24,39 +25,6 @@ class RowWeights(Protocol):
 
     def __call__(self, tile: Array, targets: Array) -> Array:
         """A weight a row."""
-
-
-class Folds(Protocol):
-    """Which fold a row validates in, by its number; -1 is none."""
-
-    @property
-    def count(self) -> int:
-        """How many folds."""
-
-    def labels(self, rows: slice) -> Any:
-        """The folds of consecutive rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenFolds:
-    """A label a row."""
-
-    count: int
-    every: Any
-
-    @classmethod
-    def of(cls, folds: Any, n: int) -> "GivenFolds | None":
-        """From the rows of each fold; no folds are None."""
-        if not len(folds):
-            return None
-        labels = np.full(n, -1, dtype=np.int32)
-        for number, fold in enumerate(folds):
-            labels[fold] = number
-        return cls(len(folds), labels)
-
-    def labels(self, rows: slice) -> Any:
-        """The folds of consecutive rows."""
-        return self.every[rows]
 
 
 @dataclass(frozen=True, slots=True)

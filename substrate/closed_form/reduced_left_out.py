@@ -14,6 +14,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
+from substrate.errors import SolverError
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
@@ -63,6 +64,16 @@ class LeftOutRows:
     def residuals(self) -> Array:
         """e_i/(1 - h_ii)."""
         return np.asarray((self.Y - self.fitted) / (1.0 - self.leverages)[:, None])
+
+    def refuse_undetermined(self) -> None:
+        """Name a row without which there is no machine."""
+        if not (self.leverages < 1.0).all():
+            worst = int(self.leverages.argmax())
+            raise SolverError(
+                f"without row {self.start + worst} the machine is not determined: its leverage is "
+                f"{self.leverages[worst]:.6g} where it must be below 1; use more rows, fewer basis vectors or a "
+                "smaller gamma"
+            )
 
 
 @dataclass(frozen=True, slots=True)

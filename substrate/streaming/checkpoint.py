@@ -100,8 +100,8 @@ class Checkpoint:
             raise DataError(f"{self.path} is not a checkpoint; name another file")
         if content.get("problem") != self.problem:
             raise DataError(
-                f"the checkpoint {self.path} belongs to another problem (other rows, basis, kernel or gamma); go on with "
-                "that one, name another file, or remove this one"
+                f"the checkpoint {self.path} belongs to another problem (other rows, basis, kernel or gamma); go "
+                "on with that one, name another file, or remove this one"
             )
         self._content = {str(name): state for name, state in content["passes"].items()}
         self._values = dict(arrays)

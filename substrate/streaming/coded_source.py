@@ -1,6 +1,6 @@
 """A source whose targets are columns of numbers: as they are, or the codes of labels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.streaming.source import Block, Source
+from substrate.streaming.derived_source import DerivedSource
+from substrate.streaming.source import Block
 
 __all__ = ["CodedSource", "LabelCodes", "numbers"]
 
@@ -41,48 +42,12 @@ class LabelCodes:
         return np.ascontiguousarray(self.book[places])
 
 
-@dataclass(frozen=True, slots=True)
-class CodedSource(Source):
+@dataclass(frozen=True)
+class CodedSource(DerivedSource):
     """Rows as they are; targets by a function of a block."""
 
-    inner: Source
     code: Callable[[Block, str], Array]
 
-    @property
-    def name(self) -> str:
-        """That of the rows."""
-        return self.inner.name
-
-    @property
-    def n_rows(self) -> int:
-        """Those of the rows."""
-        return self.inner.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Those of the rows."""
-        return self.inner.n_features
-
-    @property
-    def seekable(self) -> bool:
-        """If the rows are."""
-        return self.inner.seekable
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Those of the rows."""
-        return self.inner.feature_names
-
-    def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Coded block by block."""
-        for block in self.inner.blocks(start, stop, step):
-            yield Block(block.X, self.code(block, self.name), block.start)
-
-    def taken(self, rows: Any) -> Any:
-        """Rows only."""
-        return self.inner.taken(rows)
-
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """As the rows are."""
-        inner = self.inner.sent(client, start, stop)
-        return self if inner is self.inner else client.submit(CodedSource, inner, self.code, pure=False)
+    def changed(self, block: Block) -> Block:
+        """With coded targets."""
+        return Block(block.X, self.code(block, self.name), block.start)

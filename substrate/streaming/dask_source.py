@@ -43,7 +43,8 @@ class DaskSource(Source):
             columns = tuple(map(str, X.columns))
             X = X.to_dask_array(lengths=True)
         if y is not None and hasattr(y, "to_dask_array"):
-            y = y.to_dask_array(lengths=True)
+            plain = getattr(y.dtype, "kind", "O") in "fiub"
+            y = (y if plain else y.astype(object)).to_dask_array(lengths=True)  # text as Python's own
         if y is not None and not is_dask(y):
             raise DataError(
                 f"rows in a Dask collection need targets in one, or the name of a column; received {type(y).__name__}"

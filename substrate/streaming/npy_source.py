@@ -58,6 +58,20 @@ class NpyFile:
             raise DataError(f"{name} ends early: its header announces {shape[0]} rows, it holds {whole}")
         return made
 
+    @classmethod
+    def behind(cls, mapped: Any, name: str) -> Self:
+        """The file of a memory-mapped array, which may be a part of it; rows must follow each other."""
+        if not isinstance(mapped, np.memmap) or mapped.filename is None or not mapped.flags.c_contiguous:
+            raise DataError(
+                f"{name} is not a memory-mapped file whose rows follow each other, and the others are read in passes; "
+                "map it too, np.load(path, mmap_mode='r')"
+            )
+        whole = mapped
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        offset = int(whole.offset) + mapped.ctypes.data - whole.ctypes.data
+        return cls(os.fspath(mapped.filename), offset, mapped.shape, mapped.dtype.str)
+
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
@@ -88,6 +102,14 @@ class NpySource(Source):
         targets = None if target is None else NpyFile.of(target, 1)
         if targets is not None and targets.shape[0] != rows.shape[0]:
             raise DataError(f"{rows.path} has {rows.shape[0]} rows and {targets.path} has {targets.shape[0]} targets")
+        return cls(rows, targets)
+
+    @classmethod
+    def mapped(cls, X: Any, y: Any) -> Self:
+        """The file behind a memory-mapped matrix; targets are mapped likewise."""
+        rows, targets = NpyFile.behind(X, "X"), None if y is None else NpyFile.behind(y, "y")
+        if targets is not None and targets.shape != rows.shape[:1]:
+            raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target a row is needed")
         return cls(rows, targets)
 
     @property

@@ -74,7 +74,7 @@ class CountsOfLeaf:
 
     def __call__(self, blocks: Iterable[Block]) -> Counted:
         """Over the micro-blocks of a leaf."""
-        values = np.concatenate([self.values(block) for block in blocks])
+        values = np.concatenate([np.zeros(0), *(self.values(block) for block in blocks)])
         keys = keys_of(values)
         parts: list[Any] = []
         for bracket in self.brackets:

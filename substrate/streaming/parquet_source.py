@@ -13,12 +13,13 @@ from substrate.errors import DataError
 from substrate.streaming.checks import checked_block, reblocked, refuse_short
 from substrate.streaming.source import Block, Source
 
-__all__ = ["ParquetSource"]
+__all__ = ["ParquetSource", "pyarrow_parquet"]
 
 _SUFFIXES = (".parquet", ".pq")
 
 
-def _pyarrow() -> Any:
+def pyarrow_parquet() -> Any:
+    """The Parquet module of pyarrow, or an error that says how to get it."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -54,7 +55,7 @@ class ParquetSource(Source):
         drop: Sequence[str] = (),
     ) -> Self:
         """Look at the footers only. Inputs are all columns but the target and those to drop, unless they are named."""
-        parquet = _pyarrow()
+        parquet = pyarrow_parquet()
         name = os.fspath(path)
         inputs: tuple[str, ...] | None = None if columns is None else tuple(columns)
         sizes: list[tuple[str, int, int]] = []
@@ -103,14 +104,14 @@ class ParquetSource(Source):
         return reblocked(self._read(start, stop, step), start, stop, step)
 
     def _read(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        parquet = _pyarrow()
+        parquet = pyarrow_parquet()
         wanted = [*self.columns, *([] if self.target is None else [self.target])]
         for group in self.groups:
             if group.stop <= start or group.start >= stop:
                 continue
             begin = group.start
             try:
-                with parquet.ParquetFile(group.path) as opened:
+                with parquet.ParquetFile(group.path, page_checksum_verification=True) as opened:
                     batches = opened.iter_batches(batch_size=step, row_groups=[group.number], columns=wanted)
                     for batch in batches:
                         end = begin + batch.num_rows

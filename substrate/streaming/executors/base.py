@@ -32,7 +32,7 @@ class Executor(ABC):
         Of sums, several neighbours may come as one: a higher span, with the sum of theirs.
         """
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Executor":
         return self
 
     def __exit__(self, *failure: object) -> None:

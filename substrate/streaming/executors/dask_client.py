@@ -8,7 +8,7 @@ are then handed out again.
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from operator import add
-from typing import Any, Self
+from typing import Any
 
 from substrate.errors import SolverError
 from substrate.streaming.executors.base import Executor, Pass
@@ -83,34 +83,40 @@ class _Sum:
 
 
 class DaskCluster(Executor):
-    """A scheduler by its address, or, without one, workers of this machine; both for the time of a ``with`` block."""
+    """A scheduler by its address, or, without one, workers of this machine; open for the time of a ``with`` block."""
 
     def __init__(self, address: str | None = None) -> None:
         self.address = address
         self._open: list[Any] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> DaskClient:
         distributed = _distributed()
-        cluster = None
-        if self.address is None:
-            cluster = distributed.LocalCluster(
-                host="127.0.0.1", threads_per_worker=1, processes=True, dashboard_address=None
-            )
-            self._open.append(cluster)
         try:
-            self._open.append(distributed.Client(self.address if cluster is None else cluster, timeout="20s"))
+            if self.address is None:
+                self._open.append(
+                    distributed.LocalCluster(
+                        host="127.0.0.1",
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
+                    )
+                )
+            where = self._open[-1] if self.address is None else self.address
+            self._open.append(distributed.Client(where, timeout="20s", set_as_default=False))
         except BaseException:
             self.__exit__()
             raise
-        return self
+        return DaskClient(self._open[-1])
 
     def __exit__(self, *failure: object) -> None:
         while self._open:
             self._open.pop().close()
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """By the client that is open."""
-        return DaskClient(self._open[-1]).results(job, start, stop, level)
+        """Opened for one pass."""
+        with self as client:
+            yield from client.results(job, start, stop, level)
 
 
 def _distributed() -> Any:

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
+from substrate.closed_form.folds import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moment_sums import GivenFolds
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_left_out import leave_rows_out_once, leverage_factor
