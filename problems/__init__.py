@@ -48,6 +48,7 @@ ESTIMATORS = {
     "SparseLSSVMClassifierCV": "problems.estimators.reduced_selection",
     "SparseLSSVMRegressor": "problems.estimators.reduced_basis",
     "SparseLSSVMRegressorCV": "problems.estimators.reduced_selection",
+    "SparseMaximalVariationRegressor": "problems.estimators.reduced_variation",
     "SubstrateRegressor": "problems.estimators.substrates",
 }
 _PROBLEMS = (
@@ -66,6 +67,7 @@ _PROBLEMS = (
     "penalized_fusion",
     "reduced_basis_ls_svm",
     "reduced_l1_substrate",
+    "reduced_maximal_variation",
     "tikhonov_fusion",
     "weighted_ls_svm",
 )
@@ -102,6 +104,7 @@ __all__ = [
     "SparseLSSVMClassifierCV",
     "SparseLSSVMRegressor",
     "SparseLSSVMRegressorCV",
+    "SparseMaximalVariationRegressor",
     "SubstrateRegressor",
     "column_reduced_ls_svm",
     "componentwise_ls_svm",
@@ -119,6 +122,7 @@ __all__ = [
     "penalized_fusion",
     "reduced_basis_ls_svm",
     "reduced_l1_substrate",
+    "reduced_maximal_variation",
     "tikhonov_fusion",
     "weighted_ls_svm",
 ]

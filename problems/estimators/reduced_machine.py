@@ -49,15 +49,15 @@ class ReducedMachine(StreamedPrediction):
         self.reconstruction_error_ = float(prepared.reconstruction)
         self.kernel_ = prepared.kernel
 
-    def _keep_machine(self, prepared: Prepared, coefficients: Array, bias: Array, one: bool) -> None:
+    def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
         """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
         self._keep_basis(prepared)
         basis = prepared.basis
         self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
         if basis.points is not None:
             self.support_vectors_ = basis.points
-        self.bias_ = float(bias[0]) if one else bias
-        self.support_values_ = np.ascontiguousarray(coefficients[:, 0] if one else coefficients)
+        self.bias_ = bias
+        self.support_values_ = np.ascontiguousarray(support_values)
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:

@@ -148,7 +148,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             for fit in fits
         )
         self.certificate_ = Certificate(_TITLE, last.solution.rows, facts)
-        self._keep_machine(prepared, last.solution.coefficients, last.solution.bias, True)
+        self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
     def predict(self, X: Any) -> Array:

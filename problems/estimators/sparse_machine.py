@@ -41,7 +41,8 @@ class SparseMachine(ReducedMachine):
         self.degrees_of_freedom_ = float(fit.freedom)
         self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
-        self._keep_machine(fit.prepared, fit.coefficients, fit.bias, one)
+        beta = fit.coefficients[:, 0] if one else fit.coefficients
+        self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)

@@ -13,7 +13,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.folds import Folds
-from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.kernel_rows import RowValues
 from substrate.closed_form.moments import Moments, Origin
 from substrate.streaming.source import Block
 
@@ -79,7 +79,7 @@ class FoldSums:
 class MomentsOfLeaf:
     """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so."""
 
-    values: KernelValues
+    values: RowValues
     origin: Origin
     transform: Array | None = None
     triangular: bool = False
