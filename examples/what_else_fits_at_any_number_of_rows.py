@@ -46,4 +46,4 @@ print(f"inputs that matter: {structure.get_support(indices=True)}, of {structure
       f"{structure.n_bounded_} were bounded")  # fmt: skip
 for model in (robust, sparse, structure):
     print(f"{model.certificate_.title}: {'holds' if model.certificate_.holds else 'DOES NOT HOLD'}")
-print(structure.certificate_)
+print(f"\n{structure.certificate_}")
