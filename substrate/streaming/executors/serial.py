@@ -15,7 +15,9 @@ __all__ = ["Serial"]
 
 @dataclass(frozen=True)
 class Serial(Executor):
-    """This process."""
+    """This process; ``alone`` also where its products would deserve threads."""
+
+    alone: bool = False
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """The source is opened once: rows that can only be read from the beginning are read once a pass."""

@@ -88,6 +88,8 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     for source in (files, ArraySource(X, Y)):
         outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (Passes(), passes)]
         assert np.array_equal(*outputs)
+    wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
+    assert np.array_equal(passes.taken(files, wanted), X[wanted])
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,21 @@ def test_rows_of_this_process_only_stay_here(client):
     for executor in (DaskClient(client), Joblib(2)):
         with pytest.raises(DataError, match="can be read by this process only"):
             Passes(executor).sums(source, FUNCTION, "sums")
+
+
+def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
+    from substrate.streaming import passes
+
+    monkeypatch.setattr(passes, "threads_for", lambda order: 3 if order >= 8 else 1)
+    source = ArraySource(X, Y)
+    shared = Passes().shared(source, 8)
+    assert shared.executor == Joblib(3)
+    assert bits(shared.sums(source, FUNCTION, "sums")) == expected
+    assert Passes().shared(source, 7).executor == Serial()
+    assert Passes(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
+    assert Passes().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
+    monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
+    assert Passes().shared(source, 8).executor == Serial()
 
 
 def test_every_word_has_its_executor(client):
