@@ -24,6 +24,7 @@ y[wrong] += 10.0
 
 
 def off(model) -> str:
+    """How far a machine is from the truth."""
     return f"root mean square off the truth {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}"
 
 
