@@ -25,7 +25,7 @@ from problems.estimators.coded import RegressedClassifier, scores_of, winners
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
-from problems.estimators.reduced_fit import one_fit, prepare
+from problems.estimators.reduced_fit import ReducedFit, one_fit, prepare
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
@@ -150,6 +150,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         with self._reading(X, y) as data:
             fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            self._keep_of_rows(fit)
         self._keep(fit, _REGRESSION, True)
         return self
 
@@ -176,6 +177,9 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
+
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        """What else a machine wants to know of its rows while they can be read."""
 
 
 class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):

@@ -21,7 +21,7 @@ from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate
 from substrate.closed_form.component_coordinates import CUTOFF
-from substrate.closed_form.component_features import ComponentFeatures
+from substrate.closed_form.component_features import ComponentFeatures, component_functions
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.reduced_outputs import OutputsOfBlock
 from substrate.closed_form.reduced_variation import ReducedVariation, VariationRows, solve_reduced_variation
@@ -152,10 +152,10 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_
-        components = [KernelValues(part, self.support_vectors_) for part in kernel.components(self.n_features_in_)]
-        each = tuple(np.ascontiguousarray(beta[:, None]) for beta in self.support_values_.T)
-        values = ComponentFeatures(tuple(components), each)
-        return OutputsOfBlock(values, np.ones((len(each), 1)), np.array([self.bias_]))
+        values = component_functions(
+            kernel.components(self.n_features_in_), self.support_vectors_, self.support_values_
+        )
+        return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([self.bias_]))
 
     @property
     def _decoupled(self) -> bool:

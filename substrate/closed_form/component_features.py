@@ -8,7 +8,7 @@ are left out, as in :mod:`~substrate.closed_form.component_coordinates`. [Pelckm
 of [Cawley2004]_ eq. (2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,9 +16,11 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.kernel_rows import KernelValues, RowValues
+from substrate.kernels import Kernel
+from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = ["ComponentFeatures"]
+__all__ = ["ComponentFeatures", "VariationOfLeaf", "component_functions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,35 @@ class ComponentFeatures(RowValues):
         """beta^l of stacked u^l, a column a component."""
         expanded = [T @ v[place] for T, place in zip(self.transforms, self.slices, strict=True)]
         return np.ascontiguousarray(np.column_stack(expanded))
+
+
+def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
+    """f^l of rows as their only feature; ``coefficients`` has a column a component, or one entry a basis vector."""
+    columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
+    components = tuple(KernelValues(kernel, points) for kernel in kernels)
+    return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """max |f^l| over rows."""
+
+    largest: Array
+
+    def __add__(self, other: "Variation") -> "Variation":
+        return Variation(np.maximum(self.largest, other.largest))
+
+
+@dataclass(frozen=True, slots=True)
+class VariationOfLeaf:
+    """The maximal variation of component functions over the rows of a leaf."""
+
+    functions: ComponentFeatures
+
+    def __call__(self, blocks: Iterable[Block]) -> Variation:
+        """Over its micro-blocks."""
+        largest, buffer = np.zeros(self.functions.n_basis), self.functions.buffer()
+        for block in blocks:
+            for _, tile in self.functions.tiles(block, buffer):
+                np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
+        return Variation(largest)
