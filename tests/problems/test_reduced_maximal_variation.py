@@ -9,6 +9,7 @@ from problems.reduced_maximal_variation import closed_form, declare
 from substrate.closed_form import reduced_variation
 from substrate.closed_form.component_features import ComponentFeatures
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.maximal_variation import solve_on_rows
 from substrate.closed_form.reduced_variation import VariationRows, solve_reduced_variation
 from substrate.closed_form.variation_sweep import VariationSweep
 from substrate.errors import DeclarationError, SolverError
@@ -160,3 +161,15 @@ def test_kernels_of_finite_rank_and_files(tmp_path):
 def test_bad_weights_are_refused(name, value):
     with pytest.raises(DeclarationError, match=name):
         SparseMaximalVariationRegressor(**{name: value}).fit(X, Y)
+
+
+def test_few_rows_bound_few_directions():
+    """Where the bounded rows all vanish, what they do not see is fitted freely."""
+    parts = np.zeros((2, 1, 5))
+    parts[0, 0, :3], parts[1, 0, 3:] = [1.0, 2.0, 0.0], [0.5, 1.0]
+    target = np.array([1.0, -1.0, 2.0, 0.5, 0.3])
+    rows = parts[:, 0]
+    free = target - rows.T @ np.linalg.solve(rows @ rows.T, rows @ target)
+    found = solve_on_rows(parts, np.eye(5), target, 100.0)
+    assert_allclose(found.point.u, free, atol=1e-8)
+    assert_allclose(target - np.tensordot(found.point.xi, parts, 2), free, atol=1e-8)
