@@ -98,6 +98,9 @@ def solve_reduced(
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
     ``weights_of_rows`` are those that the sums were made with.
+
+    :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
     weights = spectrum.weights(lam)

@@ -60,6 +60,8 @@ def accumulate(
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if at hand.
     With ``weights`` all sums are weighted.
+
+    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
     if method == "auto":
         expected = _expected_error(rows, features, origin, lam, some)

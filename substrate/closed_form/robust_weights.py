@@ -91,6 +91,8 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
     """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
 
     It is zero where half of the errors are one number up to rounding.
+
+    :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
     """
 
     def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
@@ -114,7 +116,10 @@ def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
-    """One weight in [1e-4, 1] a row; all ones where the scale is zero, since no error is then large or small."""
+    """One weight in [1e-4, 1] a row; all ones where the scale is zero, since no error is then large or small.
+
+    :equation [Suykens2002]_ (14): Hampel's weights
+    """
     check_choice(weighting, WEIGHTINGS, "weighting")
     if scale == 0.0:
         return np.ones(errors.size)
