@@ -30,13 +30,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from problems.basis_points import basis_points
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
-from substrate.closed_form.basis_selection.candidates import Candidates
-from substrate.closed_form.basis_selection.feature_vectors import select_feature_vectors
-from substrate.closed_form.column_selection import support_count
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
@@ -166,22 +164,7 @@ def _checked(
     """Target, gamma, the basis, and the points whose errors count."""
     target = real_targets(y, gram.n)
     value = positive(gamma, "gamma")
-    count = support_count(n_basis, gram.n, "n_basis")
+    S = basis_points(gram, n_basis, basis)
     if residuals not in ("all", "kept"):
         raise DeclarationError(f"residuals must be 'all' or 'kept', received {residuals!r}")
-    every = np.arange(gram.n)
-    if basis is None:
-        S = select_feature_vectors(Candidates(None, gram.matrix, every, every), count).rows
-        S = S if S.size else every[:1]  # a matrix of zeros spans nothing
-    else:
-        S = _given(basis, gram.n)
-    return target, value, S, every if residuals == "all" else S
-
-
-def _given(basis: Any, n: int) -> Any:
-    """Points among n, in the order given; one named twice counts once in the span, and is kept once."""
-    kept = np.asarray(basis)
-    if kept.ndim != 1 or kept.size == 0 or kept.dtype.kind not in "iu" or not 0 <= kept.min() <= kept.max() < n:
-        raise DataError(f"basis must be a list of points, integers from 0 to {n - 1}, received {basis!r}")
-    _, first = np.unique(kept, return_index=True)
-    return kept[np.sort(first)].astype(np.intp)
+    return target, value, S, np.arange(gram.n) if residuals == "all" else S

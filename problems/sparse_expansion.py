@@ -1,9 +1,10 @@
-r"""What the L1 substrate and its fusion share: one cvxpy problem on a matrix of atoms.
+r"""What the L1 substrate, its fusion and its reduced basis share: one cvxpy problem on a matrix of atoms.
 
 .. math:: \min_{a, b, e} \; \tfrac12 \|e\|^2 + \zeta \|a\|_1
           \quad \text{s.t.} \quad t = \Phi a + b 1 + e, \quad 1^T a = 0
 
-with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23).
+with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23). On a
+reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero.
 """
 
 from dataclasses import dataclass, replace
@@ -31,22 +32,22 @@ class SparseExpansion:
     Phi: Array
     target: Array
     fit: Any
+    balanced: bool
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Fit equalities, both sums, and the subgradient condition."""
         errors = replace(zero_sum_row(self.e.value, tolerance, self.target), name="1'e = 0", formula="|1'e|")
-        return (
-            self.fit.row(tolerance),
-            zero_sum_row(self.a.value, tolerance, self.target / self._largest_atom()),
-            errors,
-            *sparsity_rows(self.Phi, self.target, self.e.value, self.a.value, float(self.weight.value), tolerance),
-        )
+        a, e, weight = self.a.value, self.e.value, float(self.weight.value)
+        balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
+        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced)
+        return (self.fit.row(tolerance), *balance, errors, *sparse)
 
     def units(self) -> dict[str, float]:
         """How large alpha and everything in the units of y is where nothing is fitted."""
         y = float(np.abs(self.target).max())
         names = ("bias", "errors", "constants", "validation_errors")
-        return {"support_values": y / self._largest_atom(), **dict.fromkeys(names, y)}
+        atoms = dict.fromkeys(("support_values", "coefficients"), y / self._largest_atom())
+        return {**atoms, **dict.fromkeys(names, y)}
 
     def _largest_atom(self) -> float:
         return float(np.abs(self.Phi).max()) or 1.0
@@ -57,15 +58,16 @@ class SparseExpansion:
         unit = (
             spread if spread > 1e-12 * float(np.abs(self.target).max()) else max(float(np.abs(self.target).max()), 1.0)
         )
-        name = self.weight.name()
-        return sparse_expansion(self.Phi, self.target / unit, float(self.weight.value) / unit, name).problem, unit
+        weight, name = float(self.weight.value) / unit, self.weight.name()
+        return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced).problem, unit
 
 
-def sparse_expansion(Phi: Array, target: Array, weight: float, name: str) -> SparseExpansion:
-    """Build the problem with ``weight`` as a parameter of the given name."""
+def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanced: bool = True) -> SparseExpansion:
+    """Build the problem with ``weight`` as a parameter of the given name, ``balanced`` with 1'a = 0."""
     a, b, e = cp.Variable(Phi.shape[1], name="a"), cp.Variable(name="b"), cp.Variable(target.size, name="e")
     parameter = cp.Parameter(nonneg=True, name=name, value=weight)
-    fit, balance = regression_fit(target, Phi @ a + b, e), zero_sum(a)
+    fit = regression_fit(target, Phi @ a + b, e)
     objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter).term
-    problem = cp.Problem(cp.Minimize(objective), [fit.constraint, balance.constraint])
-    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit)
+    constraints = [fit.constraint, zero_sum(a).constraint] if balanced else [fit.constraint]
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit, balanced)

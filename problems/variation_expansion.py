@@ -81,6 +81,8 @@ class VariationExpansion:
 
         def support_values() -> Array:
             a = self.coordinates.expand(self.v.value)
+            if task != "classification":  # on a reduced basis there are fewer coefficients than rows
+                return a
             return np.asarray(signs * a if a.ndim == 1 else signs[:, None] * a)
 
         values = {

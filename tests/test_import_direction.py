@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.fusion",),
     ("problems",),  # the root: looks its names up on demand
     (
+        "problems.basis_points",
         "problems.components",
         "problems.demonstration",
         "problems.expansion",

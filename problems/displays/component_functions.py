@@ -89,7 +89,7 @@ class ComponentFunctionsDisplay:
         inputs = column_names(estimator, names)
         parts = []
         for number in chosen:
-            columns = estimator._columns()[number]
+            columns = estimator._component_columns()[number]
             name = ", ".join(inputs[column] for column in columns)
             own = values[:, number]
             partial = None if residuals is None else residuals + own

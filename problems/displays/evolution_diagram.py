@@ -94,7 +94,7 @@ class EvolutionDiagramDisplay:
                 "regression with one validation set: cv=None"
             )
         inputs = column_names(estimator, names)
-        components = [", ".join(inputs[column] for column in columns) for columns in estimator._columns()]
+        components = [", ".join(inputs[column] for column in columns) for columns in estimator._component_columns()]
         return cls(
             np.asarray(path["values"]),
             np.asarray(path["maximal_variation"]),

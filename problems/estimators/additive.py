@@ -71,7 +71,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     def _supported(self, tolerance: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)
         mask = np.zeros(self.n_features_in_, dtype=bool)
-        for columns, chosen in zip(self._columns(), self._chosen(tolerance), strict=True):
+        for columns, chosen in zip(self._component_columns(), self._chosen(tolerance), strict=True):
             mask[list(columns)] |= chosen
         return mask
 
@@ -83,7 +83,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         variation = np.atleast_2d(self.maximal_variation_).max(axis=0)
         return np.asarray(variation > share * variation.max())
 
-    def _columns(self) -> tuple[tuple[int, ...], ...]:
+    def _component_columns(self) -> tuple[tuple[int, ...], ...]:
         """The inputs that each component looks at."""
         parts = self._own_kernel().components(self.n_features_in_)
         return tuple(part.columns for part in parts)  # type: ignore[attr-defined]

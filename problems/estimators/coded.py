@@ -8,10 +8,10 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array
-from substrate.codings import correlation_scores
-from substrate.errors import DataError
+from substrate.codings import code_book, correlation_scores
+from substrate.errors import DataError, DeclarationError
 
-__all__ = ["CodedClassifier", "classes_of", "members_of", "scores_of", "winners"]
+__all__ = ["CodedClassifier", "RegressedClassifier", "classes_of", "members_of", "scores_of", "winners"]
 
 
 def classes_of(labels: Any) -> Any:
@@ -84,3 +84,32 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
                     f"a code book of shape {self.code_book_.shape} does not fit {self.classes_.size} classes"
                 )
         super()._check_loaded()
+
+
+class RegressedClassifier(CodedClassifier):
+    """Machines that are regressions on the codes, all on the same rows: coefficients are the support values."""
+
+    def _check_coding(self) -> None:
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        if self.coding == "one_vs_one":
+            raise DeclarationError(
+                "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
+                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
+            )
+
+    def _keep_classes(self, classes: Any) -> None:
+        """``classes`` has their names and codes; a regression has None."""
+        if classes is None:
+            raise TypeError("a classification without classes")
+        self.classes_, self.code_book_ = classes.names, classes.book
+
+    def _coefficients(self) -> Array:
+        coefficients: Array = self.support_values_
+        return coefficients
+
+    def _check_loaded(self) -> None:
+        super(CodedClassifier, self)._check_loaded()  # there are no codes of support vectors
+        if self.__sklearn_is_fitted__():
+            machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
+            if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):
+                raise DataError("the code book, the classes and the support values do not belong together")

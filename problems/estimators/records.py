@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.kernels import Kernel
 
-__all__ = ["RECORDS", "PruningStep", "Record", "Reweighting"]
+__all__ = ["RECORDS", "PruningStep", "Record", "ReducedReweighting", "Reweighting"]
 
 
 class Record:
@@ -43,6 +43,21 @@ class Reweighting(Record):
     support_values: Array
     bias: float
     scale: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReducedReweighting(Record):
+    """One weighted fit on a reduced basis: beta, b, and what its weights were made with.
+
+    ``scale`` is the robust scale of the errors of the fit before and ``mass`` the sum of all weights; the plain fit,
+    whose weights are one, has no scale (0). ``change`` is the change of w since the fit before, relative to its norm.
+    """
+
+    support_values: Array
+    bias: float
+    scale: float
+    mass: float
     change: float
 
 
@@ -82,4 +97,8 @@ def row_sizes(support_values: Array) -> Array:
 
 
 #: What a model file may name.
-RECORDS: dict[str, type[Record]] = {"PruningStep": PruningStep, "Reweighting": Reweighting}
+RECORDS: dict[str, type[Record]] = {
+    "PruningStep": PruningStep,
+    "ReducedReweighting": ReducedReweighting,
+    "Reweighting": Reweighting,
+}

@@ -21,18 +21,17 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import CodedClassifier, scores_of, winners
+from problems.estimators.coded import RegressedClassifier, scores_of, winners
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
-from problems.estimators.reduced_fit import one_fit, prepare
+from problems.estimators.reduced_fit import ReducedFit, one_fit, prepare
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
-from substrate.codings import code_book
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.coded_source import CodedSource, LabelCodes, numbers
+from substrate.streaming.coded_source import CodedSource, LabelCodes
 from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
@@ -154,6 +153,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         with self._reading(X, y) as data:
             fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            self._keep_of_rows(fit)
         self._keep(fit, _REGRESSION, True)
         return self
 
@@ -181,18 +181,11 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
-    @contextmanager
-    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        with self._passes() as passes:
-            rows = self._streamed(X, y, passes)
-            if rows is not None:
-                yield FitData(CodedSource(rows, numbers), passes)
-                return
-            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-            yield FitData.of_numbers(X, y, passes)
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        """What else a machine wants to know of its rows while they can be read."""
 
 
-class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
+class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
     Parameters
@@ -256,7 +249,7 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         self._check_coding()
         with self._reading(X, y, coding=self.coding) as data:
             fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
-        self._keep_classes(data)
+        self._keep_classes(data.classes)
         self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self
 
@@ -272,21 +265,8 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), _CLASSIFICATION, self.support_values_.ndim == 1)
 
-    def _check_coding(self) -> None:
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
-        if self.coding == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
-                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
-            )
-
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
-
-    def _keep_classes(self, data: FitData) -> None:
-        if data.classes is None:
-            raise TypeError("a classification without classes")
-        self.classes_, self.code_book_ = data.classes.names, data.classes.book
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
@@ -304,14 +284,3 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
         known = self.classes_[(Y[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
         return predicted, float(np.mean(predicted != known))
-
-    def _coefficients(self) -> Array:
-        coefficients: Array = self.support_values_
-        return coefficients
-
-    def _check_loaded(self) -> None:
-        SparseMachine._check_loaded(self)
-        if self.__sklearn_is_fitted__():
-            machines = 1 if self.support_values_.ndim == 1 else self.support_values_.shape[1]
-            if self.classes_.ndim != 1 or self.code_book_.shape != (self.classes_.size, machines):
-                raise DataError("the code book, the classes and the support values do not belong together")

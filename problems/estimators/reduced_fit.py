@@ -11,6 +11,7 @@ from substrate.certificates import Row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.closed_form.folds import Folds
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.moments import Origin, origin_of
 from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_factor
@@ -51,10 +52,12 @@ class Prepared:
         """What is taken off kernel values and targets."""
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
 
-    def statistic(self, lam: float, folds: Folds | None = None, method: str = "auto") -> Statistic:
+    def statistic(
+        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
+    ) -> Statistic:
         """One pass over all rows, good for every 1/gamma from ``lam`` on."""
         some = self.basis.sample[spread_rows(self.rows.n_rows)] if method == "auto" else None
-        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some)
+        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         with self._reading(X, y, coding=self.coding) as data:
             fit, judged, best = self._final(self._found(data, self._folds(data, y), True))
         self._keep_search(judged, best, True)
-        self._keep_classes(data)
+        self._keep_classes(data.classes)
         self._keep(fit, "Sparse LS-SVM classification, gamma selected", data.outputs == 1)
         return self
 

@@ -28,7 +28,7 @@ from substrate.closed_form.saddle_system import SaddleSolution, ridge_of, solve_
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 
-__all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
+__all__ = ["RobustLSSVMRegressor", "reweighted_fits", "whole_number"]
 
 
 def reweighted_fits(
@@ -124,7 +124,7 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
         """
         self._forget()
         (gamma,) = gammas_of(self.gamma, 1)
-        most = _whole(self.max_reweightings, "max_reweightings")
+        most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.tol, "tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
@@ -188,7 +188,8 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
                 raise DataError("the history of a robust model must hold one record a fit")
 
 
-def _whole(value: object, name: str) -> int:
+def whole_number(value: object, name: str) -> int:
+    """The value if it is an integer and not negative."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
         raise DeclarationError(f"{name} must be an integer >= 0, received {value!r}")
     return int(value)

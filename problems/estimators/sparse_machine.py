@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
-from problems.estimators.streamed_prediction import StreamedPrediction
+from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.leave_one_out import generalized_cross_validation
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import residual_pass
@@ -26,8 +25,6 @@ from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
-from substrate.gram import Gram
-from substrate.kernels.base import symmetric_matrix
 from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
@@ -36,60 +33,16 @@ __all__ = ["SparseMachine"]
 _CHEAP_REFIT = 1e8
 
 
-class SparseMachine(StreamedPrediction):
+class SparseMachine(ReducedMachine):
     """What sparse regression and classification share once targets are columns of numbers."""
-
-    basis: Any
-    n_basis: Any
-    n_candidates: Any
-    n_scoring: Any
-    tolerance: float
-    random_state: Any
-
-    @property
-    def basis_(self) -> Any:
-        """The basis vectors, a row each (absent for a precomputed kernel)."""
-        return self.support_vectors_
-
-    def _choice(self) -> BasisChoice:
-        return BasisChoice(
-            self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
-        )
 
     def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
-        basis = fit.prepared.basis
-        self.basis_indices_ = basis.rows
-        self.n_rows_ = fit.prepared.rows.n_rows
-        self.rank_ = fit.prepared.features.rank
-        self.reconstruction_error_ = float(fit.prepared.reconstruction)
         self.degrees_of_freedom_ = float(fit.freedom)
         self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
-        self.kernel_ = fit.prepared.kernel
-        self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
-        if basis.points is not None:
-            self.support_vectors_ = basis.points
-        self.bias_ = float(fit.bias[0]) if one else fit.bias
-        self.support_values_ = np.ascontiguousarray(fit.coefficients[:, 0] if one else fit.coefficients)
-
-    def _training_rows(self, data: FitData) -> KernelRows:
-        source = data.source
-        if source.n_rows != self.n_rows_:
-            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
-        if not self.kernel_.pairwise:
-            if source.n_features != self.n_features_in_:
-                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
-            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
-        if not isinstance(source, ArraySource):
-            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
-        matrix = Gram.of(self.kernel_, source.X).matrix
-        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
-
-    def _basis_matrix(self, rows: KernelRows) -> Array:
-        if rows.values.kernel is None:
-            return rows.taken(self.support_)
-        return symmetric_matrix(self.kernel_, self.support_vectors_)
+        beta = fit.coefficients[:, 0] if one else fit.coefficients
+        self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)
@@ -169,5 +122,3 @@ class SparseMachine(StreamedPrediction):
         factor, offset = self.leverage_factor_, self.leverage_offset_
         if factor.dtype.kind != "f" or factor.shape != (offset.size, n) or offset.ndim != 1:
             raise DataError("the leverage factor and the basis do not belong together")
-        if isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2:
-            raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")

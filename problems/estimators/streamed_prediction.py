@@ -36,8 +36,7 @@ class StreamedPrediction(RowStream):
         _check_out(out, X)
         with self._passes() as passes:
             rows = self._rows_to_predict(X, passes)
-            beta, bias = self._columns()
-            function = OutputsOfBlock(KernelValues(self.kernel_, self.support_vectors_), beta, bias)
+            function = self._outputs_of_rows()
             with column_file(out, rows.n_rows) as write:
                 for outputs in passes.each(rows, function, "predicting"):
                     write(self._said_of(outputs))
@@ -60,6 +59,10 @@ class StreamedPrediction(RowStream):
         if streams(X):
             raise DataError("predictions of rows that are read in passes go to a file: predict_to(rows, 'out.parquet')")
         return super()._expansion(X)
+
+    def _outputs_of_rows(self) -> OutputsOfBlock:
+        """The machine as a function of blocks of rows."""
+        return OutputsOfBlock(KernelValues(self.kernel_, self.support_vectors_), *self._columns())
 
     def _columns(self) -> tuple[Array, Array]:
         alpha = self.support_values_

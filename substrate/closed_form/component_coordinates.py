@@ -34,6 +34,7 @@ __all__ = [
     "CUTOFF",
     "ComponentCoordinates",
     "centred",
+    "coordinates_of_parts",
     "decoupled_coordinates",
     "raw_coordinates",
     "shared_coordinates",
@@ -200,11 +201,18 @@ def decoupled_coordinates(
         parts[part, :, columns], coefficients[part, :, columns] = factors[part], expansions[part]
         start += rank
     whole = parts.sum(axis=0)
-    F = centred(whole, bias)
     if ridge == 0.0 and sum(ranks):
-        _refuse_undetermined(F, np.linalg.norm(whole, axis=0), ranks, n - bias)
-    W = np.eye(size)
-    return ComponentCoordinates(parts, coefficients, _metric(F, W, ridge), W, bias, cutoff, ridge, ranks)
+        _refuse_undetermined(centred(whole, bias), np.linalg.norm(whole, axis=0), ranks, n - bias)
+    return coordinates_of_parts(parts, coefficients, bias, cutoff, ridge, ranks)
+
+
+def coordinates_of_parts(
+    parts: Array, coefficients: Array, bias: bool, cutoff: float, ridge: float, ranks: tuple[int, ...]
+) -> ComponentCoordinates:
+    """From matrices of component values in features whose norm is that of the weights."""
+    W = np.eye(parts.shape[2])
+    metric = _metric(centred(parts.sum(axis=0), bias), W, ridge)
+    return ComponentCoordinates(parts, coefficients, metric, W, bias, cutoff, ridge, ranks)
 
 
 def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: int) -> None:

@@ -4,6 +4,7 @@ With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the mat
 everything that is computed from it is computed block by block, in memory that does not grow with l.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,37 +19,31 @@ from substrate.streaming.source import MICRO, Block, Source
 from substrate.streaming.span import LeafSum
 from substrate.streaming.target_summary import TargetSummary, summary_of_targets
 
-__all__ = ["KernelRows", "KernelValues"]
+__all__ = ["KernelRows", "KernelValues", "RowValues"]
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class KernelValues:
-    """A kernel against basis points; or, without a kernel, columns of a kernel matrix by number."""
+class RowValues(ABC):
+    """Numbers of a row, computed from the row alone, and how they are handed out a tile of rows at a time."""
 
-    kernel: Kernel | None
-    points: Any
+    __slots__ = ()
 
     @property
+    @abstractmethod
     def n_basis(self) -> int:
-        """n."""
-        return int(self.points.shape[0])
+        """How many numbers."""
+
+    @abstractmethod
+    def fill(self, X: Any, out: Array) -> None:
+        """Write those of rows into ``out``."""
 
     @property
     def step(self) -> int:
         """Rows of a tile: a power of two that the basis alone decides, so that every row always has the same tile."""
         fitting = max(_TILE_ENTRIES // max(self.n_basis, 1), 128)
         return min(1 << (fitting.bit_length() - 1), MICRO)
-
-    def fill(self, X: Any, out: Array) -> None:
-        """Write the kernel values of rows into ``out``."""
-        if self.kernel is not None:
-            self.kernel.fill(X, self.points, out)
-        else:
-            given = X[:, self.points]
-            out[...] = given.toarray() if is_sparse(given) else given
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
         """The rows of a micro-block a tile at a time, by their places in it; ``buffer`` is used for all of them."""
@@ -60,7 +55,7 @@ class KernelValues:
             yield rows, tile
 
     def matrix(self, X: Any) -> Array:
-        """The kernel values of rows at hand."""
+        """The values of rows at hand."""
         out = np.empty((X.shape[0], self.n_basis))
         for first in range(0, X.shape[0], self.step):
             some = slice(first, first + self.step)
@@ -70,6 +65,27 @@ class KernelValues:
     def buffer(self) -> Array:
         """Memory for the tiles."""
         return np.empty((self.step, self.n_basis))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelValues(RowValues):
+    """A kernel against basis points; or, without a kernel, columns of a kernel matrix by number."""
+
+    kernel: Kernel | None
+    points: Any
+
+    @property
+    def n_basis(self) -> int:
+        """n."""
+        return int(self.points.shape[0])
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``."""
+        if self.kernel is not None:
+            self.kernel.fill(X, self.points, out)
+        else:
+            given = X[:, self.points]
+            out[...] = given.toarray() if is_sparse(given) else given
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -29,7 +30,15 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates, ce
 from substrate.closed_form.variation_polish import VariationPoint, gap_of, polished
 from substrate.errors import SolverError
 
-__all__ = ["VariationSolution", "rho_bound", "rho_max", "right_divided", "solve_maximal_variation"]
+__all__ = [
+    "PointOnRows",
+    "VariationSolution",
+    "rho_bound",
+    "rho_max",
+    "right_divided",
+    "solve_maximal_variation",
+    "solve_on_rows",
+]
 
 #: Rows a component starts with at either end, and how many join it in one round.
 _FIRST, _JOIN = 4, 8
@@ -69,6 +78,22 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
     if rho >= rho_bound(coordinates, y):
         xi = np.tile(centred(y, coordinates.bias), (parts.shape[0], 1))
         return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
+    found = solve_on_rows(parts, R, target, rho)
+    return _solution(coordinates, y, rho, found.point, found.rounds, found.rows, found.exact)
+
+
+class PointOnRows(NamedTuple):
+    """u and net multipliers, how many rounds and rows were generated, and whether the active rows were settled."""
+
+    point: VariationPoint
+    rounds: int
+    rows: int
+    exact: bool
+
+
+def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnRows:
+    """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
+    unit = float(np.linalg.norm(target))
     B, goal, weight = right_divided(parts, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, parts.shape[0])
     x, xi, _, rounds, rows = _generated(parts, H, c, parts @ solve_triangular(R, target))
@@ -77,11 +102,10 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
     if exact is not None and gap_of(B, goal, weight, exact) > max(gap_of(B, goal, weight, point), 1e-12):
         exact = None
     if exact is None and float(x[target.size :].max()) <= _NEARLY_ZERO:
-        largest, at_zero = _least_rho_of_zero(coordinates, goal)
+        largest, at_zero = _least_rho_of_zero(parts, R, goal)
         exact = VariationPoint(np.zeros_like(goal), at_zero) if rho >= unit * largest else None
     chosen = point if exact is None else exact
-    scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
-    return _solution(coordinates, y, rho, scaled, rounds, rows, exact is not None)
+    return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
 
 
 def right_divided(parts: Array, R: Array) -> Array:
@@ -181,12 +205,13 @@ def rho_max(coordinates: ComponentCoordinates, y: Array) -> float:
     """The smallest rho at which every component vanishes: a linear program in v and t, by the same rows."""
     target = coordinates.targets(y)
     unit = float(np.linalg.norm(target))
-    return unit * _least_rho_of_zero(coordinates, target / unit)[0] if unit > 1e-14 * float(np.linalg.norm(y)) else 0.0
+    if unit <= 1e-14 * float(np.linalg.norm(y)):
+        return 0.0
+    return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit)[0]
 
 
-def _least_rho_of_zero(coordinates: ComponentCoordinates, target: Array) -> tuple[float, Array]:
+def _least_rho_of_zero(parts: Array, R: Array, target: Array) -> tuple[float, Array]:
     """rho_max and the net multipliers that go with it."""
-    parts, R = coordinates.parts, coordinates.metric
     d, _, r = parts.shape
     _, xi, multiplier, _, _ = _generated(
         parts,

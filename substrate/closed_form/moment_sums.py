@@ -7,16 +7,24 @@ where the rows come from or who asks.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.folds import Folds
-from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.kernel_rows import RowValues
 from substrate.closed_form.moments import Moments, Origin
 from substrate.streaming.source import Block
 
-__all__ = ["FoldSums", "MomentsOfLeaf", "Sums"]
+__all__ = ["FoldSums", "MomentsOfLeaf", "RowWeights", "Sums"]
+
+
+class RowWeights(Protocol):
+    """Weights of rows from their kernel values and their targets in some unit; nothing else is known of a row."""
+
+    def __call__(self, tile: Array, targets: Array) -> Array:
+        """A weight a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ class Sums:
     targets: Array
     cross: Array
     squares: Array
+    mass: float
 
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(
@@ -38,13 +47,14 @@ class Sums:
             self.targets + other.targets,
             self.cross + other.cross,
             self.squares + other.squares,
+            self.mass + other.mass,
         )
 
     def moments(self) -> Moments:
         """With both triangles."""
         upper = np.triu(self.second)
         second = upper + np.triu(upper, 1).T
-        return Moments(self.count, self.first, second, self.targets, self.cross, self.squares)
+        return Moments(self.count, self.first, second, self.targets, self.cross, self.squares, self.mass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +79,12 @@ class FoldSums:
 class MomentsOfLeaf:
     """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so."""
 
-    values: KernelValues
+    values: RowValues
     origin: Origin
     transform: Array | None = None
     triangular: bool = False
     folds: Folds | None = None
+    weights: RowWeights | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> FoldSums:
         """Over the micro-blocks of a leaf."""
@@ -85,14 +96,16 @@ class MomentsOfLeaf:
             targets = block.Y / self.origin.unit - self.origin.targets
             labels = None if self.folds is None else self.folds.labels(block.rows)
             for rows, tile in self.values.tiles(block, buffer):
+                weights = None if self.weights is None else self.weights(tile, block.Y[rows] / self.origin.unit)
                 features = self._features(tile)
                 if labels is None:
-                    sums[0].add(features, targets[rows])
+                    sums[0].add(features, targets[rows], weights)
                     continue
                 present = labels[rows]
                 for number in np.unique(present):
-                    members = present == number
-                    sums[number + 1].add(features[members], targets[rows][members])  # rows in no fold come first
+                    members = present == number  # rows in no fold come first
+                    light = None if weights is None else weights[members]
+                    sums[number + 1].add(features[members], targets[rows][members], light)
         return FoldSums(tuple(one.done() for one in sums))
 
     def _features(self, tile: Array) -> Array:
@@ -108,22 +121,27 @@ class _Sums:
     """Sums in the making."""
 
     def __init__(self, size: int, outputs: int) -> None:
-        self.count = 0
+        self.count, self.mass = 0, 0.0
         self.first, self.second = np.zeros(size), np.zeros((size, size), order="F")
         self.targets, self.cross, self.squares = np.zeros(outputs), np.zeros((size, outputs)), np.zeros(outputs)
 
-    def add(self, features: Array, targets: Array) -> None:
+    def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
         from scipy.linalg.blas import dsyrk
 
+        ones = np.ones(features.shape[0])
+        if weights is not None:  # sums of products: the root of a weight goes to either factor
+            ones = np.sqrt(weights)
+            features, targets = features * ones[:, None], targets * ones[:, None]
         self.count += features.shape[0]
-        self.targets += targets.sum(axis=0)
+        self.mass += float(ones @ ones)
+        self.targets += ones @ targets
         self.squares += np.square(targets).sum(axis=0)
         if self.first.size == 0:
             return
-        both = features.T @ np.column_stack([np.ones(features.shape[0]), targets])
+        both = features.T @ np.column_stack([ones, targets])
         self.first += both[:, 0]
         self.cross += both[:, 1:]
         self.second = dsyrk(1.0, features.T, beta=1.0, c=self.second, overwrite_c=1)
 
     def done(self) -> Sums:
-        return Sums(self.count, self.first, self.second, self.targets, self.cross, self.squares)
+        return Sums(self.count, self.first, self.second, self.targets, self.cross, self.squares, self.mass)

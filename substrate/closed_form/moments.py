@@ -26,7 +26,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares."""
+    """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares.
+
+    Where rows have weights every sum but ``count`` is weighted, and ``mass`` is the sum of the weights.
+    """
 
     count: int
     first: Array
@@ -34,6 +37,7 @@ class Moments:
     targets: Array
     cross: Array
     squares: Array
+    mass: float
 
     def __add__(self, other: "Moments") -> "Moments":
         return self._with(other, 1.0)
@@ -49,21 +53,21 @@ class Moments:
             self.targets + sign * other.targets,
             self.cross + sign * other.cross,
             self.squares + sign * other.squares,
+            self.mass + sign * other.mass,
         )
 
     def transformed(self, T: Array) -> "Moments":
         """The same of T'x instead of x."""
-        return Moments(
-            self.count, T.T @ self.first, T.T @ self.second @ T, self.targets, T.T @ self.cross, self.squares
-        )
+        first, second, cross = T.T @ self.first, T.T @ self.second @ T, T.T @ self.cross
+        return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
 
     def about(self, mean: Array, target: Array) -> "Moments":
         """The same about another origin."""
-        first, targets = self.first - self.count * mean, self.targets - self.count * target
+        first, targets = self.first - self.mass * mean, self.targets - self.mass * target
         second = self.second - np.outer(self.first, mean) - np.outer(mean, first)
         cross = self.cross - np.outer(self.first, target) - np.outer(mean, targets)
         squares = self.squares - target * (self.targets + targets)
-        return Moments(self.count, first, second, targets, cross, np.maximum(squares, 0.0))
+        return Moments(self.count, first, second, targets, cross, np.maximum(squares, 0.0), self.mass)
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float) -> Origin:

@@ -9,6 +9,9 @@ r"""The LS-SVM on a reduced basis, from sums over its rows.
 :math:`K_{SS}`, where it is ridge regression with a free bias, by :mod:`~substrate.closed_form.reduced_spectrum`. A
 second pass over the rows computes the errors of the machine as it will predict, from beta, and with them the gradient;
 where that is not down to rounding, one Newton step from the sums at hand mends it, as iterative refinement does.
+
+Where rows have weights :math:`v_i`, every row, its target and the 1 that multiplies its bias stand for themselves times
+:math:`v_i^{1/2}`.
 """
 
 from collections.abc import Iterable
@@ -19,6 +22,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -49,6 +53,7 @@ class ResidualsOfLeaf:
     unit: float
     coefficients: Array
     bias: Array
+    weights: RowWeights | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> Residuals:
         """Over the micro-blocks of a leaf."""
@@ -60,25 +65,39 @@ class ResidualsOfLeaf:
             for rows, tile in self.values.tiles(block, buffer):
                 known = block.Y[rows] / self.unit
                 errors = known - (tile @ self.coefficients + self.bias)
+                ones = np.ones(known.shape[0])
+                if self.weights is not None:
+                    ones = np.sqrt(self.weights(tile, known))
+                    tile *= ones[:, None]
+                    errors, known = errors * ones[:, None], known * ones[:, None]
                 slope += tile.T @ errors
-                total += errors.sum(axis=0)
+                total += ones @ errors
                 squares += np.square(errors).sum(axis=0)
                 targets += np.square(known).sum(axis=0)
                 norm += float(np.vdot(tile, tile))
         return Residuals(count, slope, total, squares, targets, norm)
 
 
-def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Array) -> Residuals:
+def residual_pass(
+    rows: KernelRows, unit: float, coefficients: Array, bias: Array, weights: RowWeights | None = None
+) -> Residuals:
     """The errors of all rows, in sums."""
-    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias)
+    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights)
     sums: Residuals = rows.sums(function, "errors of all rows")
     return sums
 
 
 def solve_reduced(
-    rows: KernelRows, spectrum: ReducedSpectrum, lam: float, K_basis: Array, most: int = _MOST_REFINEMENTS
+    rows: KernelRows,
+    spectrum: ReducedSpectrum,
+    lam: float,
+    K_basis: Array,
+    most: int = _MOST_REFINEMENTS,
+    weights_of_rows: RowWeights | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
+
+    ``weights_of_rows`` are those that the sums were made with.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
@@ -90,7 +109,7 @@ def solve_reduced(
     least = min(2, most) if spectrum.decomposition_error(lam) > _KNOWN else 0
     while True:
         beta = features.coefficients(weights)
-        residuals = residual_pass(rows, unit, beta, bias)
+        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows)
         checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
         passes = all(row.passes for output in checks for row in output)
         if refinements >= (least if passes else most):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.kernel_rows import RowValues
 from substrate.streaming.source import Block
 
 __all__ = ["OutputsOfBlock"]
@@ -15,7 +15,7 @@ __all__ = ["OutputsOfBlock"]
 class OutputsOfBlock:
     """Outputs of a micro-block, a column a machine."""
 
-    values: KernelValues
+    values: RowValues
     coefficients: Array
     bias: Array
 

@@ -30,7 +30,8 @@ __all__ = ["ReducedSpectrum", "reduced_spectrum"]
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, a column an output; means about the origin.
 
-    ``squares`` are those of the centred targets. ``error`` is how far, relatively, the statistic itself is known.
+    ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
+    ``error`` is how far, relatively, the statistic itself is known.
     """
 
     features: EigenFeatures
@@ -42,6 +43,7 @@ class ReducedSpectrum:
     cross: Array
     target_mean: Array
     squares: Array
+    mass: float
     error: float
 
     @property
@@ -58,7 +60,7 @@ class ReducedSpectrum:
     def norm(self) -> float:
         """Of the sums before they were centred, to which the rounding of kernel values belongs."""
         mean = self.full_mean
-        return max(float(self.values.max(initial=0.0)), self.n * float(mean @ mean))
+        return max(float(self.values.max(initial=0.0)), self.mass * float(mean @ mean))
 
     @property
     def targets(self) -> Targets:
@@ -92,7 +94,7 @@ class ReducedSpectrum:
         mean = self.full_mean
         inner = self.rotation.T @ (slope - np.outer(mean, total))
         change = self.rotation @ (inner / (self.values + lam)[:, None])
-        return change, total / self.n - mean @ change
+        return change, total / self.mass - mean @ change
 
     def degrees_of_freedom(self, lam: float) -> float:
         """Of the hat matrix: its trace."""
@@ -105,12 +107,11 @@ class ReducedSpectrum:
 
 def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, error: float = EPS) -> ReducedSpectrum:
     """Centre and decompose."""
-    mean, target = moments.first / moments.count, moments.targets / moments.count
+    mean, target = moments.first / moments.mass, moments.targets / moments.mass
     centred = moments.about(mean, target)
     with blas_threads(mean.size):
         values, rotation = np.linalg.eigh(centred.second)
     # what the mean of the targets leaves over is rounding: a constant target has no slope
     cross = np.where(centred.squares > (moments.count * EPS) ** 2, rotation.T @ centred.cross, 0.0)
-    return ReducedSpectrum(
-        features, origin, moments.count, np.maximum(values, 0.0), rotation, mean, cross, target, centred.squares, error
-    )
+    values, n, mass = np.maximum(values, 0.0), moments.count, moments.mass
+    return ReducedSpectrum(features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error)

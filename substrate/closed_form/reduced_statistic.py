@@ -22,7 +22,7 @@ from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.folds import Folds
 from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moment_sums import MomentsOfLeaf
+from substrate.closed_form.moment_sums import MomentsOfLeaf, RowWeights
 from substrate.closed_form.moments import Moments, Origin
 from substrate.threads import blas_threads
 
@@ -54,10 +54,12 @@ def accumulate(
     folds: Folds | None = None,
     method: str = "auto",
     some: Any = None,
+    weights: RowWeights | None = None,
 ) -> Statistic:
     """One pass over all rows; ``lam`` is the smallest 1/gamma that the statistic must serve.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if at hand.
+    With ``weights`` all sums are weighted.
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
@@ -65,23 +67,25 @@ def accumulate(
         expected = _expected_error(rows, features, origin, lam, some)
         method = "accumulated" if expected <= LARGEST_ERROR else "row-wise"
         if method == "accumulated":
-            fast = _accumulated(rows, features, origin, lam, folds)
+            fast = _accumulated(rows, features, origin, lam, folds, weights)
             if fast.error <= LARGEST_ERROR:
                 return fast
             method = "row-wise"  # the rows looked at were better behaved than all of them
     if method == "accumulated":
-        return _accumulated(rows, features, origin, lam, folds)
-    return _row_wise(rows, features, origin, folds)
+        return _accumulated(rows, features, origin, lam, folds, weights)
+    return _row_wise(rows, features, origin, folds, weights)
 
 
-def _row_wise(rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None) -> Statistic:
+def _row_wise(
+    rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
+) -> Statistic:
     if not features.well_conditioned:
-        function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds)
+        function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
         total, parts = rows.sums(function, "sums of features").moments()
         return Statistic(features, origin, total, parts, "row-wise", EPS)
     with blas_threads(features.n_basis):
         Q, R = np.linalg.qr(features.transform.T)
-    function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds)
+    function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds, weights=weights)
     total, parts = rows.sums(function, "sums of features").moments()
     with blas_threads(features.n_basis):
         done = tuple(part.transformed(Q.T) for part in parts)
@@ -89,9 +93,14 @@ def _row_wise(rows: KernelRows, features: EigenFeatures, origin: Origin, folds: 
 
 
 def _accumulated(
-    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, folds: Folds | None
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    folds: Folds | None,
+    weights: RowWeights | None,
 ) -> Statistic:
-    function = MomentsOfLeaf(rows.values, origin, folds=folds)
+    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights)
     total, parts = rows.sums(function, "sums of kernel values").moments()
     with blas_threads(features.n_basis):
         error = _error(total.second, features, lam)

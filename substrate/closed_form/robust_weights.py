@@ -24,6 +24,9 @@ Quantiles are those of the weighted distribution function, the mean of both ends
 counts as two rows, and a factor common to all weights changes nothing.
 """
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from substrate.arrays import Array
@@ -34,8 +37,10 @@ __all__ = [
     "SCALES",
     "WEIGHTINGS",
     "check_choice",
+    "quantile_ranks",
     "robust_scale",
     "robust_weights",
+    "scale_from",
     "weighted_quantile",
 ]
 
@@ -55,6 +60,9 @@ _ROUNDED = 1e-13
 #: Cumulated weights this near to a level count as equal to it: sums of N weights round.
 _LEVEL = 1e-12
 
+#: Quantiles of the errors at some levels, or, with a centre, of their distances from it.
+Quantiles = Callable[[tuple[float, ...], float | None], Sequence[float]]
+
 
 def check_choice(value: object, known: tuple[str, ...], name: str) -> str:
     """The value if it is one of the names known."""
@@ -73,6 +81,12 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None)
     return float(0.5 * values[order[first]] + 0.5 * values[order[last]])
 
 
+def quantile_ranks(level: float, n: int) -> tuple[int, int]:
+    """The ranks, from 0, of the two numbers whose mean is that quantile of n numbers without weights."""
+    target, slack = level * n, _LEVEL * n
+    return max(math.ceil(target - slack) - 1, 0), min(math.floor(target + slack), n - 1)
+
+
 def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None) -> float:
     """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
 
@@ -80,14 +94,25 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
 
     :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
     """
+
+    def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
+        values = errors if centre is None else np.abs(errors - centre)
+        return [weighted_quantile(values, level, weights) for level in levels]
+
+    return scale_from(quantiles, lambda: float(np.abs(errors).max()), scale)
+
+
+def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -> float:
+    """The same from whoever knows the quantiles of the errors, and, once those are known, the largest error."""
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
-        spread = weighted_quantile(errors, 0.75, weights) - weighted_quantile(errors, 0.25, weights)
-        found = spread / (2.0 * _QUARTILE)
+        low, high = quantiles((0.25, 0.75), None)
+        found = (high - low) / (2.0 * _QUARTILE)
     else:
-        centre = weighted_quantile(errors, 0.5, weights)
-        found = _MAD_TO_DEVIATION * weighted_quantile(np.abs(errors - centre), 0.5, weights)
-    return found if found > _ROUNDED * float(np.abs(errors).max()) else 0.0
+        (centre,) = quantiles((0.5,), None)
+        (deviation,) = quantiles((0.5,), centre)
+        found = _MAD_TO_DEVIATION * deviation
+    return found if found > _ROUNDED * largest() else 0.0
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:

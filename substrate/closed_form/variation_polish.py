@@ -49,9 +49,11 @@ def polished(B: Array, target: Array, rho: float, point: VariationPoint, small: 
     values = B @ point.u
     t = np.abs(values).max(axis=1)
     vanishing = t <= max(small * float(t.max()), _NOUGHT * float(np.linalg.norm(target)))
-    if vanishing.all():
-        return _with_duals_of_zeros(B, target, rho, VariationPoint(np.zeros(target.size), point.xi), vanishing)
     N = _null_space(B[vanishing])
+    if vanishing.all():
+        # zero, unless the rows are so few that they leave directions free in which nothing is bounded
+        free = np.zeros(target.size) if N is None else N @ (N.T @ target)
+        return _with_duals_of_zeros(B, target, rho, VariationPoint(free, point.xi), vanishing)
     inner, goal = (B[~vanishing], target) if N is None else (B[~vanishing] @ N, N.T @ target)
     found = _settled(inner, goal, rho, values[~vanishing], point.xi[~vanishing]) if goal.size else None
     if found is None:

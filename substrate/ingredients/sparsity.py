@@ -32,12 +32,19 @@ def sparsity(coefficients: Any, weight: Any) -> Sparsity:
     return Sparsity(weight * cp.norm1(coefficients), weight)
 
 
-def sparsity_rows(Phi: Array, y: Array, e: Array, a: Array, zeta: float, tolerance: float) -> tuple[Row, ...]:
-    """The two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is)."""
+def sparsity_rows(
+    Phi: Array, y: Array, e: Array, a: Array, zeta: float, tolerance: float, balanced: bool = True
+) -> tuple[Row, ...]:
+    """The two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is).
+
+    Where nothing is ``balanced``, 1'a = 0 not being asked for, there is no nu.
+    """
     c = Phi.T @ e
     weights = np.abs(a)
     total = float(weights.sum())
-    nu = float((weights * (c - zeta * np.sign(a))).sum()) / total if total > 0.0 else float(c.max() + c.min()) / 2.0
+    nu = 0.0
+    if balanced:
+        nu = float((weights * (c - zeta * np.sign(a))).sum()) / total if total > 0.0 else float(c.max() + c.min()) / 2.0
     scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
     excess = float(np.max(np.abs(c - nu) - zeta, initial=0.0))
     products = float(np.abs(zeta * weights - a * (c - nu)).sum())

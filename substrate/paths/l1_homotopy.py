@@ -12,6 +12,8 @@ because :math:`1^T a = 0` says that each has half of the 1-norm. Without the equ
 path is that of the lasso ([Efron2004]_). No column is cut: one that depends on those in use has no slope and waits.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from substrate.arrays import Array, positive, real_array
@@ -22,7 +24,7 @@ from substrate.paths.knots import Path, SparseRows
 from substrate.paths.signed_rows import SignedRows
 from substrate.threads import blas_threads
 
-__all__ = ["SMALLEST_ZETA", "l1_path"]
+__all__ = ["SMALLEST_ZETA", "CentredColumns", "l1_path", "path_of_columns"]
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Largest duality gap of a knot, as a share of that of a = 0.
@@ -63,23 +65,59 @@ def l1_path(
         raise DataError(f"y must have one entry per row of Phi, at least two: Phi has {n} rows, y has {y.size}")
     if zeta_min is not None and not (np.isfinite(zeta_min) and zeta_min >= 0.0):
         raise DeclarationError(f"zeta_min must be zero or a positive number, received {zeta_min!r}")
-    limit = 50 * p + 1000 if max_knots is None else int(positive(max_knots, "max_knots"))
+    limit = _default_limit(p) if max_knots is None else int(positive(max_knots, "max_knots"))
     with blas_threads(max(n, p)):
         B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect(y[:, None])[1:, 0]
-        c = B @ target
-        top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
-        lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
         # columns that are constant but for rounding (a kernel far too wide) correlate with nothing
         noise = n * _EPS * float(np.abs(Phi).max()) * float(np.linalg.norm(target))
-        if not top > max(lowest, noise):
-            return _nothing(p, max(top, lowest), float(y.mean()), float(c.max() + c.min()) / 2.0)
         if n - 1 > p:  # what no column sees of the residual never changes
             Q, R = np.linalg.qr(B.T)
             B, target = np.ascontiguousarray(R.T), Q.T @ target
+    columns = CentredColumns(B, target, Phi.mean(axis=0), float(y.mean()), noise)
+    return path_of_columns(columns, zeta_min, zero_sum=zero_sum, max_knots=limit, random_state=random_state)
+
+
+@dataclass(frozen=True, slots=True)
+class CentredColumns:
+    """Columns and target off the direction 1, in coordinates of any number: a row of ``B`` is a column.
+
+    ``means`` and ``target_mean`` are what was taken off; a correlation below ``noise`` is rounding.
+    """
+
+    B: Array
+    target: Array
+    means: Array
+    target_mean: float
+    noise: float
+
+
+def path_of_columns(
+    columns: CentredColumns,
+    zeta_min: float | None,
+    *,
+    zero_sum: bool,
+    max_knots: int | None = None,
+    restarts: int = 0,
+    random_state: int = 0,
+) -> Path:
+    """The path of columns that are centred already; on a stall it is taken up again up to ``restarts`` times."""
+    B, target, p = columns.B, columns.target, columns.B.shape[0]
+    limit = _default_limit(p) if max_knots is None else max_knots
+    with blas_threads(max(B.shape)):
+        c = B @ target
+        top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
+        lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
+        if not top > max(lowest, columns.noise):
+            return _nothing(p, max(top, lowest), columns.target_mean, float(c.max() + c.min()) / 2.0)
         block = np.repeat(np.array([0, 1 if zero_sum else 0], dtype=np.int64), p)
         share = 2.0 if zero_sum else 1.0
-        trace = follow(SignedRows(B, block, target), share * lowest, 0.0, _GAP, limit, 0, None, random_state)
-    return _in_zeta(trace, p, lowest, share, Phi.mean(axis=0), float(y.mean()))
+        problem = SignedRows(B, block, target)
+        trace = follow(problem, share * lowest, 0.0, _GAP, limit, restarts, None, random_state)
+    return _in_zeta(trace, p, lowest, share, columns.means, columns.target_mean)
+
+
+def _default_limit(p: int) -> int:
+    return 50 * p + 1000
 
 
 def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:

@@ -1,0 +1,50 @@
+"""What else fits at any number of rows?
+
+On a reduced basis every squared loss is a sum over the rows. So outliers can be weighed down, the 1-norm can choose
+among the basis vectors with its whole path, and inputs that do not matter can be found, all in passes over rows that
+need not be in memory: arrays here, files or a cluster by the same call. Each certificate is that of all rows.
+"""
+
+import numpy as np
+
+from problems import (
+    RobustSparseLSSVMRegressor,
+    SparseL1SubstrateRegressor,
+    SparseLSSVMRegressor,
+    SparseMaximalVariationRegressor,
+)
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-2.0, 2.0, size=(20_000, 4))  # of four inputs two matter
+truth = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2
+y = truth + 0.2 * rng.normal(size=truth.size)
+wrong = rng.random(truth.size) < 0.05
+y[wrong] += 10.0
+
+
+def off(model) -> str:
+    """How far a machine is from the truth."""
+    return f"root mean square off the truth {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}"
+
+
+common = {"n_basis": 60, "random_state": 0}
+plain = SparseLSSVMRegressor(RBF(2.5), gamma=10.0, **common).fit(X, y)
+robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, tol=0.1, **common).fit(X, y)
+print(f"least squares: {off(plain)}")
+print(f"robust, {len(robust.history_) - 1} reweightings: {off(robust)}, scale {robust.scale_:.3f}")
+share = (robust.row_weights(X, y)[wrong] < 0.01).mean()
+print(f"  wrong targets that were weighed down: {share:.0%}")
+
+clean, target = X[~wrong], y[~wrong]
+sparse = SparseL1SubstrateRegressor(RBF(2.5), zeta=2.0, **common).fit(clean, target)
+print(f"1-norm: {sparse.n_support_} of 60 vectors, {off(sparse)}")
+for zeta in (2000.0, 20.0, 2.0):  # every zeta from the one path, without a refit
+    print(f"  zeta {zeta:5g}: {np.count_nonzero(sparse.at(zeta)[0])} vectors")
+
+structure = SparseMaximalVariationRegressor(RBF(1.0), rho=1000.0, **common).fit(clean, target)
+print(f"inputs that matter: {structure.get_support(indices=True)}, of {structure.n_rows_} rows "
+      f"{structure.n_bounded_} were bounded")  # fmt: skip
+for model in (robust, sparse, structure):
+    print(f"{model.certificate_.title}: {'holds' if model.certificate_.holds else 'DOES NOT HOLD'}")
+print(f"\n{structure.certificate_}")

@@ -1,0 +1,96 @@
+"""What every machine on a reduced basis shares: how its basis is chosen, and what a fit leaves behind."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.basis_choice import BasisChoice
+from problems.estimators.fit_data import FitData
+from problems.estimators.reduced_fit import Prepared
+from problems.estimators.streamed_prediction import StreamedPrediction
+from substrate.arrays import Array
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels.base import symmetric_matrix
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.coded_source import CodedSource, numbers
+
+__all__ = ["ReducedMachine"]
+
+
+class ReducedMachine(StreamedPrediction):
+    """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
+
+    basis: Any
+    n_basis: Any
+    n_candidates: Any
+    n_scoring: Any
+    tolerance: float
+    random_state: Any
+
+    @property
+    def basis_(self) -> Any:
+        """The basis vectors, a row each (absent for a precomputed kernel)."""
+        return self.support_vectors_
+
+    def _choice(self) -> BasisChoice:
+        return BasisChoice(
+            self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
+        )
+
+    def _keep_basis(self, prepared: Prepared) -> None:
+        """Set what is known of the basis, of the rows, and of how the one spans the others."""
+        self.basis_indices_ = prepared.basis.rows
+        self.n_rows_ = prepared.rows.n_rows
+        self.rank_ = prepared.features.rank
+        self.reconstruction_error_ = float(prepared.reconstruction)
+        self.kernel_ = prepared.kernel
+
+    def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
+        """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
+        self._keep_basis(prepared)
+        basis = prepared.basis
+        self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
+        if basis.points is not None:
+            self.support_vectors_ = basis.points
+        self.bias_ = bias
+        self.support_values_ = np.ascontiguousarray(support_values)
+
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        """Training rows and numbers once more, for a check of what is held now."""
+        with self._passes() as passes:
+            rows = self._streamed(X, y, passes)
+            if rows is not None:
+                yield FitData(CodedSource(rows, numbers), passes)
+                return
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+            yield FitData.of_numbers(X, y, passes)
+
+    def _training_rows(self, data: FitData) -> KernelRows:
+        source = data.source
+        if source.n_rows != self.n_rows_:
+            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
+        if not self.kernel_.pairwise:
+            if source.n_features != self.n_features_in_:
+                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
+            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
+        if not isinstance(source, ArraySource):
+            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
+        matrix = Gram.of(self.kernel_, source.X).matrix
+        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
+
+    def _basis_matrix(self, rows: KernelRows) -> Array:
+        if rows.values.kernel is None:
+            return rows.taken(self.support_)
+        return symmetric_matrix(self.kernel_, self.support_vectors_)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__() and (
+            isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2
+        ):
+            raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")

@@ -1,0 +1,162 @@
+r"""Structure detection by maximal variation on a reduced basis: see :mod:`problems.reduced_maximal_variation`.
+
+.. math::
+
+    \min \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
+        + \rho \sum_k t_k \quad \text{s.t.} \quad |f^k(x_i)| \le t_k \text{ at every row}
+
+An expansion a component, in few basis vectors; the bounds are those of all rows, found by passes over them.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from problems.estimators.additive import DecoupledExpansion
+from problems.estimators.basis_choice import BasisChoice
+from problems.estimators.fit_data import FitData
+from problems.estimators.reduced_fit import Prepared, prepare
+from problems.estimators.reduced_machine import ReducedMachine
+from substrate.arrays import Array, non_negative, positive
+from substrate.certificates import Certificate
+from substrate.closed_form.component_coordinates import CUTOFF
+from substrate.closed_form.component_features import ComponentFeatures, component_functions
+from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.reduced_outputs import OutputsOfBlock
+from substrate.closed_form.reduced_variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.kernels.base import symmetric_matrix
+from substrate.streaming.passes import BUDGET
+
+__all__ = ["SparseMaximalVariationRegressor"]
+
+#: Relative residual of the optimality conditions at which a fit counts as solved.
+_TOLERANCE = 1e-6
+
+
+class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
+    """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
+
+    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with an expansion a component in the basis of [Cawley2004]_ eq. (2).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    rho : float, default=1.0
+        Weight of the sum of maximal variations beside half the squared errors of all rows, in the units of y.
+    ridge : float, default=1.0
+        Weight of half the squared norm of w, positive: without it components could exchange constants.
+    cutoff : float, default=1e-6
+        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
+    n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+
+    Attributes
+    ----------
+    maximal_variation_ : array of shape (n_components,)
+        t, the largest absolute value of each component over all rows; zeros are exact.
+    support_values_ : array of shape (n_basis, n_components)
+        beta, a column a component.
+    n_bounded_ : int
+        How many rows had to be bounded for the bounds to hold at all of them.
+    bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, n_rows_, kernel_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    certificate_ : Certificate
+        Errors, bounds and the duality gap are those of all rows.
+
+    Examples
+    --------
+    >>> from problems import SparseMaximalVariationRegressor
+    >>> from substrate.datasets import additive_function
+    >>> from substrate.kernels import RBF
+    >>> X, y = additive_function(400, 8, random_state=0)
+    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, n_basis=40).fit(X, y)
+    >>> model.get_support(indices=True), bool(model.certificate_.holds)
+    (array([0, 1, 2, 3]), True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        rho: float = 1.0,
+        ridge: float = 1.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.rho = rho
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""
+        self._forget()
+        for name in ("rho", "ridge", "cutoff"):
+            positive(getattr(self, name), name)
+        non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
+        self._choice()
+        with self._reading(X, y) as data:
+            prepared, values, solved = self._solved(data)
+        how = "active set polished" if solved.exact else "interior point, not polished"
+        facts = (
+            *prepared.facts,
+            ("rho", f"{float(self.rho):g}"),
+            ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
+            ("coordinates", f"an expansion a component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
+            ("solver", f"PIQP, {solved.bounded} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}"),
+        )
+        self.maximal_variation_ = solved.maximal_variation
+        self.n_bounded_ = solved.bounded
+        self.certificate_ = Certificate("Maximal variation on a reduced basis, regression", solved.rows, facts)
+        self._keep_machine(prepared, values.coefficients(solved.v), solved.bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_l f^l(x^l) + b."""
+        return self._expansion(X)
+
+    def _solved(self, data: FitData) -> tuple[Prepared, ComponentFeatures, ReducedVariation]:
+        kernel: Any = self._data_kernel(data)
+        prepared = prepare(kernel, data, self._choice(), float(self.ridge))
+        points = prepared.basis.points
+        parts = kernel.components(data.source.n_features)
+        matrices = [symmetric_matrix(part, points) for part in parts]
+        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
+        rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
+        return prepared, values, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+
+    def _choice(self) -> BasisChoice:
+        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
+
+    def _outputs_of_rows(self) -> OutputsOfBlock:
+        kernel: Any = self.kernel_
+        values = component_functions(
+            kernel.components(self.n_features_in_), self.support_vectors_, self.support_values_
+        )
+        return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([self.bias_]))
+
+    @property
+    def _decoupled(self) -> bool:
+        return True

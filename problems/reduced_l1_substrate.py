@@ -1,0 +1,82 @@
+r"""The L1 substrate on a reduced basis: few candidate vectors, the errors of all points, and the 1-norm between them.
+
+.. math::
+
+    \min_{\beta, b, e} \; \tfrac12 \|e\|_2^2 + \zeta \|\beta\|_1
+    \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i = 1, \dots, l
+
+Symbols: S the basis, n of the l points; :math:`\beta` its coefficients; b bias; e errors; :math:`\zeta` weight. On the
+full basis this is [Pelckmans2005]_ eq. (16) without :math:`1^T \alpha = 0`: there :math:`\alpha` are multipliers of
+equalities that contain b, here :math:`\beta` are coefficients of an expansion ([Cawley2004]_ eq. (2)) and nothing asks
+that they sum to zero. It is a lasso with a free bias on n columns of kernel values.
+
+The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
+:math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
+
+S is given, or chosen by :func:`~substrate.closed_form.basis_selection.feature_vectors.select_feature_vectors`.
+
+Fast path: sums over the rows (:mod:`substrate.closed_form.reduced_l1`) and the exact path from them
+(:mod:`substrate.paths.reduced_l1_path`).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.basis_points import basis_points
+from problems.demonstration import Case, Demonstration
+from problems.sparse_expansion import sparse_expansion
+from substrate.arrays import Array, positive, real_targets
+from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_l1 import l1_sums, mended
+from substrate.closed_form.saddle_system import target_unit
+from substrate.declaration import Declared
+from substrate.gram import Gram
+from substrate.kernels import RBF
+from substrate.paths.reduced_l1_path import coefficients_at, reduced_l1_paths
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (16) on Cawley2004 (2)",
+    cases=(
+        Case(
+            "regression", {}, "boston", RBF(sigma=4.0), {"zeta": 20.0, "n_basis": 0.1}, every=4, standardize=True
+        ),
+    ),
+)  # fmt: skip
+
+
+def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
+    S = basis_points(gram, n_basis, basis)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    level = sparse_expansion(np.array(gram.matrix[:, S]), target, weight, "zeta", balanced=False)
+    values = {
+        "coefficients": lambda: level.a.value,
+        "bias": lambda: level.b.value,
+        "errors": lambda: level.e.value,
+    }
+
+    def record() -> tuple[tuple[str, str], ...]:
+        return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))
+
+    title, parameters = "L1 substrate on a reduced basis", {"zeta": level.weight}
+    return Declared(title, level.problem, parameters, values, level.rows, record, level.units, level.rescaled)
+
+
+def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> dict[str, Array]:
+    """The same quantities from sums over the rows."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
+    S = basis_points(gram, n_basis, basis)
+    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    rows, unit = KernelRows.of(None, gram.matrix, S, target[:, None]), target_unit(target)
+    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], rows.target_summary(), unit))
+    beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)
+    solved = mended(rows, sums, weight / unit, beta)
+    a, b = unit * solved.coefficients[:, 0], unit * float(solved.bias[0])
+    return {"coefficients": a, "bias": np.asarray(b), "errors": target - gram.matrix[:, S] @ a - b}

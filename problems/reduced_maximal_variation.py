@@ -1,0 +1,111 @@
+r"""Maximal variation on a reduced basis: an expansion a component in few vectors, bounds at all points.
+
+.. math::
+
+    \min_{\beta, b, e, t} \; \tfrac12 \|e\|_2^2 + \tfrac{\tau}{2} \sum_{l=1}^d \beta^{lT} \Omega^l_{SS} \beta^l
+        + \rho \sum_{l=1}^d t_l \quad \text{s.t.} \quad
+    \begin{cases} y = \sum_l \Omega^l_{\cdot S} \beta^l + b 1 + e, \\
+                  -t_l 1 \le \Omega^l_{\cdot S} \beta^l \le t_l 1, \quad l = 1, \dots, d \end{cases}
+
+Symbols: S the basis; :math:`\beta^l` coefficients of component l, for which
+:math:`f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, x_j)`; :math:`\Omega^l` kernel matrix of component l, a list of which is
+``K``; b bias; e errors of all points; :math:`t_l` maximal variation of component l over all points; :math:`\rho`
+weight; :math:`\tau` weight of the norm (``ridge``), positive, without which components could exchange constants. The
+optimality conditions are those of :mod:`problems.maximal_variation`; components of which nothing is needed vanish
+exactly.
+
+Declared in the eigen-features of each :math:`\Omega^l_{SS}`, of which directions below ``cutoff`` are left out. S is
+given, or chosen by the sum of the matrices.
+
+Fast path: :func:`substrate.closed_form.reduced_variation.solve_reduced_variation`, which bounds few of the points and
+finds by passes over all of them that no other exceeds its bound.
+
+[Pelckmans2005]_ eq. (13)-(14), (24)-(27), with the expansion of [Cawley2004]_ eq. (2). Errata as for
+:mod:`problems.maximal_variation`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.basis_points import basis_points
+from problems.components import component_grams, component_matrices
+from problems.demonstration import Case, Demonstration
+from problems.variation_expansion import variation_expansion
+from substrate.arrays import Array, positive, real_targets
+from substrate.closed_form.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
+from substrate.closed_form.component_features import ComponentFeatures
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.reduced_variation import VariationRows, solve_reduced_variation
+from substrate.closed_form.saddle_system import target_unit
+from substrate.declaration import Declared
+from substrate.gram import Gram
+from substrate.kernels import RBF, Componentwise
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (13)-(14), (24)-(27) on Cawley2004 (2)",
+    cases=(
+        Case(
+            "regression", {}, "boston", Componentwise(RBF(sigma=1.0)), {"rho": 10.0, "ridge": 0.1, "n_basis": 0.4},
+            every=20, standardize=True,
+        ),
+    ),
+)  # fmt: skip
+
+
+def declare(
+    K: Any, y: Any, rho: float, ridge: float = 1.0, n_basis: float = 0.5, basis: Any = None, cutoff: float = CUTOFF
+) -> Declared:
+    """Declare the problem on the component matrices of all points (a list, or one matrix) and targets."""
+    grams = component_grams(K)  # refused where one is not positive semi-definite
+    target = real_targets(y, grams[0].n)
+    weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
+    matrices = [np.array(gram.matrix) for gram in grams]
+    S = _points(matrices, n_basis, basis)
+    level = variation_expansion(_coordinates(matrices, S, relative, tau), target, weight)
+    return level.declared(f"Maximal variation on a reduced basis of {S.size}", "regression", grams)
+
+
+def closed_form(
+    K: Any, y: Any, rho: float, ridge: float = 1.0, n_basis: float = 0.5, basis: Any = None, cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """The same quantities by generated rows; beta is left out, for it is known only up to the cut-off."""
+    matrices = component_matrices(K)
+    target = real_targets(y, matrices[0].shape[0])
+    weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
+    S = _points(matrices, n_basis, basis)
+    values, stacked = _features(matrices, S, relative), np.hstack(matrices)
+    given = KernelRows.of(None, stacked, S, target[:, None])
+    rows = VariationRows(
+        values, given.source, given.passes, given.target_summary(), target_unit(target), stacked[S]
+    )  # fmt: skip
+    solved = solve_reduced_variation(rows, weight, tau, 1e-6)
+    components = values.split(values.matrix(stacked)) @ solved.v
+    return {
+        "bias": np.asarray(solved.bias),
+        "errors": target - components.sum(axis=0) - solved.bias,
+        "maximal_variation": solved.maximal_variation,
+        "component_values": components,
+    }
+
+
+def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
+    return basis_points(Gram.from_matrix(np.sum(matrices, axis=0)), n_basis, basis)
+
+
+def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
+    """Of rows that hold the rows of all matrices side by side."""
+    n = matrices[0].shape[0]
+    components = [KernelValues(None, S + n * number) for number in range(len(matrices))]
+    return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)
+
+
+def _coordinates(matrices: list[Array], S: Any, cutoff: float, ridge: float) -> ComponentCoordinates:
+    values = _features(matrices, S, cutoff)
+    parts = values.split(values.matrix(np.hstack(matrices)))
+    coefficients = np.zeros((len(matrices), S.size, values.n_basis))
+    for whole, transform, place in zip(coefficients, values.transforms, values.slices, strict=True):
+        whole[:, place] = transform
+    return coordinates_of_parts(parts, coefficients, True, cutoff, ridge, values.ranks)

@@ -1,0 +1,209 @@
+"""The L1 substrate on a reduced basis: declared = from sums, its path against scikit-learn's, its certificate."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import lars_path_gram
+
+from problems import SparseL1SubstrateClassifier, SparseL1SubstrateRegressor, load
+from problems.reduced_l1_substrate import closed_form, declare
+from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_l1 import l1_sums, mended
+from substrate.datasets import ripley
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.kernels import RBF, Linear, Precomputed
+from substrate.paths.l1_homotopy import l1_path
+from substrate.paths.reduced_l1_path import coefficients_at, reduced_l1_paths
+
+RNG = np.random.default_rng(6)
+X = RNG.normal(size=(120, 2))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.normal(size=120)
+KERNEL = RBF(1.0)
+S = np.arange(0, 120, 8)
+PHI = KERNEL(X, X[S])
+TOP = float(np.abs((PHI - PHI.mean(axis=0)).T @ Y).max())
+
+
+def sums_of(kernel=KERNEL, targets=Y[:, None], unit=1.0):
+    rows = KernelRows.of(kernel, X, X[S], targets)
+    return rows, l1_sums(rows, origin_of(kernel(X[S]), rows.target_summary(), unit))
+
+
+def model(share=0.05, **parameters):
+    return SparseL1SubstrateRegressor(KERNEL, share * TOP, **{"basis": S, **parameters})
+
+
+# --- the problem ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "PIQP"])
+@pytest.mark.parametrize("share", [0.3, 0.01])
+def test_declared_is_from_sums(solver, share):
+    K = KERNEL(X)
+    declared = declare(K, Y, share * TOP, basis=S).solve(solver)
+    certificate = declared.certificate(against=closed_form(K, Y, share * TOP, basis=S))
+    assert certificate.holds, str(certificate)
+
+
+def test_the_declared_certificate_can_fail():
+    declared = declare(KERNEL(X), Y, 0.05 * TOP, basis=S).solve()
+    declared.problem.variables()[0].value = declared.problem.variables()[0].value * 1.01
+    assert not declared.certificate().holds
+
+
+def test_coefficients_need_not_sum_to_zero():
+    found = closed_form(KERNEL(X), Y, 0.05 * TOP, basis=S)["coefficients"]
+    assert abs(found.sum()) > 0.1 * np.abs(found).sum()
+
+
+def test_above_the_largest_correlation_nothing_is_left():
+    assert not closed_form(KERNEL(X), Y, 1.0001 * TOP, basis=S)["coefficients"].any()
+    assert closed_form(KERNEL(X), Y, 0.9999 * TOP, basis=S)["coefficients"].any()
+
+
+def test_what_is_no_basis_is_refused():
+    with pytest.raises(DataError, match="basis must be a list of points"):
+        declare(KERNEL(X), Y, 1.0, basis=[0, 120])
+
+
+# --- the path -------------------------------------------------------------------------------------------------------
+
+
+def test_the_path_from_sums_is_that_of_the_rows():
+    _, sums = sums_of()
+    (path,) = reduced_l1_paths(sums, 1e-3 * TOP)
+    whole = l1_path(PHI, Y, 1e-3 * TOP, zero_sum=False)
+    assert len(path) == len(whole)
+    assert_allclose(path.values, whole.values, rtol=1e-6)
+    for zeta in np.geomspace(2e-3, 0.9, 12) * TOP:
+        assert_allclose(path.at(zeta).primal, whole.at(zeta).primal, atol=1e-6)
+        assert_allclose(path.at(zeta).bias, whole.at(zeta).bias, atol=1e-6)
+
+
+def test_the_path_is_that_of_the_lasso():
+    _, sums = sums_of()
+    alphas, _, coefficients = lars_path_gram(
+        sums.cross[:, 0], sums.gram, n_samples=120, method="lasso", alpha_min=0.01 * TOP / 120
+    )
+    (path,) = reduced_l1_paths(sums, 0.01 * TOP)
+    for zeta, beta in zip(120 * alphas[1:-1], coefficients.T[1:-1], strict=True):
+        assert_allclose(path.at(zeta).primal, beta, atol=1e-6)
+    assert path.complete
+
+
+def test_a_path_that_does_not_reach_is_refused():
+    _, sums = sums_of()
+    paths = reduced_l1_paths(sums, 0.1 * TOP)
+    with pytest.raises(SolverError, match="not covered"):
+        coefficients_at(paths, 0.05 * TOP)
+
+
+# --- the check on all rows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05, 1e-3])
+def test_a_solution_passes_and_a_perturbed_one_is_mended(share):
+    rows, sums = sums_of()
+    beta = coefficients_at(reduced_l1_paths(sums, share * TOP), share * TOP)
+    solved = mended(rows, sums, share * TOP, beta)
+    assert all(row.passes for row in solved.checks[0])
+    wrong = np.where(beta != 0.0, beta * (1.0 + 1e-5), 0.0)
+    assert not all(row.passes for row in mended(rows, sums, share * TOP, wrong, most=0).checks[0])
+    again = mended(rows, sums, share * TOP, wrong)
+    assert all(row.passes for row in again.checks[0])
+    assert again.steps >= 1
+    assert_allclose(again.coefficients, beta, atol=1e-6)
+
+
+def test_a_vector_that_was_forgotten_comes_back():
+    rows, sums = sums_of()
+    beta = coefficients_at(reduced_l1_paths(sums, 0.05 * TOP), 0.05 * TOP)
+    (used,) = np.nonzero(beta[:, 0])
+    without = beta.copy()
+    without[used[np.abs(beta[used, 0]).argmin()]] = 0.0
+    lonely = mended(rows, sums, 0.05 * TOP, without, most=0)
+    assert {row.name for row in lonely.checks[0] if not row.passes} >= {"subgradient off the support"}
+    assert_allclose(mended(rows, sums, 0.05 * TOP, without).coefficients, beta, atol=1e-8)
+
+
+def test_the_gap_bounds_the_distance_to_the_optimum():
+    """The gap of any point is at least what its objective lacks of the best one."""
+    rows, sums = sums_of()
+    zeta = 0.05 * TOP
+
+    def objective(beta):
+        e = Y - Y.mean() - (PHI - PHI.mean(axis=0)) @ beta
+        return 0.5 * e @ e + zeta * np.abs(beta).sum()
+
+    best = coefficients_at(reduced_l1_paths(sums, zeta), zeta)
+    for size in (1e-3, 0.1, 1.0):
+        point = best + size * RNG.normal(size=best.shape)
+        (gap,) = (row for row in mended(rows, sums, zeta, point, most=0).checks[0] if row.name == "duality gap")
+        assert gap.value >= objective(point[:, 0]) - objective(best[:, 0]) > 0.0
+
+
+# --- the estimators -------------------------------------------------------------------------------------------------
+
+
+def test_the_estimator_is_the_problem():
+    found = closed_form(KERNEL(X), Y, 0.05 * TOP, basis=S)
+    fitted = model().fit(X, Y)
+    assert fitted.certificate_.holds
+    assert_array_equal(fitted.support_, S[found["coefficients"] != 0.0])
+    assert_allclose(fitted.predict(X), Y - found["errors"], atol=1e-9)
+    assert_allclose(fitted.zeta_max_, TOP)
+    assert_allclose(fitted.zetas_[[0, -1]], [0.05 * TOP, TOP], rtol=1e-9)
+
+
+def test_the_path_of_the_estimator_is_that_of_other_fits():
+    fitted = model(0.01).fit(X, Y)
+    for share in (0.01, 0.03, 0.2, 0.999, 3.0):
+        beta, bias = fitted.at(share * TOP)
+        other = model(share).fit(X, Y)
+        assert_allclose(PHI @ beta + bias, other.predict(X), atol=1e-6)
+        assert (beta != 0.0).sum() == other.n_support_
+    with pytest.raises(SolverError, match="the zeta of the fit"):
+        fitted.at(0.005 * TOP)
+
+
+def test_a_matrix_is_its_kernel():
+    given = SparseL1SubstrateRegressor(Precomputed(), 0.05 * TOP, basis=S).fit(KERNEL(X), Y)
+    assert_allclose(given.predict(KERNEL(X)), model().fit(X, Y).predict(X), atol=1e-9)
+
+
+def test_units_of_the_target_do_not_matter():
+    plain, large = model().fit(X, Y), model(0.05e200).fit(X, 1e200 * Y)
+    assert_allclose(large.predict(X), 1e200 * plain.predict(X), rtol=1e-6)
+    assert large.certificate_.holds
+
+
+def test_files_bring_the_path_back(tmp_path):
+    fitted = model(0.02).fit(X, Y)
+    fitted.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    assert_array_equal(back.at(0.1 * TOP)[0], fitted.at(0.1 * TOP)[0])
+    fitted.zetas_ = fitted.zetas_[1:]
+    fitted.save(tmp_path / "model.npz")
+    with pytest.raises(DataError, match="path do not belong together"):
+        load(tmp_path / "model.npz")
+
+
+def test_two_classes_are_a_regression_on_labels():
+    points, labels = ripley()
+    machine = SparseL1SubstrateClassifier(RBF(0.5), 2.0, basis=np.arange(0, 250, 10)).fit(points, labels)
+    signs = np.where(labels == machine.classes_[1], 1.0, -1.0)
+    regression = SparseL1SubstrateRegressor(RBF(0.5), 2.0, basis=np.arange(0, 250, 10)).fit(points, signs)
+    assert_allclose(machine.decision_function(points), regression.predict(points), atol=1e-9)
+    assert machine.score(points, labels) > 0.85
+
+
+def test_pairs_of_classes_have_no_sums_in_common():
+    with pytest.raises(DeclarationError, match="one_vs_one"):
+        SparseL1SubstrateClassifier(coding="one_vs_one").fit(X, Y > 0.0)
+
+
+def test_a_kernel_that_tells_nothing_apart_leaves_the_bias():
+    fitted = SparseL1SubstrateRegressor(Linear(), 1.0, basis=[0, 1]).fit(np.ones((20, 1)), Y[:20])
+    assert fitted.n_support_ == 0
+    assert_allclose(fitted.predict(np.ones((3, 1))), Y[:20].mean())
