@@ -19,13 +19,13 @@ from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
 from substrate.threads import blas_threads
 
-__all__ = ["Alteration", "Coordinates", "Gram"]
+__all__ = ["ROUNDED", "ROUNDED_SINGLE", "Alteration", "Coordinates", "Gram"]
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
-_ROUNDED = 1e-10
+ROUNDED = 1e-10
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
-_ROUNDED_SINGLE = 1e-6
+ROUNDED_SINGLE = 1e-6
 #: A kernel matrix whose correlations are this near one is constant for practical purposes.
 _CONSTANT = 1e-9
 #: What is recorded of a matrix that is no kernel matrix.
@@ -168,11 +168,12 @@ class Gram:
 
         if self._factor_diagonal is None:
             raise DeclarationError("factorize(ridge) must come before solve")
+        columns = np.asfortranarray(B)
         with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
             if self._pivots is None:
-                X, info = dpotrs(self._store.T, B, lower=1)
+                X, info = dpotrs(self._store.T, columns, lower=1)
             else:
-                X, info = dsytrs(self._store.T, self._pivots, B, lower=1)
+                X, info = dsytrs(self._store.T, self._pivots, columns, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
         return np.asarray(X)
@@ -284,7 +285,7 @@ class Gram:
         from scipy.linalg.lapack import dpotrf
 
         self._restore()
-        lift = _ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
+        lift = ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
         np.fill_diagonal(self._store, self.diagonal + lift)
         with blas_threads(self.n):
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
@@ -299,7 +300,7 @@ class Gram:
         values = np.linalg.eigvalsh(self._store)
         smallest = float(values[0])
         said = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # of this matrix, or a larger one
-        if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
+        if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
                 "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "
@@ -369,7 +370,7 @@ def _symmetric(matrix: Array, name: str) -> tuple[Array, tuple[Alteration, ...]]
     asymmetry = max((float(np.abs(matrix[r] - matrix[:, r].T).max()) for r in row_blocks(*matrix.shape)), default=0.0)
     if asymmetry == 0.0:
         return matrix, ()
-    if asymmetry > _ROUNDED * float(np.abs(matrix).max()):
+    if asymmetry > ROUNDED * float(np.abs(matrix).max()):
         raise DataError(
             f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
             "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"

@@ -10,14 +10,19 @@ from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array
 from substrate.codings import correlation_scores
 from substrate.errors import DataError
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
-__all__ = ["CodedClassifier", "classes_of", "members_of", "scores_of", "winners"]
+__all__ = ["CodedClassifier", "classes_of", "codes_of", "members_of", "numbers_of", "scores_of", "winners"]
 
 
 def classes_of(labels: Any) -> Any:
-    """The classes of checked labels, at least two."""
-    check_classification_targets(labels)
-    classes = np.unique(labels)
+    """The classes of checked labels, at least two, on the host."""
+    if is_device_array(labels):
+        classes = to_numpy(namespace_of(labels).unique_values(labels))
+        classes.sort()  # the standard promises no order
+    else:
+        check_classification_targets(labels)
+        classes = np.unique(labels)
     if classes.size < 2:
         raise DataError(
             f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
@@ -25,10 +30,28 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
+def numbers_of(labels: Any, classes: Any) -> Any:
+    """The number of each label's class, where the labels are."""
+    if not is_device_array(labels):
+        return np.searchsorted(classes, labels)
+    return namespace_of(labels).searchsorted(on_device_of(labels, classes), labels)
+
+
+def codes_of(labels: Any, classes: Any, book: Array) -> Any:
+    """The code words of labels, a column a machine, where the labels are."""
+    numbers = numbers_of(labels, classes)
+    if not is_device_array(labels):
+        return book[numbers]
+    return namespace_of(labels).take(on_device_of(labels, book), numbers, axis=0)
+
+
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
     """Decision values from the machines' outputs: f for two classes, one score a class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
+    if is_device_array(outputs):
+        scores: Array = on_device_of(outputs, scores_of(to_numpy(outputs), coding, book))
+        return scores
     if coding == "one_vs_one":
         return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, book.shape[0]))
     return correlation_scores(outputs, book)
@@ -36,7 +59,8 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
 
 def winners(scores: Array) -> Any:
     """The number of the class with the largest score, row by row."""
-    return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    xp = namespace_of(scores)
+    return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
 
 
 def members_of(Y: Array, column: int, labels: bool) -> Any:
@@ -56,7 +80,8 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
     def predict(self, X: Any) -> Any:
         """The class of each row."""
         scores = self.decision_function(X)  # says so if nothing is fitted yet
-        return self.classes_[winners(scores)]
+        numbers = winners(scores)
+        return take_rows(on_device_of(numbers, self.classes_), numbers)
 
     def _coefficients(self) -> Array:
         codes = self.support_codes_
