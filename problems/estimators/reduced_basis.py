@@ -16,14 +16,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.coded import CodedClassifier, classes_of, codes_of, scores_of, winners
 from problems.estimators.left_out import LeftOut
-from problems.estimators.reduced_fit import one_fit, prepare
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import own_copy, to_numpy
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -95,6 +95,8 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     ((15, 1), True)
     """
 
+    _on_devices = True
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -122,7 +124,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         X, y, _ = self._checked(X, y, None, numeric=True)
         Y = y[:, None]
         kernel = self._resolved_kernel(X)
-        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+        fit = self._fit(kernel, X, Y, choice, gamma)
         self._keep(X, fit, _REGRESSION, True)
         return self
 
@@ -177,6 +179,8 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         As for :class:`SparseLSSVMRegressor`.
     """
 
+    _on_devices = True
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -207,9 +211,9 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         X, labels, _ = self._checked(X, y, None, numeric=False)
         classes = classes_of(labels)
         book = code_book(self.coding, classes.size)
-        Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
+        Y = own_copy(codes_of(labels, classes, book))
         kernel = self._resolved_kernel(X)
-        fit = one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+        fit = self._fit(kernel, X, Y, choice, gamma)
         self.classes_, self.code_book_ = classes, book
         self._keep(X, fit, _CLASSIFICATION, Y.shape[1] == 1)
         return self
@@ -239,9 +243,10 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
 
     def _coded(self, X: Any, y: Any) -> tuple[Any, Array]:
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        if not np.isin(labels, self.classes_).all():
-            raise DataError(f"the model knows classes {self.classes_}, these rows have {np.unique(labels)}")
-        return X, np.ascontiguousarray(self.code_book_[np.searchsorted(self.classes_, labels)])
+        present = np.unique(to_numpy(labels))
+        if not np.isin(present, self.classes_).all():
+            raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
+        return X, own_copy(codes_of(labels, self.classes_, self.code_book_))
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]

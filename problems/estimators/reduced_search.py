@@ -39,6 +39,7 @@ class _Found:
 class SparseSearch(ModelSearch):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
+    _on_devices = False
     search = None
     max_evaluations = 1
     n_jobs = None

@@ -6,8 +6,10 @@ import numpy as np
 
 from problems.estimators.base import KernelEstimator
 from problems.estimators.basis_choice import BasisChoice
+from problems.estimators.device_fit import fit_reduced_on_device
 from problems.estimators.left_out import LeftOut
-from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
+from problems.estimators.on_device import check_home
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, one_fit, prepare
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
@@ -23,6 +25,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
+from substrate.namespaces import is_device_array, on_device_of, own_copy
 
 __all__ = ["SparseMachine"]
 
@@ -50,6 +53,12 @@ class SparseMachine(KernelEstimator):
             self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
         )
 
+    def _fit(self, kernel: Any, X: Any, Y: Array, choice: BasisChoice, gamma: float) -> ReducedFit:
+        """Choose the basis and solve, where the rows are."""
+        if is_device_array(X):
+            return fit_reduced_on_device(kernel, X, Y, choice, gamma)
+        return one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
+
     def _keep(self, X: Any, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
         basis = fit.prepared.basis
@@ -65,9 +74,10 @@ class SparseMachine(KernelEstimator):
         if basis.points is not None:
             self.support_vectors_ = basis.points
         self.bias_ = float(fit.bias[0]) if one else fit.bias
-        self.support_values_ = np.ascontiguousarray(fit.coefficients[:, 0] if one else fit.coefficients)
+        self.support_values_ = own_copy(fit.coefficients[:, 0] if one else fit.coefficients)
 
     def _training_rows(self, X: Any) -> KernelRows:
+        check_home(self, self.support_values_, X)
         if X.shape[0] != self.n_rows_:
             raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {X.shape[0]}")
         if self.kernel_.pairwise:
@@ -80,10 +90,14 @@ class SparseMachine(KernelEstimator):
         return symmetric_matrix(self.kernel_, self.support_vectors_)
 
     def _columns(self) -> tuple[Array, Array]:
-        alpha = self.support_values_
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
+        alpha, bias = self.support_values_, self.bias_
+        if isinstance(bias, float):
+            bias = on_device_of(alpha, [bias])
+        return (alpha[:, None] if alpha.ndim == 1 else alpha), bias
 
     def _certified(self, X: Any, Y: Array, gamma: float, title: str) -> Certificate:
+        if is_device_array(X):
+            raise DataError("certify works on numpy arrays here; call model.to_numpy().certify(X.cpu().numpy(), ...)")
         rows = self._training_rows(X)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
@@ -94,6 +108,10 @@ class SparseMachine(KernelEstimator):
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
 
     def _left_out(self, X: Any, Y: Array, gamma: float, title: str, one: bool) -> LeftOut:
+        if is_device_array(X):
+            raise DataError(
+                "leave_one_out works on numpy arrays; call model.to_numpy().leave_one_out(X.cpu().numpy(), ...)"
+            )
         rows = self._training_rows(X)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)

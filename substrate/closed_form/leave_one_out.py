@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.errors import DataError, SolverError
+from substrate.folds import checked_folds
 
 __all__ = [
-    "checked_folds",
     "generalized_cross_validation",
     "k_fold_residuals",
     "leave_one_out_residuals",
@@ -35,8 +34,6 @@ __all__ = [
     "press",
     "trimmed_mean_square",
 ]
-
-Rows = NDArray[np.intp]
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
@@ -85,25 +82,6 @@ def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> A
     for fold in checked_folds(folds, B.shape[0]):
         residuals[fold] = left_out_residuals(support_values, B, fold)
     return residuals
-
-
-def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
-    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
-    checked = tuple(np.asarray(fold) for fold in folds)
-    if not checked:
-        raise DataError("there are no folds; give at least one set of rows to leave out")
-    seen = np.zeros(n, dtype=np.intp)
-    for number, fold in enumerate(checked):
-        if fold.ndim != 1 or fold.size == 0 or fold.dtype.kind not in "iu":
-            raise DataError(f"fold {number} must be a non-empty list of row numbers, received {fold!r}")
-        if fold.min() < 0 or fold.max() >= n:
-            raise DataError(f"fold {number} names row {fold.max()} of {n} rows; row numbers run from 0 to {n - 1}")
-        if fold.size >= n:
-            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
-        np.add.at(seen, fold, 1)
-        if seen.max() > 1:
-            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
-    return tuple(fold.astype(np.intp) for fold in checked)
 
 
 def press(residuals: Array) -> Any:

@@ -21,6 +21,7 @@ from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.namespaces import namespace_of, own_copy
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -106,12 +107,13 @@ def solve_reduced(
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     """The factor of the leverages at one lambda; a QR factorisation halves the work of every row to come."""
-    scale = 1.0 / np.sqrt(spectrum.values + lam)
+    xp = namespace_of(spectrum.values)
+    scale = 1.0 / xp.sqrt(spectrum.values + lam)
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
-        Q, R = np.linalg.qr(W)
-    return LeverageFactor(np.ascontiguousarray(R), np.asarray(Q.T @ offset), spectrum.n)
+        Q, R = xp.linalg.qr(W)
+    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.n)
 
 
 def leave_rows_out_once(

@@ -22,6 +22,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.kernel_rows import KernelRows
+from substrate.namespaces import namespace_of
 from substrate.threads import blas_threads
 
 __all__ = ["LARGEST_ERROR", "Moments", "Origin", "Statistic", "accumulate", "origin_of"]
@@ -75,10 +76,10 @@ class Moments:
     def about(self, mean: Array, target: Array) -> "Moments":
         """The same about another origin."""
         first, targets = self.first - self.count * mean, self.targets - self.count * target
-        second = self.second - np.outer(self.first, mean) - np.outer(mean, first)
-        cross = self.cross - np.outer(self.first, target) - np.outer(mean, targets)
+        second = self.second - self.first[:, None] * mean - mean[:, None] * first
+        cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
         squares = self.squares - target * (self.targets + targets)
-        return Moments(self.count, first, second, targets, cross, np.maximum(squares, 0.0))
+        return Moments(self.count, first, second, targets, cross, namespace_of(squares).clip(squares, min=0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,9 @@ class Statistic:
 
 def origin_of(K_basis: Array, Y: Array, unit: float) -> Origin:
     """The mean row of the basis stands for that of all rows; targets are centred exactly, a constant one to zero."""
-    scaled = Y / unit
-    mean = np.clip(scaled.mean(axis=0), scaled.min(axis=0), scaled.max(axis=0))
-    return Origin(np.asarray(K_basis.mean(axis=0)), mean, unit)
+    scaled, xp = Y / unit, namespace_of(Y)
+    mean = xp.clip(xp.mean(scaled, axis=0), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
+    return Origin(xp.mean(K_basis, axis=0), mean, unit)
 
 
 def accumulate(

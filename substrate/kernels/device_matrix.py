@@ -9,10 +9,7 @@ __all__ = ["device_matrix"]
 
 
 def device_matrix(kernel: Any, X: Any, Z: Any = None) -> Any:
-    """All k(x_i, z_j), or with X alone all k(x_i, x_j); temporary arrays are those of one block.
-
-    The two triangles of a symmetric matrix are computed each with its own rounding.
-    """
+    """All k(x_i, z_j), or with X alone the symmetric matrix of all k(x_i, x_j); the largest temporary is one block."""
     points = device_points(X, "X")
     others = points if Z is None else Z
     same_home(X=points, Z=others)
@@ -25,8 +22,22 @@ def device_matrix(kernel: Any, X: Any, Z: Any = None) -> Any:
         points, 8.0 * shape[0] * shape[1], f"a {shape[0]} x {shape[1]} kernel matrix", "take a reduced set of rows."
     )
     out = xp.empty(shape, dtype=xp.float64, device=points.device)
+    if Z is None and not kernel.pairwise:
+        _fill_symmetric(kernel, points, out)
+        return out
     for rows in device_blocks(*shape):
         out[rows, :] = kernel.evaluate(points[rows, :], others, xp.float64)
-    if Z is None:
-        diagonal_set(out, kernel.diag(points))
     return out
+
+
+def _fill_symmetric(kernel: Any, points: Any, out: Any) -> None:
+    """The upper blocks are evaluated and the lower ones mirrored: half the work, and no rounding of their own."""
+    xp = namespace_of(points)
+    for rows in device_blocks(*out.shape):
+        block = kernel.evaluate(points[rows, :], points[rows.start :, :], xp.float64)
+        size = rows.stop - rows.start
+        square = block[:, :size]
+        out[rows, rows] = 0.5 * (square + square.T)
+        out[rows, rows.stop :] = block[:, size:]
+        out[rows.stop :, rows] = block[:, size:].T
+    diagonal_set(out, kernel.diag(points))

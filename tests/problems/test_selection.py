@@ -243,7 +243,7 @@ def test_bad_splits_are_refused_by_number():
     for splits, message in (
         ([(every, every[:5])], "trains on row 0 and validates on it"),
         ([(every[:1], every[5:])], "1 training"),
-        ([(every, every[:0])], "0 validation"),
+        ([(every, every[:0])], "test must be row numbers, at least one"),
         ([], "no split"),
     ):
         with pytest.raises(DataError, match=message):
