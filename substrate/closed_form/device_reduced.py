@@ -155,8 +155,7 @@ def residuals_on_device(rows: DeviceRows, unit: float, coefficients: Any, bias: 
         total += xp.sum(errors, axis=0)
         squares += xp.sum(errors * errors, axis=0)
         targets += xp.sum(known * known, axis=0)
-    sums = (to_numpy(part) for part in (total, squares, targets))
-    return Residuals(rows.n_rows, slope, *sums, norm)
+    return Residuals(rows.n_rows, slope, to_numpy(total), to_numpy(squares), to_numpy(targets), norm)
 
 
 def solve_on_device(

@@ -170,6 +170,7 @@ class Scaled(Kernel):
         if self.factor > 1e100 and not np.isfinite(out).all():
             raise self._overflow()
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The multiple as a new array."""
         xp = namespace_of(X)

@@ -17,11 +17,13 @@ from substrate.namespaces import namespace_of
 
 __all__ = ["euclidean_distances", "manhattan_distances", "negative_squared_distances"]
 
-#: Largest accepted sum of the squared norms, in units of the width, times the terms in the product: what makes an
-#: absolute error of 1e-13 in double precision, and 5e-5 in single precision.
-_LARGEST = 1e-13 / float(np.finfo(np.float64).eps)
+#: Largest accepted error of an entry, bounded by the squared norms (in units of the width) times the terms of the
+#: product times the roundoff. Ten times numpy's: differences cost a device a pass over the matrix a coordinate.
+_DOUBLE = 1e-12 / float(np.finfo(np.float64).eps)
+_SINGLE = 5e-5 / float(np.finfo(np.float32).eps)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def negative_squared_distances(X: Any, Z: Any, root: float, dtype: Any) -> Any:
     """The values -(root ||x_i - z_j||)^2 in the given precision."""
     xp = namespace_of(X)
@@ -29,7 +31,8 @@ def negative_squared_distances(X: Any, Z: Any, root: float, dtype: Any) -> Any:
     left, right = (X - centre) * root, (Z - centre) * root
     norms_x, norms_z = (xp.sum(points * points, axis=1) for points in (left, right))
     reach = float(xp.max(norms_x) + xp.max(norms_z))
-    if not (X.shape[1] + 4.0) * reach <= _LARGEST:  # too large, or beyond floating point
+    largest = _DOUBLE if dtype == X.dtype else _SINGLE
+    if not (X.shape[1] + 4.0) * reach <= largest:  # too large, or beyond floating point
         return -_sums(X, Z, 1.0 / root, dtype, squared=True)
     ones_x, ones_z = xp.ones_like(norms_x), xp.ones_like(norms_z)
     long = xp.concat([left, xp.stack([-norms_x, ones_x], axis=1)], axis=1)
@@ -47,6 +50,7 @@ def manhattan_distances(X: Any, Z: Any, unit: float, dtype: Any) -> Any:
     return _sums(X, Z, unit, dtype, squared=False)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _sums(X: Any, Z: Any, unit: float, dtype: Any, *, squared: bool) -> Any:
     """Sums over the coordinates of absolute or squared differences in units of ``unit``; infinite beyond range."""
     xp = namespace_of(X)

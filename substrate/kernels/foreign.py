@@ -9,6 +9,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import strips
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
@@ -82,7 +83,7 @@ class Foreign(Kernel):
         """Diagonal values, one point at a time (in blocks, to spare memory)."""
         if is_device_array(X):
             xp = namespace_of(X)
-            blocks = (X[start : start + 64, :] for start in range(0, X.shape[0], 64))
+            blocks = (X[rows, :] for rows in strips(X.shape[0], 64))
             return xp.concat([xp.linalg.diagonal(self.evaluate(block, block, xp.float64)) for block in blocks])
         out = np.empty(X.shape[0])
         for start in range(0, X.shape[0], 64):

@@ -21,6 +21,7 @@ def inner_products(X: Any, Z: Any, out: Array, kernel: Kernel) -> None:
     refuse_overflow(out, kernel)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def new_inner_products(X: Any, Z: Any, dtype: Any, kernel: Kernel) -> Any:
     """x_i'z_j as a new array in the namespace of the points; an overflow is refused."""
     xp = namespace_of(X)

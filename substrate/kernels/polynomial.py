@@ -37,6 +37,7 @@ class Polynomial(Kernel):
         inner_products(X, Z, out, self)
         self._power(out)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The same as a new array in the namespace of the points."""
         return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
