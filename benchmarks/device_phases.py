@@ -16,13 +16,12 @@ from benchmarks.device import contenders
 #: Functions by the modules that call them, in which they are replaced.
 PHASES = {
     "problems.estimators.base": ("checked_on_device", "spreads_on_device"),
-    "problems.estimators.saddle_fit": ("gram_of", "solve_saddle_system", "saddle_rows"),
-    "problems.estimators.candidates": ("gram_of", "centred_spectrum", "search_gamma"),
-    "problems.estimators.model_search": ("gram_of", "fit_saddle", "projected_diagonal"),
-    "problems.estimators.device_fit": (
-        "_chosen", "eigen_features", "reconstruction_errors", "origin_of", "accumulate_on_device", "reduced_spectrum",
-        "solve_on_device", "leverage_factor",
-    ),
+    "problems.estimators.saddle_fit": ("solve_saddle_system", "saddle_rows"),
+    "problems.estimators.candidates": ("centred_spectrum", "search_gamma"),
+    "problems.estimators.model_search": ("fit_saddle", "projected_diagonal"),
+    "problems.estimators.device_fit": ("_chosen", "eigen_features", "reconstruction_errors"),
+    "problems.estimators.prepared": ("origin_of", "statistic_of"),
+    "problems.estimators.reduced_fit": ("prepare_on_device", "reduced_spectrum", "solution_of", "leverage_factor"),
     "substrate.device_gram": ("device_matrix", "cholesky", "solve_triangular"),
     "substrate.closed_form.spectrum": ("device_decomposition",),
     "substrate.paths.criteria": ("device_leave_one_out_sums",),

@@ -39,9 +39,10 @@ from substrate.closed_form.basis_selection.feature_vectors import select_feature
 from substrate.closed_form.column_selection import support_count
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_system import target_unit
 from substrate.declaration import Declared
 from substrate.errors import DataError, DeclarationError
@@ -137,10 +138,10 @@ def closed_form(
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
     features, Y = eigen_features(K_basis), target[R][:, None]
-    rows = KernelRows(None, matrix[R], S)
-    statistic = accumulate(rows, Y, features, origin_of(K_basis, Y, target_unit(target)), 1.0 / value)
+    rows = KernelRows.of(None, matrix[R], S, Y)
+    statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), 1.0 / value)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    solved = solve_reduced(rows, Y, spectrum, 1.0 / value, K_basis)
+    solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis)
     weights, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     held = weights if features.rank else np.zeros(1)

@@ -24,12 +24,12 @@ from substrate.namespaces import (
     where_it_lives,
 )
 
-__all__ = ["DeviceGram", "gram_of"]
+__all__ = ["DeviceGram", "gram_kind"]
 
 
-def gram_of(kernel: Kernel, X: Any) -> Gram:
-    """The Gram matrix of a resolved kernel on points, where the points are."""
-    return DeviceGram.of(kernel, X) if is_device_array(X) else Gram.of(kernel, X)
+def gram_kind(X: Any) -> type[Gram]:
+    """The kind of Gram matrix that points have where they are: ``gram_kind(X).of(kernel, X)``."""
+    return DeviceGram if is_device_array(X) else Gram
 
 
 class DeviceGram(Gram):
@@ -46,14 +46,17 @@ class DeviceGram(Gram):
         self._coordinates = {}
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any) -> "DeviceGram":
-        """The Gram matrix of a resolved kernel on points of a device."""
+    def of(cls, kernel: Kernel, X: Any, warn: bool = True) -> "DeviceGram":
+        """The Gram matrix of a resolved kernel on points of a device; ``warn`` of a kernel that tells none apart."""
         n = int(X.shape[0])
         # K and its factor
         room_on_device(X, 16.0 * n * n, f"the {n} x {n} kernel matrix and its factor", "take a reduced set of rows.")
         if kernel.pairwise:
             _check_symmetric(X)
-        return cls(device_matrix(kernel, X), kernel)
+        gram = cls(device_matrix(kernel, X), kernel)
+        if warn and kernel.decays and n > 1:
+            gram._warn_if_degenerate(X)
+        return gram
 
     @property
     def matrix(self) -> Any:
@@ -104,6 +107,17 @@ class DeviceGram(Gram):
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
         self._factor = None
+
+    def _extreme_correlations(self, root: Any) -> tuple[float, float]:
+        xp, n = namespace_of(self._store), self.n
+        numbers, scale = xp.arange(n, device=root.device), 1.0 / root
+        lowest, highest = float("inf"), float("-inf")
+        for rows in device_blocks(n, n):
+            block = self._store[rows, :] * scale[rows][:, None] * scale
+            others = numbers[rows][:, None] != numbers
+            lowest = min(lowest, float(xp.min(xp.where(others, block, xp.full_like(block, float("inf"))))))
+            highest = max(highest, float(xp.max(xp.where(others, block, xp.full_like(block, float("-inf"))))))
+        return lowest, highest
 
     def block(self, rows: Any) -> "DeviceGram":
         """The Gram matrix of some of the points, by their numbers on the host."""

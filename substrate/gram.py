@@ -17,6 +17,7 @@ from substrate.arrays import Array, check_memory, is_sparse, real_array, real_po
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
+from substrate.namespaces import namespace_of
 from substrate.threads import blas_threads
 
 __all__ = ["ROUNDED", "ROUNDED_SINGLE", "Alteration", "Coordinates", "Gram"]
@@ -326,15 +327,16 @@ class Gram:
 
     def _warn_if_degenerate(self, X: Any) -> None:
         # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-        root = np.sqrt(self.diagonal)
-        if self.n < 2 or not (root > 0.0).all():
+        xp = namespace_of(self.diagonal)
+        root = xp.sqrt(self.diagonal)
+        if self.n < 2 or not bool(xp.all(root > 0.0)):
             return
         first = self._store[0, 1:] / (root[0] * root[1:])
-        if first.max() < _EPS and self._correlations(root).max() < _EPS:
+        if float(xp.max(first)) < _EPS and self._extreme_correlations(root)[1] < _EPS:
             problem = "the identity: sigma is far smaller than every distance"
         elif (
-            first.min() > 1.0 - _CONSTANT
-            and self._correlations(root).min() > 1.0 - _CONSTANT
+            float(xp.min(first)) > 1.0 - _CONSTANT
+            and self._extreme_correlations(root)[0] > 1.0 - _CONSTANT
             and not _all_rows_equal(X)
         ):
             problem = "constant: sigma is far larger than every distance"
@@ -346,14 +348,15 @@ class Gram:
             stacklevel=5,
         )
 
-    def _correlations(self, root: Array) -> Array:
-        off_diagonal = ~np.eye(self.n, dtype=bool)
-        return np.asarray((self._store / root / root[:, None])[off_diagonal])
+    def _extreme_correlations(self, root: Array) -> tuple[float, float]:
+        """The lowest and the highest of two different points."""
+        found = (self._store / root / root[:, None])[~np.eye(self.n, dtype=bool)]
+        return float(found.min()), float(found.max())
 
 
 def _all_rows_equal(X: Any) -> bool:
     points = X.toarray() if is_sparse(X) else X
-    return bool((points == points[0]).all())
+    return bool(namespace_of(points).all(points == points[:1, :]))
 
 
 def _mirror_lower(K: Array) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SERIAL_BELOW", "blas_threads"]
+__all__ = ["SERIAL_BELOW", "blas_threads", "one_blas_thread"]
 
 #: Order of a matrix below which one thread is used.
 SERIAL_BELOW = 1000
@@ -27,19 +27,36 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-#: Held by whoever set the limit. The limit belongs to the process: if every fit set and restored its own, one that
-#: starts inside another's limit would remember one thread as the original number and leave the process there for good.
-_owner = threading.Lock()
+#: How many blocks want one thread now, and the limit that the first of them set. The limit belongs to the process: if
+#: every fit set and restored its own, one that starts inside another's limit would remember one thread as the original
+#: number and leave the process there for good; and if the first restored it, the others would go on with many.
+_guard = threading.Lock()
+_holders = 0
+_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One BLAS thread inside the block, for the whole process."""
+    global _holders, _limit
+    with _guard:
+        if _holders == 0:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _holders -= 1
+            if _holders == 0:
+                _limit.restore_original_limits()
 
 
 @contextmanager
 def blas_threads(order: int) -> Iterator[None]:
     """One BLAS thread inside the block when matrices of this order do not repay a second."""
-    if order >= SERIAL_BELOW or not _owner.acquire(blocking=False):
-        yield  # large enough, or inside somebody's limit already
+    if order >= SERIAL_BELOW:
+        yield
         return
-    try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _owner.release()
+    with one_blas_thread():
+        yield

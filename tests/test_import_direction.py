@@ -35,6 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.conventions",
         "substrate.archive",
     ),
+    ("substrate.streaming",),
     ("substrate.ingredients", "substrate.closed_form"),
     ("substrate.paths",),
     ("substrate.declaration",),

@@ -19,6 +19,7 @@ _FIT = f"""examples:
   substrate fit houses.csv --target price --one-hot district --out model.npz --report report.html
   substrate fit @ionosphere --model l1 --out model.npz
   substrate fit @additive_function --model structure --report inputs.html
+  substrate fit big.parquet --target y --model sparse --executor dask --scheduler tcp://host:8786 --out model.npz
 
 models:
   lssvm      least-squares support vector machine; gamma and width by leave-one-out, with a proof
@@ -28,6 +29,9 @@ models:
   structure  a sum of functions of one input each, few of them large; rho likewise
   fused      least-squares support vector machine; gamma and width by the validation rows, with a proof
 
+With --executor the rows of a Parquet file or folder are read in passes and never held; all of them train, and gamma is
+chosen by generalised cross-validation.
+
 A table has a header. Empty cells, NA, N/A, NaN, null, None and ? are missing and refused.
 {_CODES}"""
 
@@ -35,7 +39,8 @@ _PREDICT = f"""examples:
   substrate predict model.npz new.csv --out predictions.csv
   substrate predict model.npz new.csv | head
 
-Columns are found by name; those that the model does not use are ignored.
+Columns are found by name; those that the model does not use are ignored. Parquet rows of a sparse model go to --out
+in one pass, and need not fit in memory; --out may then be a .parquet or .npy file as well.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -68,7 +73,11 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
 
 def _fit(commands: _Commands) -> None:
     fit = _command(commands, "fit", "fit a certified model to a table, and write it with a report", _FIT)
-    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME for an embedded data set")
+    fit.add_argument(
+        "data",
+        nargs="?",
+        help="a CSV or Parquet file, or @NAME; with --executor also a folder",
+    )
     fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
     fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     fit.add_argument(
@@ -91,6 +100,14 @@ def _fit(commands: _Commands) -> None:
     fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
     fit.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
     fit.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
+    fit.add_argument(
+        "--executor",
+        choices=("serial", "joblib", "dask"),
+        help="read the rows in passes instead of into memory, and by whom (sparse only; Parquet or .npy)",
+    )
+    fit.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
+    fit.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes goes on from")
+    fit.add_argument("--n-basis", type=int, default=100, metavar="N", help="basis vectors of a fit in passes (100)")
     fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
     fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
     fit.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -99,7 +116,7 @@ def _fit(commands: _Commands) -> None:
 def _predict(commands: _Commands) -> None:
     predict = _command(commands, "predict", "predict the rows of a table by a model file", _PREDICT)
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
-    predict.add_argument("data", help="a CSV or Parquet file, or @NAME")
+    predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
     predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")

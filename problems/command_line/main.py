@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from problems.command_line.arguments import parser
 from problems.progress import Progress
@@ -36,6 +37,8 @@ def _fit(options: argparse.Namespace) -> int:
     from problems.command_line.report import report
     from problems.command_line.table import read_table
 
+    if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
+        return _fit_in_passes(options)
     source = options.data if options.dataset is None else f"@{options.dataset}"
     if source is None or (options.data is not None and options.dataset is not None):
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
@@ -74,6 +77,38 @@ def _fit(options: argparse.Namespace) -> int:
     if not options.quiet:
         print(*fit.said, certificate, sep="\n")
         print(*(f"written: {path}" for path in (options.out, options.report) if path is not None), sep="\n")
+    return _verdict(certificate)
+
+
+def _fit_in_passes(options: argparse.Namespace) -> int:
+    from problems.command_line.streamed import StreamChoices, fit_stream
+
+    if options.data is None or options.data.startswith("@") or options.target is None:
+        raise DataError("a fit in passes needs a Parquet file or folder, and --target COLUMN")
+    if options.report is not None:
+        raise DataError("--report draws all rows, and a fit in passes holds none; leave it out")
+    if options.out is None:
+        raise DataError("nothing would be kept: give --out model.npz")
+    if options.one_hot or options.model != "sparse" or options.zeta is not None or options.rho is not None:
+        raise DataError("a fit in passes is --model sparse, its weight --gamma, its inputs numbers; --drop the others")
+    if options.scheduler is not None and options.executor not in (None, "dask"):
+        raise DataError(f"--scheduler goes with --executor dask, received {options.executor}")
+    _refuse_unwritable(options.out, options.data)
+    _refuse_unwritable(options.checkpoint, options.data, options.out)
+    choices = StreamChoices(
+        target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
+        n_basis=options.n_basis, drop=tuple(options.drop), standardise=not options.no_standardise, seed=options.seed,
+        executor=options.scheduler or options.executor, checkpoint=options.checkpoint,
+    )  # fmt: skip
+    model, said = fit_stream(options.data, choices)
+    model.save(options.out)
+    certificate = model.estimator.certificate_
+    if not options.quiet:
+        print(*said, certificate, f"written: {options.out}", sep="\n")
+    return _verdict(certificate)
+
+
+def _verdict(certificate: Any) -> int:
     if not certificate.holds:
         failed = ", ".join(row.name for row in certificate.failures)
         print(f"substrate: the certificate does not hold: {failed}", file=sys.stderr)
@@ -82,11 +117,15 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _predict(options: argparse.Namespace) -> int:
     from problems.command_line.predict import predictions_csv
+    from problems.command_line.streamed import predict_stream, predicts_in_a_pass
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel
 
     _refuse_unwritable(options.out, options.data, options.model)
     model = TabularModel.load(options.model)
+    if options.out is not None and predicts_in_a_pass(model, options.data):
+        predict_stream(model, options.data, options.out, options.drop)
+        return 0
     text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
     _write(options.out, text)
     return 0

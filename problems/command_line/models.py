@@ -23,7 +23,7 @@ from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
 
-__all__ = ["MODELS", "ModelKind", "Weights", "fitted"]
+__all__ = ["MODELS", "WIDTHS", "ModelKind", "Weights", "fitted", "kernel_of"]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
@@ -100,7 +100,7 @@ def fitted(
     weight = weights.of(model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
-    one = _kernel(kernel, sigma)
+    one = kernel_of(kernel, sigma)
     seeded = {"random_state": seed} if "random_state" in estimator().get_params(deep=False) else {}
     if weight is not None:
         return estimator(kernel=one, **{kind.weight: weight}, **seeded).fit(X, y)
@@ -113,7 +113,8 @@ def fitted(
     return made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y)
 
 
-def _kernel(name: str, sigma: float | None) -> Kernel:
+def kernel_of(name: str, sigma: float | None) -> Kernel:
+    """The kernel behind a name, with its width where one was given."""
     kernel = as_kernel(name)
     if kernel.pairwise:
         raise DeclarationError("--kernel precomputed needs a matrix, not a table; use it from Python")

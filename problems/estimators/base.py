@@ -68,6 +68,11 @@ class KernelEstimator(BaseEstimator):
             setattr(moved, name, to_numpy(value))
         return moved
 
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters as a file is to hold them."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters
+
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
         from problems.estimators.fusing import fuse_estimator
@@ -215,6 +220,9 @@ class KernelEstimator(BaseEstimator):
         low, high, deviations = (spreads_on_device if is_device_array(X) else _spreads)(X, columns)
         with np.errstate(over="ignore"):
             ranges = high - low
+        self._warn_of_scales(columns, ranges, deviations, kernel)
+
+    def _warn_of_scales(self, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
         (moving,) = np.nonzero(ranges > 0.0)
         if moving.size < 2:
             return
@@ -222,13 +230,13 @@ class KernelEstimator(BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
         if apart > _SCALES_APART:
-            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
             warnings.warn(
                 f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
                 f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
                 "the columns first, for instance make_pipeline(StandardScaler(), ...)",
                 ScaleWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _coefficients(self) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
+from substrate.arrays import is_sparse, non_negative, refuse_disguised
 from substrate.closed_form.basis_selection.candidates import Candidates, Chosen
 from substrate.closed_form.basis_selection.feature_vectors import select_feature_vectors
 from substrate.closed_form.basis_selection.kmeans_plus_plus import select_spread
@@ -16,8 +16,13 @@ from substrate.closed_form.basis_selection.pivots import select_pivots
 from substrate.closed_form.basis_selection.pruned import select_by_pruning
 from substrate.closed_form.basis_selection.renyi import select_by_entropy
 from substrate.closed_form.basis_selection.stochastic import select_stochastically
+from substrate.closed_form.reduced_statistic import spread_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, where_it_lives
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.sampled_rows import in_memory, sample_of
+from substrate.streaming.source import Source
 
 __all__ = ["MOST", "RULES", "BasisChoice", "ChosenBasis", "generator_of"]
 
@@ -25,17 +30,23 @@ __all__ = ["MOST", "RULES", "BasisChoice", "ChosenBasis", "generator_of"]
 RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
 #: Those that stop at a reconstruction error.
 _STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
+#: Those that choose from some rows drawn by lot; the others, of rows in memory, from all.
+_LIMITED = ("feature_vectors", "pivoted_cholesky", "pruned", "stochastic")
 #: How many vectors there are, at most, unless somebody says.
 MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenBasis:
-    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about."""
+    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about.
+
+    ``sample`` gives the scoring rows by their numbers, and those by which the way to the sums is chosen.
+    """
 
     rows: Any
     points: Any
     scoring: Any
+    sample: Any
     told: str
 
     @property
@@ -90,31 +101,39 @@ class BasisChoice:
         elif self.n_basis is not None:
             raise DeclarationError(f"n_basis={self.n_basis!r} goes with a rule; a given basis has its own size")
 
-    def chosen(self, kernel: Kernel | None, X: Any, Y: Array, lam: float) -> ChosenBasis:
-        """The basis for rows X (a kernel matrix, where ``kernel`` is None) and targets Y, a column an output."""
-        generator = generator_of(self.random_state)
-        scoring = _sample(X.shape[0], self.n_scoring, generator)
+    def chosen(self, kernel: Kernel | None, source: Source, lam: float) -> ChosenBasis:
+        """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
+
+        What is drawn are numbers of rows, so a seed means the same rows wherever they are kept.
+        """
+        generator, n = generator_of(self.random_state), source.n_rows
+        scoring = _sample(n, self.n_scoring, generator)
         if not isinstance(self.basis, str):
-            return self._given(kernel, X, scoring)
-        count = self._count(X.shape[0])
-        every = np.arange(X.shape[0])
-        limited = self.basis in ("feature_vectors", "pivoted_cholesky", "pruned", "stochastic")
-        rows = _sample(X.shape[0], self.n_candidates, generator) if limited else every
+            return self._given(kernel, source, scoring)
+        count = self._count(n)
+        limited = self.basis in _LIMITED or (not in_memory(source) and self.basis != "random")
+        if limited:
+            rows = _sample(n, self.n_candidates, generator)
+        elif self.basis == "random":
+            rows = np.sort(generator.choice(n, size=count, replace=False))
+        else:
+            rows = np.arange(n)
         if rows.size < count:
             if self.n_basis is not None:
                 raise DeclarationError(f"n_basis={count} exceeds n_candidates={self.n_candidates}; raise n_candidates")
             count = rows.size
+        X = sample_of(source, rows, scoring, spread_rows(n))
         candidates = Candidates(kernel, X, rows, scoring)
-        picked = self._picked(candidates, count, Y, every, lam, generator)
+        picked = self._picked(candidates, count, source, lam, generator)
         if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
             picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
-        told = f"{picked.rows.size} of {X.shape[0]} rows by {self.basis}, ended by {picked.ended}"
+        told = f"{picked.rows.size} of {n} rows by {self.basis}, ended by {picked.ended}"
         if limited:
             told += f"; {rows.size} candidates"
         if self.basis in ("feature_vectors", "stochastic"):
             told += f", {scoring.size} scoring rows"
         points = None if kernel is None else X[picked.rows]
-        return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, told)
+        return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, told)
 
     def _count(self, n: int) -> int:
         if self.n_basis is None:
@@ -123,45 +142,54 @@ class BasisChoice:
             raise DeclarationError(f"n_basis={self.n_basis} exceeds the {n} rows; use at most {n}")
         return int(self.n_basis)
 
-    def _picked(self, candidates: Candidates, count: int, Y: Array, every: Any, lam: float, generator: Any) -> Chosen:
+    def _picked(self, candidates: Candidates, count: int, source: Source, lam: float, generator: Any) -> Chosen:
         if self.basis == "feature_vectors":
             return select_feature_vectors(candidates, count, float(self.tolerance))
         if self.basis == "stochastic":
             return select_stochastically(candidates, count, generator, float(self.tolerance))
         if self.basis == "pruned":
-            return select_by_pruning(candidates, Y, every, count, lam)
+            if not isinstance(source, ArraySource):
+                raise DeclarationError(
+                    f"basis='pruned' needs all rows at once, and {source.name} is read in passes; use another rule"
+                )
+            return select_by_pruning(candidates, source.Y, np.arange(source.n_rows), count, lam)
         if self.basis == "renyi":
             return select_by_entropy(candidates, count, generator)
         if self.basis == "kmeans++":
             return select_spread(candidates, count, generator)
         if self.basis == "pivoted_cholesky":
             return select_pivots(candidates, count, float(self.tolerance))
-        return Chosen(np.sort(generator.choice(candidates.rows, size=count, replace=False)), f"{count} vectors")
+        return Chosen(candidates.rows, f"{count} vectors")
 
-    def _given(self, kernel: Kernel | None, X: Any, scoring: Any) -> ChosenBasis:
+    def _given(self, kernel: Kernel | None, source: Source, scoring: Any) -> ChosenBasis:
+        if is_device_array(self.basis):
+            raise DataError(f"basis is {where_it_lives(self.basis)}, the rows are numpy's; move one of them")
         refuse_disguised(self.basis, "basis")
+        n = source.n_rows
         values = self.basis if is_sparse(self.basis) else np.asarray(self.basis)
         if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
-            if values.min() < 0 or values.max() >= X.shape[0]:
-                raise DataError(f"basis names row {values.max()} of {X.shape[0]}; rows run from 0 to {X.shape[0] - 1}")
+            if values.min() < 0 or values.max() >= n:
+                raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")
             _, first = np.unique(values, return_index=True)
             rows = values[np.sort(first)].astype(np.intp)
-            told = f"{rows.size} given rows of {X.shape[0]}"
+            told = f"{rows.size} given rows of {n}"
             if rows.size < values.size:
                 told += f", {values.size - rows.size} named twice and kept once"
-            return ChosenBasis(rows, None if kernel is None else X[rows], scoring, told)
+            X = sample_of(source, rows, scoring, spread_rows(n))
+            return ChosenBasis(rows, None if kernel is None else X[rows], scoring, X, told)
         if kernel is None:
             raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
         points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
-        if points.shape[1] != X.shape[1]:
-            raise DataError(f"basis has {points.shape[1]} features, X has {X.shape[1]}")
+        if points.shape[1] != source.n_features:
+            raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
+        X = sample_of(source, scoring, spread_rows(n))
         if is_sparse(X) and not is_sparse(points):
             from scipy.sparse import csr_matrix
 
             points = csr_matrix(points)
         elif is_sparse(points) and not is_sparse(X):
             points = points.toarray()
-        return ChosenBasis(None, points.copy(), scoring, f"{points.shape[0]} given points")
+        return ChosenBasis(None, points.copy(), scoring, X, f"{points.shape[0]} given points")
 
 
 def _sample(n: int, count: int | None, generator: np.random.Generator) -> Any:

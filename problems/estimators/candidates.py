@@ -16,7 +16,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
-from substrate.device_gram import gram_of
+from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
@@ -96,7 +96,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
     with warnings.catch_warnings():
         # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = gram_of(kernel, task.X)
+        gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
     criterion = criterion_of(gram, task)

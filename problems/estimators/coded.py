@@ -12,7 +12,16 @@ from substrate.codings import correlation_scores
 from substrate.errors import DataError
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
-__all__ = ["CodedClassifier", "classes_of", "codes_of", "members_of", "numbers_of", "scores_of", "winners"]
+__all__ = [
+    "CodedClassifier",
+    "classes_of",
+    "codes_of",
+    "members_of",
+    "numbers_of",
+    "numbers_of_codes",
+    "scores_of",
+    "winners",
+]
 
 
 def classes_of(labels: Any) -> Any:
@@ -43,6 +52,13 @@ def codes_of(labels: Any, classes: Any, book: Array) -> Any:
     if not is_device_array(labels):
         return book[numbers]
     return namespace_of(labels).take(on_device_of(labels, book), numbers, axis=0)
+
+
+def numbers_of_codes(Y: Array, book: Array) -> Any:
+    """The number of the class of each row of code words, where the codes are."""
+    xp = namespace_of(Y)
+    same = xp.all(Y[:, None, :] == on_device_of(Y, book), axis=2)
+    return xp.argmax(xp.astype(same, xp.int8), axis=1)
 
 
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Fits on a reduced basis on a device: the basis by rows on the host, everything that takes all rows where they are."""
+"""A reduced basis for rows on a device: chosen by rows on the host; what takes all rows stays where they are."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +6,9 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.basis_choice import BasisChoice, ChosenBasis
-from problems.estimators.reduced_fit import Prepared, ReducedFit
-from substrate.closed_form.device_reduced import DeviceRows, accumulate_on_device, solve_on_device
+from problems.estimators.prepared import Prepared, basis_facts
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
-from substrate.closed_form.reduced_basis import leverage_factor
-from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import origin_of
-from substrate.closed_form.saddle_system import target_unit
 from substrate.device_gram import DeviceGram
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -25,8 +21,13 @@ from substrate.namespaces import (
     to_numpy,
     where_it_lives,
 )
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.target_summary import TargetSummary
 
-__all__ = ["fit_reduced_on_device"]
+__all__ = ["prepare_on_device"]
+
+#: Rows up to which all pairs of them are looked at for a width that makes no sense.
+_FEW_ROWS = 500
 
 
 class _HostRows:
@@ -40,15 +41,19 @@ class _HostRows:
         return to_numpy(self._X[rows, :] if isinstance(rows, slice) else take_rows(self._X, rows))
 
 
-def fit_reduced_on_device(kernel: Kernel, X: Any, Y: Any, choice: BasisChoice, gamma: float) -> ReducedFit:
-    """The basis, one statistic of all rows, the solution and its certificate; Y has a column an output."""
+def prepare_on_device(
+    kernel: Kernel, source: ArraySource, known: TargetSummary | None, choice: BasisChoice, lam: float
+) -> Prepared:
+    """Choose the basis and decompose its kernel matrix; ``known`` is what is known of the targets already."""
     if kernel.pairwise:
         raise DataError("a reduced basis of a precomputed kernel works on numpy arrays (K.cpu().numpy(), K.get())")
-    lam = 1.0 / gamma
+    X, Y = source.X, source.Y
     basis = _chosen(kernel, X, Y, choice, lam)
     n = basis.size
     room_on_device(X, 56.0 * n * n, f"the sums over {n} basis vectors", "take a smaller n_basis.")
-    gram = DeviceGram.of(kernel, basis.points)
+    if X.shape[0] <= _FEW_ROWS:
+        DeviceGram.of(kernel, X)  # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+    gram = DeviceGram.of(kernel, basis.points, warn=False)
     if not kernel.trusted:
         gram.check_definite()
     features = eigen_features(gram.matrix)
@@ -56,24 +61,9 @@ def fit_reduced_on_device(kernel: Kernel, X: Any, Y: Any, choice: BasisChoice, g
     diagonal = kernel.diag(take_rows(X, basis.scoring))
     errors = reconstruction_errors(rows.taken(basis.scoring), diagonal, features)
     error = float(namespace_of(X).mean(errors))
-    statistic, norm = accumulate_on_device(rows, features, origin_of(gram.matrix, Y, target_unit(Y)), lam)
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    solved = solve_on_device(rows, spectrum, lam, gram.matrix, norm)
-    facts = (
-        *((name, fact) for name, fact in gram.record() if name != "Gram matrix"),
-        ("basis", basis.told),
-        ("rank", f"{features.rank} of {n}, directions of K_SS above rounding"),
-        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
-        ("gamma", f"{gamma:g}"),
-        ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
-        ("solver", f"eigen-features, refined {solved.refinements} times"),
-    )
-    if spectrum.origin.unit != 1.0:
-        facts += (("units", "residuals in units of max|y|"),)
-    given: Any = rows
-    prepared = Prepared(kernel, basis, given, gram.matrix, features, facts, error)
-    factor, freedom = leverage_factor(spectrum, lam), spectrum.degrees_of_freedom(lam)
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
+    targets = rows.target_summary() if known is None else known
+    facts = basis_facts(gram.record(), basis, features, error)
+    return Prepared(kernel, basis, rows, gram.matrix, features, facts, error, targets)
 
 
 def _chosen(kernel: Kernel, X: Any, Y: Any, choice: BasisChoice, lam: float) -> ChosenBasis:
@@ -83,5 +73,5 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, choice: BasisChoice, lam: float) -> 
             raise DataError(f"basis is {where_it_lives(choice.basis)}, X is {where_it_lives(X)}; move one of them")
         choice = replace(choice, basis=to_numpy(choice.basis))
     targets = to_numpy(Y) if isinstance(choice.basis, str) and choice.basis == "pruned" else np.empty((0, 1))
-    basis = choice.chosen(kernel, _HostRows(X), targets, lam)
+    basis = choice.chosen(kernel, ArraySource(_HostRows(X), targets), lam)
     return replace(basis, points=on_device_of(X, basis.points))

@@ -38,7 +38,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     if problems.ESTIMATORS.get(name) != type(model).__module__:
         raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
     arrays: _Arrays = {}
-    parameters = {key: _encode(value, key, arrays) for key, value in model.get_params(deep=False).items()}
+    parameters = {key: _encode(value, key, arrays) for key, value in model._saved_parameters().items()}
     fitted = {key: _encode(value, key, arrays) for key, value in vars(model).items() if _is_fitted_name(key)}
     content = {"estimator": name, "parameters": parameters, "fitted": fitted}
     write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays)

@@ -35,7 +35,7 @@ def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress) 
             progress.step(repr(kernel))
             judged.append(judge(kernel, task))
         return judged
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]
+    from joblib import Parallel, delayed
 
     calls = (delayed(judge)(kernel, task) for kernel in kernels)
     done = []

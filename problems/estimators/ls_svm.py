@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
-from problems.estimators.coded import CodedClassifier, classes_of, codes_of, scores_of, winners
+from problems.estimators.coded import CodedClassifier, classes_of, codes_of, numbers_of_codes, scores_of, winners
 from problems.estimators.left_out import LeftOut, leave_rows_out
 from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
@@ -26,7 +26,7 @@ from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
-from substrate.device_gram import gram_of
+from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, take_rows, to_numpy
@@ -69,7 +69,7 @@ class _LSSVM(KernelEstimator):
         check_home(self, alpha, X)
         if alpha.shape != Y.shape:
             raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
-        gram = gram_of(self.kernel_, X)
+        gram = gram_kind(X).of(self.kernel_, X)
         targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
         rows = []
         for column, gamma in enumerate(gammas):
@@ -357,7 +357,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         codes = to_numpy(Y)
         if (codes != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True)
-        gram = None if method.solver == "cg" else gram_of(kernel, X)
+        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
         alpha, bias = np.zeros_like(codes), np.empty(Y.shape[1])
         fits = []
         for column in range(Y.shape[1]):
@@ -375,7 +375,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         return column != 0.0
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
-        codes = np.reshape(self.support_codes_, (self.support_.size, -1))
-        known = self.classes_[(codes[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
-        return predicted, float(np.mean(predicted != known))
+        found = winners(scores_of(outputs, self.coding, self.code_book_))
+        codes = self.support_codes_[:, None] if self.support_codes_.ndim == 1 else self.support_codes_
+        wrong = to_numpy(found != numbers_of_codes(codes, self.code_book_))
+        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(wrong))

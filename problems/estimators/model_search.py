@@ -18,7 +18,7 @@ from substrate.certificates.rows import roundoff
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.closed_form.saddle_system import ridge_of, target_unit
-from substrate.device_gram import gram_of
+from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
@@ -101,7 +101,7 @@ class ModelSearch:
         self, X: Any, Y: Array, judged: list[Judged], best: Judged, gammas: tuple[float, ...], whole: bool = True
     ) -> SaddleFit:
         """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
-        gram = gram_of(best.kernel, X)
+        gram = gram_kind(X).of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0]))
         if whole:
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram)

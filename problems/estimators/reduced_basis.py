@@ -7,23 +7,34 @@ r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors 
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
 :mod:`substrate.closed_form.reduced_basis` for the closed form. Time is linear in the number of rows, memory does not
-depend on it. Rows are drawn and counted here, not weighed: there is no ``sample_weight``.
+depend on it, and rows need not be in memory: ``fit`` takes arrays, or a ``.npy`` file and another with its targets, a
+Parquet file or folder and the name of a column, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that
+can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and counted here, not weighed: there is no
+``sample_weight``.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import CodedClassifier, classes_of, codes_of, scores_of, winners
+from problems.estimators.coded import CodedClassifier, codes_of, numbers_of_codes, scores_of, winners
+from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
+from problems.estimators.left_out_sums import LeftOutSums
+from problems.estimators.reduced_fit import one_fit, prepare
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import own_copy, to_numpy
+from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.coded_source import CodedSource, LabelCodes, numbers
+from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -58,6 +69,17 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
+    executor : None, str, dask.distributed.Client or Executor, default=None
+        Who makes the passes over the rows: this process (None, ``"serial"``), its threads (``"joblib"``), a cluster of
+        this machine made for the fit (``"dask"``), a Dask scheduler by its address (``"tcp://host:8786"``), or a
+        client. The result is the same to the last bit.
+    memory_budget : float, default=64 MiB
+        Bytes of rows that a process reads at a time; rows of a mapped file beyond it are read, not mapped.
+    checkpoint : path, default=None
+        A file in which a fit that is interrupted leaves its sums, and from which the same call goes on; it is removed
+        when the fit is done. Needs an integer ``random_state``.
+    verbose : bool, default=False
+        Whether a line on the terminal says how far a pass is, in rows and rows a second.
 
     Attributes
     ----------
@@ -107,6 +129,10 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         n_scoring: Any = 1000,
         tolerance: float = 0.0,
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -116,40 +142,53 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         self.n_scoring = n_scoring
         self.tolerance = tolerance
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the basis, then fit to all rows."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows, wherever they are."""
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
-        X, y, _ = self._checked(X, y, None, numeric=True)
-        Y = y[:, None]
-        kernel = self._resolved_kernel(X)
-        fit = self._fit(kernel, X, Y, choice, gamma)
-        self._keep(X, fit, _REGRESSION, True)
+        with self._reading(X, y) as data:
+            fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+        self._keep(fit, _REGRESSION, True)
         return self
 
     def predict(self, X: Any) -> Array:
         """f(x) = sum_j beta_j k(z_j, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any) -> Certificate:
+    def certify(self, X: Any, y: Any = None) -> Certificate:
         """Check the coefficients this model holds now against its normal equations on the training rows."""
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        return self._certified(X, y[:, None], self._fitted_gamma(), _REGRESSION)
+        with self._reading_again(X, y) as data:
+            return self._certified(data, self._fitted_gamma(), _REGRESSION)
 
-    def leave_one_out(self, X: Any, y: Any) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
-        The training rows are given again, since the model keeps its basis only. Basis, kernel, gamma and scaling stay
-        as they are although the left-out row had its part in choosing them: the certificate says so.
+        The training rows are given again, since the model keeps its basis only; of rows that are read in passes only
+        the criteria are kept. Basis, kernel, gamma and scaling stay as they are although the left-out row had its part
+        in choosing them: the certificate says so.
         """
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        return self._left_out(X, y[:, None], self._fitted_gamma(), _REGRESSION, True)
+        with self._reading_again(X, y) as data:
+            return self._left_out(data, self._fitted_gamma(), _REGRESSION, True)
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
+
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        with self._passes() as passes:
+            rows = self._streamed(X, y, passes)
+            if rows is not None:
+                yield FitData(CodedSource(rows, numbers), passes)
+                return
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+            yield FitData.of_numbers(X, y, passes)
 
 
 class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
@@ -161,7 +200,7 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
@@ -192,6 +231,10 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         tolerance: float = 0.0,
         coding: str = "one_vs_rest",
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -202,33 +245,33 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
         self.tolerance = tolerance
         self.coding = coding
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = own_copy(codes_of(labels, classes, book))
-        kernel = self._resolved_kernel(X)
-        fit = self._fit(kernel, X, Y, choice, gamma)
-        self.classes_, self.code_book_ = classes, book
-        self._keep(X, fit, _CLASSIFICATION, Y.shape[1] == 1)
+        with self._reading(X, y, coding=self.coding) as data:
+            fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+        self._keep_classes(data)
+        self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self
 
-    def certify(self, X: Any, y: Any) -> Certificate:
+    def certify(self, X: Any, y: Any = None) -> Certificate:
         """Check the coefficients this model holds now against its normal equations on the training rows."""
         check_is_fitted(self)
-        X, Y = self._coded(X, y)
-        return self._certified(X, Y, self._fitted_gamma(), _CLASSIFICATION)
+        with self._reading_again(X, y) as data:
+            return self._certified(data, self._fitted_gamma(), _CLASSIFICATION)
 
-    def leave_one_out(self, X: Any, y: Any) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
         check_is_fitted(self)
-        X, Y = self._coded(X, y)
-        return self._left_out(X, Y, self._fitted_gamma(), _CLASSIFICATION, Y.shape[1] == 1)
+        with self._reading_again(X, y) as data:
+            return self._left_out(data, self._fitted_gamma(), _CLASSIFICATION, self.support_values_.ndim == 1)
 
     def _check_coding(self) -> None:
         code_book(self.coding, 2)  # an unknown coding is refused before any work
@@ -241,17 +284,27 @@ class SparseLSSVMClassifier(CodedClassifier, SparseMachine):
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
-    def _coded(self, X: Any, y: Any) -> tuple[Any, Array]:
-        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        present = np.unique(to_numpy(labels))
-        if not np.isin(present, self.classes_).all():
-            raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
-        return X, own_copy(codes_of(labels, self.classes_, self.code_book_))
+    def _keep_classes(self, data: FitData) -> None:
+        if data.classes is None:
+            raise TypeError("a classification without classes")
+        self.classes_, self.code_book_ = data.classes.names, data.classes.book
+
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        with self._passes() as passes:
+            rows = self._streamed(X, y, passes)
+            if rows is not None:
+                yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
+                return
+            X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+            present = np.unique(to_numpy(labels))
+            if not np.isin(present, self.classes_).all():
+                raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
+            yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
-        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
-        known = self.classes_[(Y[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
-        return predicted, float(np.mean(predicted != known))
+        found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)
+        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(to_numpy(found != known)))
 
     def _coefficients(self) -> Array:
         coefficients: Array = self.support_values_

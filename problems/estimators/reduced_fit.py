@@ -1,49 +1,35 @@
 """Fits on a reduced basis, from rows and parameters: the basis, one statistic of all rows, the solution."""
 
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from problems.estimators.basis_choice import BasisChoice, ChosenBasis
+from problems.estimators.device_fit import prepare_on_device
+from problems.estimators.fit_data import FitData
+from problems.estimators.prepared import Prepared, basis_facts
 from substrate.arrays import Array, check_memory
 from substrate.certificates import Row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features, reconstruction_errors
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.reduced_basis import (
-    LeverageFactor,
-    leverage_factor,
-    solve_reduced,
-)
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_factor
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.closed_form.reduced_statistic import Statistic, accumulate, origin_of
-from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.reduced_statistic import Statistic
+from substrate.closed_form.rows_anywhere import solution_of
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
+from substrate.namespaces import is_device_array
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import Source
 
-__all__ = ["CONDITIONAL", "Prepared", "ReducedFit", "fit_reduced", "one_fit", "prepare"]
+__all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "one_fit", "prepare"]
 
 #: What leave-one-out of a sparse machine takes for granted.
 CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
 #: Rows up to which all pairs of them are looked at for a width that makes no sense.
 _FEW_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Rows against a chosen basis: everything but the targets' statistic."""
-
-    kernel: Kernel
-    basis: ChosenBasis
-    rows: KernelRows
-    K: Array
-    features: EigenFeatures
-    facts: tuple[tuple[str, str], ...]
-    reconstruction: float
-
-    def statistic(self, Y: Array, lam: float, folds: Any = ()) -> Statistic:
-        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
-        origin = origin_of(self.K, Y, target_unit(Y))
-        return accumulate(self.rows, Y, self.features, origin, lam, folds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,54 +45,66 @@ class ReducedFit:
     freedom: float
 
 
-def prepare(kernel: Kernel, X: Any, Y: Array, choice: BasisChoice, lam: float) -> Prepared:
-    """Choose the basis and decompose its kernel matrix."""
-    whole = Gram.of(kernel, X) if kernel.pairwise else None
-    if whole is not None:
-        whole.check_definite()
-        X = whole.matrix
-    basis = choice.chosen(None if whole is not None else kernel, X, Y, lam)
+def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
+    """Choose the basis and decompose its kernel matrix, where the rows are."""
+    source = data.source
+    if isinstance(source, ArraySource) and is_device_array(source.X):
+        return prepare_on_device(kernel, source, data.targets, choice, lam)
+    whole = None
+    if kernel.pairwise:
+        whole, source = _given_matrix(kernel, source)
+    basis = choice.chosen(None if whole is not None else kernel, source, lam)
     n = basis.size
     check_memory(56.0 * n * n, f"the sums over {n} basis vectors", "take a smaller n_basis, a more reduced set.")
     if whole is None:
-        if X.shape[0] <= _FEW_ROWS:
-            Gram.of(kernel, X)  # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+        if source.n_rows <= _FEW_ROWS:
+            # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+            Gram.of(kernel, source.taken(np.arange(source.n_rows)))
         part = Gram(symmetric_matrix(kernel, basis.points), kernel)
         if not kernel.trusted:
             part.check_definite()
-        rows, record = KernelRows(kernel, X, basis.points), part.record()
+        values, record = KernelValues(kernel, basis.points), part.record()
     else:
         part = whole.block(basis.rows)
-        rows, record = KernelRows(None, X, basis.rows), whole.record()
+        values, record = KernelValues(None, basis.rows), whole.record()
+    rows = KernelRows(values, source, data.passes)
     K = part.matrix
     features = eigen_features(K)
-    error = _reconstruction(kernel if whole is None else None, X, rows, basis, features)
-    facts = (
-        *((name, fact) for name, fact in record if name != "Gram matrix"),
-        ("basis", basis.told),
-        ("rank", f"{features.rank} of {n}, directions of K_SS above rounding"),
-        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
-    )
-    return Prepared(kernel, basis, rows, K, features, facts, error)
+    error = _reconstruction(kernel, whole, values, basis, features)
+    facts = basis_facts(record, basis, features, error)
+    known = rows.target_summary() if data.targets is None else data.targets
+    return Prepared(kernel, basis, rows, K, features, facts, error, known)
 
 
-def _reconstruction(kernel: Kernel | None, X: Any, rows: KernelRows, basis: ChosenBasis, f: EigenFeatures) -> float:
+def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
+    """A precomputed kernel matrix, checked, as the rows of a source."""
+    if not isinstance(source, ArraySource):
+        raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
+    whole = Gram.of(kernel, source.X)
+    whole.check_definite()
+    return whole, ArraySource(whole.matrix, source.Y)
+
+
+def _reconstruction(
+    kernel: Kernel, whole: Gram | None, values: KernelValues, basis: ChosenBasis, features: EigenFeatures
+) -> float:
     total, scoring = 0.0, basis.scoring
-    for start in range(0, len(scoring), rows.step):
-        some = scoring[start : start + rows.step]
-        diagonal = X.diagonal()[some] if kernel is None else kernel.diag(X[some])
-        total += float(reconstruction_errors(rows.taken(some), diagonal, f).sum())
+    for start in range(0, len(scoring), values.step):
+        some = scoring[start : start + values.step]
+        X = basis.sample[some]
+        diagonal = whole.matrix.diagonal()[some] if whole is not None else kernel.diag(X)
+        total += float(reconstruction_errors(values.matrix(X), diagonal, features).sum())
     return total / len(scoring)
 
 
-def fit_reduced(prepared: Prepared, Y: Array, gamma: float, spectrum: ReducedSpectrum, method: str) -> ReducedFit:
+def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
     lam = 1.0 / gamma
-    solved = solve_reduced(prepared.rows, Y, spectrum, lam, prepared.K)
+    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares)
     facts = (
         *prepared.facts,
         ("gamma", f"{gamma:g}"),
-        ("statistic", f"{method}, error estimated at {spectrum.error:.1e}"),
+        ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
     )
     if spectrum.origin.unit != 1.0:
@@ -116,8 +114,8 @@ def fit_reduced(prepared: Prepared, Y: Array, gamma: float, spectrum: ReducedSpe
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
 
 
-def one_fit(prepared: Prepared, Y: Array, gamma: float) -> ReducedFit:
+def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
-    statistic = prepared.statistic(Y, 1.0 / gamma)
+    statistic = prepared.statistic(1.0 / gamma)
     spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-    return fit_reduced(prepared, Y, gamma, spectrum, statistic.method)
+    return fit_reduced(prepared, gamma, spectrum, statistic)

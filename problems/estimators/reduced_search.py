@@ -2,26 +2,37 @@
 
 import time
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.candidates import SMOOTH, Judged
+from problems.estimators.coded import numbers_of_codes
+from problems.estimators.fit_data import FitData
 from problems.estimators.model_search import ModelSearch
-from problems.estimators.reduced_fit import CONDITIONAL, Prepared, ReducedFit, fit_reduced, prepare
-from substrate.arrays import Array
+from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
+from problems.estimators.row_stream import RowStream
 from substrate.certificates import Row
-from substrate.closed_form.reduced_basis import leave_rows_out_once
+from substrate.closed_form.device_rows import DeviceRows
+from substrate.closed_form.folds import ConsecutiveFolds, Folds, GivenFolds
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.closed_form.reduced_statistic import Statistic, accumulate, origin_of
-from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.reduced_statistic import Statistic
+from substrate.closed_form.rows_anywhere import left_out_of
 from substrate.closed_form.spectrum import centred_spectrum
+from substrate.device_gram import DeviceGram
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
+from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
 from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
-from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV, ReducedLeaveOneOut
+from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
+from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import LEAF
 
 __all__ = ["SparseSearch"]
 
@@ -36,37 +47,50 @@ class _Found:
     statistic: Statistic
 
 
-class SparseSearch(ModelSearch):
+class SparseSearch(ModelSearch, RowStream):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
-    _on_devices = False
     search = None
     max_evaluations = 1
     n_jobs = None
-    verbose = 0
 
     def _check_search(self) -> None:
         if self.criterion not in SMOOTH:
             raise DeclarationError(f"criterion must be one of {', '.join(SMOOTH)}, received {self.criterion!r}")
         self._check_rules()
-        if isinstance(self.basis, str) and self.basis == "pruned":  # type: ignore[attr-defined]
+        if isinstance(self.basis, str) and self.basis == "pruned":
             raise DeclarationError(
                 "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def _found(self, X: Any, Y: Array, splits: Any, pooled: bool) -> list[_Found]:
-        return [self._judged_kernel(kernel, X, Y, splits, pooled) for kernel in self._candidates(X)]
+    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
+        kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
+        return [self._judged_kernel(kernel, data, folds, pooled) for kernel in kernels]
 
-    def _judged_kernel(self, kernel: Kernel, X: Any, Y: Array, splits: Any, pooled: bool) -> _Found:
+    def _folds(self, data: FitData, y: Any) -> Folds | None:
+        """The folds of the rows; of a stream, a number of consecutive parts."""
+        if self.criterion != "folds":
+            return None
+        if isinstance(data.source, ArraySource):
+            X, Y, classes = to_numpy(data.source.X), to_numpy(data.source.Y), data.classes
+            labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
+            return _folds_of(self._splits(X, labels, classes is not None), X.shape[0])
+        count = 5 if self.cv is None else self.cv
+        if isinstance(count, bool) or not isinstance(count, Integral) or not 2 <= int(count) <= data.source.n_rows:
+            raise DeclarationError(
+                f"rows that are read in passes have folds of consecutive rows: cv must be their number, at least 2 and "
+                f"at most the number of rows, received {self.cv!r}"
+            )
+        return ConsecutiveFolds(int(count), data.source.n_rows)
+
+    def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
         start = time.perf_counter()
-        prepared = prepare(kernel, X, Y, self._choice(), 1.0)  # type: ignore[attr-defined]
-        folds = _folds(splits, X.shape[0])
-        origin = origin_of(prepared.K, Y, target_unit(Y))
+        prepared = prepare(kernel, data, self._choice(), 1.0)
         lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
         method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
-        statistic = accumulate(prepared.rows, Y, prepared.features, origin, lowest, folds, method)
-        spectrum = reduced_spectrum(prepared.features, origin, statistic.total, statistic.error)
-        criterion = self._criterion(prepared, Y, statistic, spectrum, pooled)
+        statistic = prepared.statistic(lowest, folds, method)
+        spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
+        criterion = self._criterion(prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
         lambdas = lambda_range([part.spectrum for part in parts], self.gamma_range)
         search = search_gamma(criterion, lambdas, float(self.gap))
@@ -81,12 +105,14 @@ class SparseSearch(ModelSearch):
         return _Found(judged, prepared, spectrum, statistic)
 
     def _criterion(
-        self, prepared: Prepared, Y: Array, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+        self, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
     ) -> Criterion | Sum:
         if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
-            return self._dense_criterion(prepared, Y, pooled)
+            return self._dense_criterion(prepared, pooled)
         if self.criterion == "loo":
-            return ReducedLeaveOneOut.of(spectrum, prepared.rows, Y, pooled=pooled)
+            if isinstance(prepared.rows, DeviceRows):
+                return DeviceLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
+            return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
         if self.criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
         parts = []
@@ -95,23 +121,27 @@ class SparseSearch(ModelSearch):
             parts.append(ReducedFold.of(others, fold, pooled=pooled))
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
 
-    def _dense_criterion(self, prepared: Prepared, Y: Array, pooled: bool) -> Criterion:
+    def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
         """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
-        Z = prepared.rows.taken(np.arange(prepared.rows.n_rows)) @ prepared.features.transform
-        kind = GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
-        return kind.of(centred_spectrum(Gram(Z @ Z.T)), Y, pooled=pooled)
+        rows, kind = prepared.rows, GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
+        if isinstance(rows, DeviceRows):
+            Z, Y = rows.taken(np.arange(rows.n_rows)) @ prepared.features.transform, rows.Y
+            return kind.of(centred_spectrum(DeviceGram(Z @ Z.T)), Y, pooled=pooled)
+        (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
+        Z = rows.values.matrix(block.X) @ prepared.features.transform
+        return kind.of(centred_spectrum(Gram(Z @ Z.T)), block.Y, pooled=pooled)
 
-    def _final(self, Y: Array, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
+    def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)
         judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
-        fit = fit_reduced(best.prepared, Y, gamma, best.spectrum, best.statistic.method)
+        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic)
         rows, facts = self._search_rows(judged, best.judged)
-        extra = (_refitted_row(Y, fit, best.judged),) if self.criterion == "loo" else ()
+        extra = (_refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
         return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
 
 
-def _folds(splits: Any, n: int) -> tuple[Any, ...]:
+def _folds_of(splits: Any, n: int) -> GivenFolds | None:
     """The validation rows of each split; training must be all the others, which is what sums can leave out."""
     folds = []
     seen = np.zeros(n, dtype=bool)
@@ -123,15 +153,17 @@ def _folds(splits: Any, n: int) -> tuple[Any, ...]:
             )
         seen[valid] = True
         folds.append(valid)
-    return tuple(folds)
+    return GivenFolds.of(folds, n)
 
 
-def _refitted_row(Y: Array, fit: ReducedFit, best: Judged) -> Row:
+def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
     """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
-    unit = best.search.unit
-    _, _, residuals = leave_rows_out_once(fit.prepared.rows, Y, fit.coefficients, fit.bias, fit.factor)
-    again = float(np.sqrt(np.mean(np.square(residuals / unit))))
+    unit, prepared = best.search.unit, fit.prepared
+    squares, outputs = 0.0, int(fit.bias.shape[0])
+    for part in left_out_of(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+        squares += float(namespace_of(part.residuals).sum((part.residuals / unit) ** 2))
+    again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))
     tolerance = 1e-8 + 10.0 * best.error
-    scale = max(value, again) + 1e-6 * float(np.abs(Y / unit).max())
+    scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
     return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")

@@ -10,13 +10,10 @@ of the fit, not of the choice of the basis.
 
 from typing import Any, Self
 
-import numpy as np
-
-from problems.estimators.coded import classes_of
 from problems.estimators.reduced_basis import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced_search import SparseSearch
-from substrate.codings import code_book
 from substrate.paths.gamma_search import GAP
+from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
@@ -33,12 +30,13 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     criterion : {"loo", "gcv", "folds"}, default="loo"
         Mean square leave-one-out residual, generalised cross-validation, or mean square error over the folds of ``cv``.
     cv : int, splitter or iterable, default=None
-        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise.
+        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise. Of
+        rows that are read in passes, folds are consecutive rows and ``cv`` is their number.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
 
     Attributes
@@ -63,6 +61,10 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         n_scoring: Any = 1000,
         tolerance: float = 0.0,
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -76,17 +78,20 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         self.n_scoring = n_scoring
         self.tolerance = tolerance
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose basis and gamma, then fit to all rows."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are."""
         self._forget()
         self._check_search()
         self._choice()
-        X, y, _ = self._checked(X, y, None, numeric=True)
-        Y = y[:, None]
-        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, y, False), False))
+        with self._reading(X, y) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data, y), False))
         self._keep_search(judged, best, True)
-        self._keep(X, fit, "Sparse LS-SVM regression, gamma selected", True)
+        self._keep(fit, "Sparse LS-SVM regression, gamma selected", True)
         return self
 
     def _fitted_gamma(self) -> float:
@@ -102,7 +107,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMRegressorCV`.
     criterion : {"loo", "gcv", "folds"}, default="loo"
         As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
@@ -130,6 +135,10 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         tolerance: float = 0.0,
         coding: str = "one_vs_rest",
         random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -144,21 +153,22 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         self.tolerance = tolerance
         self.coding = coding
         self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose basis and gamma, then fit to all rows and labels of any kind."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
         self._forget()
         self._check_search()
         self._choice()
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = np.ascontiguousarray(book[np.searchsorted(classes, labels)])
-        fit, judged, best = self._final(Y, self._found(X, Y, self._splits(X, labels, True), True))
+        with self._reading(X, y, coding=self.coding) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data, y), True))
         self._keep_search(judged, best, True)
-        self.classes_, self.code_book_ = classes, book
-        self._keep(X, fit, "Sparse LS-SVM classification, gamma selected", Y.shape[1] == 1)
+        self._keep_classes(data)
+        self._keep(fit, "Sparse LS-SVM classification, gamma selected", data.outputs == 1)
         return self
 
     def _fitted_gamma(self) -> float:

@@ -13,7 +13,7 @@ from substrate.certificates import Row
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
-from substrate.device_gram import gram_of
+from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -85,7 +85,7 @@ def fit_saddle(
         alpha, bias, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
     else:
-        gram = gram_of(kernel, X) if gram is None else gram
+        gram = gram_kind(X).of(kernel, X) if gram is None else gram
         if method.solver == "auto":
             if not kernel.trusted:
                 gram.check_definite()

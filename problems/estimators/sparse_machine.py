@@ -1,31 +1,38 @@
 """What sparse regression and classification share once targets are columns of numbers: state, checks, leave-one-out."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.base import KernelEstimator
 from problems.estimators.basis_choice import BasisChoice
-from problems.estimators.device_fit import fit_reduced_on_device
+from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
+from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
 from problems.estimators.on_device import check_home
-from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, one_fit, prepare
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
+from problems.estimators.streamed_prediction import StreamedPrediction
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import EPS
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.leave_one_out import generalized_cross_validation
-from substrate.closed_form.reduced_basis import LeverageFactor, leave_rows_out_once, residual_pass
+from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_certificate import reduced_rows
+from substrate.closed_form.reduced_left_out import LeverageFactor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.rows_anywhere import Rows, left_out_of, residuals_of, statistic_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
-from substrate.errors import DataError, SolverError
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
-from substrate.namespaces import is_device_array, on_device_of, own_copy
+from substrate.kernels.device_matrix import device_matrix
+from substrate.namespaces import is_device_array, namespace_of, own_copy, to_numpy
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import Source
 
 __all__ = ["SparseMachine"]
 
@@ -33,7 +40,7 @@ __all__ = ["SparseMachine"]
 _CHEAP_REFIT = 1e8
 
 
-class SparseMachine(KernelEstimator):
+class SparseMachine(StreamedPrediction):
     """What sparse regression and classification share once targets are columns of numbers."""
 
     basis: Any
@@ -53,17 +60,11 @@ class SparseMachine(KernelEstimator):
             self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
         )
 
-    def _fit(self, kernel: Any, X: Any, Y: Array, choice: BasisChoice, gamma: float) -> ReducedFit:
-        """Choose the basis and solve, where the rows are."""
-        if is_device_array(X):
-            return fit_reduced_on_device(kernel, X, Y, choice, gamma)
-        return one_fit(prepare(kernel, X, Y, choice, 1.0 / gamma), Y, gamma)
-
-    def _keep(self, X: Any, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
+    def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
         basis = fit.prepared.basis
         self.basis_indices_ = basis.rows
-        self.n_rows_ = int(X.shape[0])
+        self.n_rows_ = fit.prepared.rows.n_rows
         self.rank_ = fit.prepared.features.rank
         self.reconstruction_error_ = float(fit.prepared.reconstruction)
         self.degrees_of_freedom_ = float(fit.freedom)
@@ -76,80 +77,101 @@ class SparseMachine(KernelEstimator):
         self.bias_ = float(fit.bias[0]) if one else fit.bias
         self.support_values_ = own_copy(fit.coefficients[:, 0] if one else fit.coefficients)
 
-    def _training_rows(self, X: Any) -> KernelRows:
-        check_home(self, self.support_values_, X)
-        if X.shape[0] != self.n_rows_:
-            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {X.shape[0]}")
-        if self.kernel_.pairwise:
-            return KernelRows(None, Gram.of(self.kernel_, X).matrix, self.support_)
-        return KernelRows(self.kernel_, X, self.support_vectors_)
+    def _training_rows(self, data: FitData) -> Rows:
+        source = data.source
+        self._check_source(source)
+        if source.n_rows != self.n_rows_:
+            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
+        if not self.kernel_.pairwise:
+            if source.n_features != self.n_features_in_:
+                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
+            if isinstance(source, ArraySource) and is_device_array(source.X):
+                return DeviceRows(self.kernel_, source.X, source.Y, self.support_vectors_)
+            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
+        if not isinstance(source, ArraySource):
+            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
+        matrix = Gram.of(self.kernel_, source.X).matrix
+        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
 
-    def _basis_matrix(self, rows: KernelRows) -> Array:
-        if rows.kernel is None:
-            return np.asarray(rows.X[np.ix_(self.support_, self.support_)])
+    def _basis_matrix(self, rows: Rows) -> Array:
+        if isinstance(rows, DeviceRows):
+            matrix: Array = device_matrix(self.kernel_, self.support_vectors_)
+            return matrix
+        if rows.values.kernel is None:
+            return rows.taken(self.support_)
         return symmetric_matrix(self.kernel_, self.support_vectors_)
 
-    def _columns(self) -> tuple[Array, Array]:
-        alpha, bias = self.support_values_, self.bias_
-        if isinstance(bias, float):
-            bias = on_device_of(alpha, [bias])
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), bias
-
-    def _certified(self, X: Any, Y: Array, gamma: float, title: str) -> Certificate:
-        if is_device_array(X):
-            raise DataError("certify works on numpy arrays here; call model.to_numpy().certify(X.cpu().numpy(), ...)")
-        rows = self._training_rows(X)
+    def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
+        rows = self._training_rows(data)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        unit = target_unit(Y)
+        unit = target_unit(rows.target_summary().extremes)
         beta, bias = (part / unit for part in self._columns())
-        residuals = residual_pass(rows, Y, unit, beta, bias)
-        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, 1.0 / gamma)
+        residuals = residuals_of(rows, unit, beta, bias)
+        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(bias), 1.0 / gamma)
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
 
-    def _left_out(self, X: Any, Y: Array, gamma: float, title: str, one: bool) -> LeftOut:
-        if is_device_array(X):
-            raise DataError(
-                "leave_one_out works on numpy arrays; call model.to_numpy().leave_one_out(X.cpu().numpy(), ...)"
-            )
-        rows = self._training_rows(X)
+    def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
+        rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        fitted, leverages, residuals = leave_rows_out_once(rows, Y, beta, bias, factor)
-        if not (leverages < 1.0).all():
-            worst = int(leverages.argmax())
-            raise SolverError(
-                f"without row {worst} the machine is not determined: its leverage is {leverages[worst]:.6g} where it "
-                "must be below 1; use more rows, fewer basis vectors or a smaller gamma"
-            )
+        said = f"{title}, leave-one-out without refitting"
+        parts = left_out_of(rows, beta, bias, factor)
+        if isinstance(rows, KernelRows) and not isinstance(rows.source, ArraySource):
+            sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
+            certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            return replace(sums, certificate=certificate)
+        held = list(parts)
+        for part in held:
+            part.refuse_undetermined()
+        xp = namespace_of(held[0].Y)
+        Y, fitted, leverages, residuals = (
+            xp.concat([getattr(part, name) for part in held], axis=0)
+            for name in ("Y", "fitted", "leverages", "residuals")
+        )
         outputs = Y - residuals
-        freedom = float(leverages.sum())
+        freedom = float(xp.sum(leverages))
         unit = target_unit(Y)
-        gcv = unit**2 * np.asarray(generalized_cross_validation((Y - fitted) / unit, freedom))
-        trace = Row("trace of H", freedom - self.degrees_of_freedom_, self.degrees_of_freedom_,
-                    1e-9 + 1e3 * EPS * self.n_rows_, "sum of h_ii - (1 + sum a/(a + 1/gamma))")  # fmt: skip
-        checks, facts = [trace], [("conditional on", CONDITIONAL)]
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom))
+        checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            checks.append(self._refitted(rows, Y, gamma, residuals, int(leverages.argmax())))
+            known = to_numpy(Y), to_numpy(residuals)
+            checks.append(self._refitted(rows, *known, gamma, int(xp.argmax(leverages))))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self._judged(first, Y)
-        certificate = Certificate(f"{title}, leave-one-out without refitting", tuple(checks), tuple(facts))
         rest = residuals[:, 0] if one else residuals
+        certificate = Certificate(said, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
-    def _refitted(self, rows: KernelRows, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
-        """The row of largest leverage by an actual fit to the others on the same basis."""
-        others = np.flatnonzero(np.arange(rows.n_rows) != row)
-        rest = KernelRows(rows.kernel, rows.X[others], rows.points)
+    def _check_source(self, source: Source) -> None:
+        """Refuse rows that are not where the model is."""
+        if isinstance(source, ArraySource):
+            check_home(self, self.support_values_, source.X)
+        else:
+            self._refuse_passes()
+
+    def _trace(self, freedom: float) -> Row:
+        """The leverages of all rows, summed, against the degrees of freedom of the fit."""
+        expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
+        return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
+
+    def _wrong(self, outputs: Array, Y: Array) -> int | None:
+        """How many rows are decoded to a wrong class; None in regression."""
+        _, share = self._judged(outputs, Y)
+        return None if share is None else round(share * Y.shape[0])
+
+    def _refitted(self, rows: Rows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+        """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
+        rest = rows.without(row)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        statistic = accumulate(rest, Y[others], features, origin_of(K, Y[others], target_unit(Y)), 1.0 / gamma)
+        statistic = statistic_of(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
         predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
-        explicit = Y[row] - statistic.origin.unit * predicted[0]
+        explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
         tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
         difference = float(np.abs(explicit - residuals[row]).max())

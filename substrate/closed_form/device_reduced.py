@@ -8,25 +8,28 @@ second and third pass that :func:`~substrate.closed_form.reduced_basis.solve_red
 checks would cost as much as a third of the statistic.
 
 The origin is taken off before anything is squared only where that keeps digits: where the squares of the kernel values
-are mostly those of their means. Otherwise it is taken off the sums.
+are mostly those of their means. Otherwise it is taken off the sums. Sums over folds are those of their rows, block by
+block.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from substrate.certificates.rows import EPS
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import EigenFeatures
+from substrate.closed_form.folds import Folds
+from substrate.closed_form.moments import Moments, Origin
 from substrate.closed_form.reduced_basis import ReducedSolution
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
-from substrate.closed_form.reduced_statistic import LARGEST_ERROR, Moments, Origin, Statistic
+from substrate.closed_form.reduced_statistic import LARGEST_ERROR, Statistic
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.kernels import Kernel
-from substrate.namespaces import device_blocks, namespace_of, on_device_of, take_rows, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 
-__all__ = ["DeviceRows", "accumulate_on_device", "residuals_on_device", "solve_on_device"]
+__all__ = ["accumulate_on_device", "residuals_on_device", "solve_on_device"]
 
 _MOST_REFINEMENTS = 3
 #: Share of the squares of kernel values, left once the origin is taken off, below which it is taken off first.
@@ -34,41 +37,15 @@ _MOSTLY_MEAN = 1.0 / 16.0
 _SAMPLED_ROWS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRows:
-    """A kernel between rows X, with their targets Y (a column an output), and basis points, all on one device."""
-
-    kernel: Kernel
-    X: Any
-    Y: Any
-    points: Any
-
-    @property
-    def n_rows(self) -> int:
-        """l."""
-        return int(self.X.shape[0])
-
-    @property
-    def n_basis(self) -> int:
-        """n."""
-        return int(self.points.shape[0])
-
-    def blocks(self) -> Iterator[tuple[Any, Any]]:
-        """Kernel values and targets of all rows, a block at a time."""
-        xp = namespace_of(self.X)
-        for rows in device_blocks(self.n_rows, self.n_basis):
-            yield self.kernel.evaluate(self.X[rows, :], self.points, xp.float64), self.Y[rows, :]
-
-    def taken(self, rows: Any) -> Any:
-        """The kernel values of some rows, by their numbers on the host."""
-        xp = namespace_of(self.X)
-        return self.kernel.evaluate(take_rows(self.X, rows), self.points, xp.float64)
-
-
 def accumulate_on_device(
-    rows: DeviceRows, features: EigenFeatures, origin: Origin, lam: float, method: str = "auto"
-) -> tuple[Statistic, float]:
-    """One pass over all rows, and the Frobenius norm of their kernel values; ``lam`` is the smallest 1/gamma to serve.
+    rows: DeviceRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    folds: Folds | None = None,
+    method: str = "auto",
+) -> Statistic:
+    """One pass over all rows; ``lam`` is the smallest 1/gamma to serve.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``, as for numpy.
     """
@@ -83,53 +60,92 @@ def accumulate_on_device(
         second = (rows.n_rows / sample.shape[0]) * (block.T @ block)
         method = "accumulated" if _error(second, features, lam) <= LARGEST_ERROR else "row-wise"
         if method == "accumulated":
-            done = _accumulated(rows, features, origin, lam, first)
-            if done[0].error <= LARGEST_ERROR:
+            done = _accumulated(rows, features, origin, lam, first, folds)
+            if done.error <= LARGEST_ERROR:
                 return done
             method = "row-wise"  # the sampled rows were better behaved than all of them
     if method == "accumulated":
-        return _accumulated(rows, features, origin, lam, first)
-    total, norm = _sums(rows, features.transform, origin, True)
-    return Statistic(features, origin, total, (), "row-wise", EPS), norm
+        return _accumulated(rows, features, origin, lam, first, folds)
+    parts, squares = _sums(rows, features.transform, origin, True, folds)
+    return Statistic(features, origin, _total(parts), parts[1:], "row-wise", EPS, squares)
 
 
 def _accumulated(
-    rows: DeviceRows, features: EigenFeatures, origin: Origin, lam: float, first: bool
-) -> tuple[Statistic, float]:
-    total, norm = _sums(rows, None, origin, first)
-    error = _error(total.second, features, lam)
+    rows: DeviceRows, features: EigenFeatures, origin: Origin, lam: float, first: bool, folds: Folds | None
+) -> Statistic:
+    parts, squares = _sums(rows, None, origin, first, folds)
+    error = _error(_total(parts).second, features, lam)
     if not first:
-        total = total.about(origin.kernel_values, 0.0 * origin.targets)
-    return Statistic(features, origin, total.transformed(features.transform), (), "accumulated", error), norm
+        parts = tuple(part.about(origin.kernel_values, 0.0 * origin.targets) for part in parts)
+    done = tuple(part.transformed(features.transform) for part in parts[1:])
+    total = _total(parts).transformed(features.transform)
+    return Statistic(features, origin, total, done, "accumulated", error, squares)
 
 
-def _sums(rows: DeviceRows, T: Any, origin: Origin, first: bool) -> tuple[Moments, float]:
-    """Sums of kernel values, about the origin where it comes ``first``, or of features where a transform is given."""
+def _total(parts: tuple[Moments, ...]) -> Moments:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+class _Sums:
+    """Moments in the making."""
+
+    def __init__(self, like: Any, size: int, outputs: int) -> None:
+        xp = namespace_of(like)
+        self.count = 0
+        self.second = xp.zeros((size, size), dtype=xp.float64, device=like.device)
+        self.thin = xp.zeros((size, 1 + outputs), dtype=xp.float64, device=like.device)
+        self.targets = xp.zeros(outputs, dtype=xp.float64, device=like.device)
+        self.squares = xp.zeros_like(self.targets)
+
+    def add(self, values: Any, t: Any) -> None:
+        xp = namespace_of(values)
+        self.count += int(values.shape[0])
+        self.second += values.T @ values
+        self.thin += values.T @ xp.concat([xp.ones_like(t[:, :1]), t], axis=1)
+        self.targets += xp.sum(t, axis=0)
+        self.squares += xp.sum(t * t, axis=0)
+
+    def done(self) -> Moments:
+        return Moments(self.count, self.thin[:, 0], self.second, self.targets, self.thin[:, 1:], self.squares)
+
+
+def _sums(
+    rows: DeviceRows, T: Any, origin: Origin, first: bool, folds: Folds | None
+) -> tuple[tuple[Moments, ...], float]:
+    """Sums over the rows in no fold, then over those of each; and the squares of all kernel values.
+
+    Of kernel values, about the origin where it comes ``first``, or of features where a transform is given.
+    """
     xp = namespace_of(rows.X)
     size, outputs = (rows.n_basis if T is None else T.shape[1]), rows.Y.shape[1]
-    second = xp.zeros((size, size), dtype=xp.float64, device=rows.X.device)
-    thin = xp.zeros((size, 1 + outputs), dtype=xp.float64, device=rows.X.device)
-    targets = xp.zeros(outputs, dtype=xp.float64, device=rows.X.device)
-    squares, norm = xp.zeros_like(targets), xp.zeros_like(targets[:1])
-    for block, known in rows.blocks():
+    sums = [_Sums(rows.X, size, outputs) for _ in range(1 + (0 if folds is None else folds.count))]
+    norm = xp.zeros(1, dtype=xp.float64, device=rows.X.device)
+    for where, block, known in rows.blocks():
         if T is not None:
             norm += xp.sum(block * block)
         if first:
             block -= origin.kernel_values
         t = known / origin.unit - origin.targets
         values = block if T is None else block @ T
-        second += values.T @ values
-        thin += values.T @ xp.concat([xp.ones_like(t[:, :1]), t], axis=1)
-        targets += xp.sum(t, axis=0)
-        squares += xp.sum(t * t, axis=0)
-    moments = Moments(rows.n_rows, thin[:, 0], second, targets, thin[:, 1:], squares)
+        if folds is None:
+            sums[0].add(values, t)
+            continue
+        labels = folds.labels(where)
+        for number in np.unique(labels):
+            members = np.flatnonzero(labels == number)
+            sums[int(number) + 1].add(take_rows(values, members), take_rows(t, members))
+    parts = tuple(one.done() for one in sums)
     if T is not None:
-        return moments, math.sqrt(float(norm[0]))
-    whole = float(xp.linalg.trace(second))
+        return parts, float(norm[0])
+    total = _total(parts)
+    whole = float(xp.linalg.trace(total.second))
     if first:
         o = origin.kernel_values
-        whole += float(2.0 * xp.sum(o * moments.first) + rows.n_rows * xp.sum(o * o))
-    return moments, math.sqrt(max(whole, 0.0))
+        whole += float(2.0 * xp.sum(o * total.first) + rows.n_rows * xp.sum(o * o))
+    return parts, max(whole, 0.0)
 
 
 def _error(second: Any, features: EigenFeatures, lam: float) -> float:
@@ -143,23 +159,29 @@ def _error(second: Any, features: EigenFeatures, lam: float) -> float:
     return EPS * math.sqrt(features.n_basis) * entry / float(xp.min(features.values * (scatter + lam)))
 
 
-def residuals_on_device(rows: DeviceRows, unit: float, coefficients: Any, bias: Any, norm: float) -> Residuals:
-    """The errors e = t - f of all rows, in sums: with kernel values, alone, and squared."""
+def residuals_on_device(
+    rows: DeviceRows, unit: float, coefficients: Any, bias: Any, kernel_squares: float | None = None
+) -> Residuals:
+    """The errors e = t - f of all rows, in sums; squares of kernel values are added up unless they are known."""
     xp = namespace_of(rows.X)
     slope = xp.zeros_like(coefficients)
     total, squares, targets = (xp.zeros_like(bias) for _ in range(3))
-    for block, given in rows.blocks():
+    norm = xp.zeros_like(bias[:1])
+    for _, block, given in rows.blocks():
+        if kernel_squares is None:
+            norm += xp.sum(block * block)
         known = given / unit
         errors = known - (block @ coefficients + bias)
         slope += block.T @ errors
         total += xp.sum(errors, axis=0)
         squares += xp.sum(errors * errors, axis=0)
         targets += xp.sum(known * known, axis=0)
-    return Residuals(rows.n_rows, slope, to_numpy(total), to_numpy(squares), to_numpy(targets), norm)
+    whole = float(norm[0]) if kernel_squares is None else kernel_squares
+    return Residuals(rows.n_rows, slope, to_numpy(total), to_numpy(squares), to_numpy(targets), whole)
 
 
 def solve_on_device(
-    rows: DeviceRows, spectrum: ReducedSpectrum, lam: float, K_basis: Any, norm: float
+    rows: DeviceRows, spectrum: ReducedSpectrum, lam: float, K_basis: Any, kernel_squares: float | None = None
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every output, refine where a check asks for it, and certify."""
     features, unit = spectrum.features, spectrum.origin.unit
@@ -167,7 +189,7 @@ def solve_on_device(
     bias, refinements = spectrum.bias(weights), 0
     while True:
         beta = features.coefficients(weights)
-        residuals = residuals_on_device(rows, unit, beta, bias, norm)
+        residuals = residuals_on_device(rows, unit, beta, bias, kernel_squares)
         checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam)
         passes = all(row.passes for output in checks for row in output)
         if passes or refinements >= _MOST_REFINEMENTS:

@@ -4,33 +4,32 @@ With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the mat
 everything that is computed from it is computed block by block, in memory that does not grow with l.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
 from substrate.kernels import Kernel
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import MICRO, Block, Source
+from substrate.streaming.span import LeafSum
+from substrate.streaming.target_summary import TargetSummary, summary_of_targets
 
-__all__ = ["KernelRows"]
+__all__ = ["KernelRows", "KernelValues"]
 
-#: Entries of a block: 8 MB; larger ones make no product faster (measured).
-_BLOCK_ENTRIES = 1 << 20
+#: Entries of a tile: 8 MB; larger ones make no product faster (measured).
+_TILE_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRows:
-    """A kernel between rows X and basis points; or, without a kernel, given columns of a kernel matrix X."""
+class KernelValues:
+    """A kernel against basis points; or, without a kernel, columns of a kernel matrix by number."""
 
     kernel: Kernel | None
-    X: Any
     points: Any
-
-    @property
-    def n_rows(self) -> int:
-        """l."""
-        return int(self.X.shape[0])
 
     @property
     def n_basis(self) -> int:
@@ -39,29 +38,85 @@ class KernelRows:
 
     @property
     def step(self) -> int:
-        """Rows of a block."""
-        return int(np.clip(_BLOCK_ENTRIES // max(self.n_basis, 1), 128, 8192))
+        """Rows of a tile: a power of two that the basis alone decides, so that every row always has the same tile."""
+        fitting = max(_TILE_ENTRIES // max(self.n_basis, 1), 128)
+        return min(1 << (fitting.bit_length() - 1), MICRO)
 
-    def fill(self, rows: Any, out: Array) -> None:
-        """Write the kernel values of some rows into ``out``."""
+    def fill(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``."""
         if self.kernel is not None:
-            self.kernel.fill(self.X[rows], self.points, out)
+            self.kernel.fill(X, self.points, out)
         else:
-            given = self.X[rows][:, self.points]
+            given = X[:, self.points]
             out[...] = given.toarray() if is_sparse(given) else given
 
-    def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """All rows, a block at a time; the array is used again for the next one."""
-        step = self.step
-        buffer = np.empty((min(step, self.n_rows), self.n_basis))
-        for start in range(0, self.n_rows, step):
-            rows = slice(start, min(start + step, self.n_rows))
-            block = buffer[: rows.stop - rows.start]
-            self.fill(rows, block)
-            yield rows, block
+    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
+        """The rows of a micro-block a tile at a time, by their places in it; ``buffer`` is used for all of them."""
+        n = int(block.X.shape[0])
+        for first in range(0, n, self.step):
+            rows = slice(first, min(first + self.step, n))
+            tile = buffer[: rows.stop - rows.start]
+            self.fill(block.X[rows], tile)
+            yield rows, tile
+
+    def matrix(self, X: Any) -> Array:
+        """The kernel values of rows at hand."""
+        out = np.empty((X.shape[0], self.n_basis))
+        for first in range(0, X.shape[0], self.step):
+            some = slice(first, first + self.step)
+            self.fill(X[some], out[some])
+        return out
+
+    def buffer(self) -> Array:
+        """Memory for the tiles."""
+        return np.empty((self.step, self.n_basis))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRows:
+    """Kernel values of all rows of a source, and how passes over them are made."""
+
+    values: KernelValues
+    source: Source
+    passes: Passes = field(default_factory=Passes)
+
+    @classmethod
+    def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
+        """Rows in memory with their targets, a column an output."""
+        return cls(KernelValues(kernel, points), ArraySource(X, Y))
+
+    @property
+    def n_rows(self) -> int:
+        """l."""
+        return self.source.n_rows
+
+    @property
+    def n_basis(self) -> int:
+        """n."""
+        return self.values.n_basis
+
+    def sums(self, function: LeafSum, what: str) -> Any:
+        """A sum over all rows."""
+        return self.passes.sums(self.source, function, what)
+
+    def each(self, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
+        """A function of every micro-block."""
+        return self.passes.each(self.source, function, what)
+
+    def without(self, row: int) -> Self:
+        """All rows but one; they must be in memory."""
+        source = self.source
+        if not isinstance(source, ArraySource):
+            raise TypeError("rows are left out of arrays only")
+        others = np.flatnonzero(np.arange(source.n_rows) != row)
+        return replace(self, source=ArraySource(source.X[others], source.Y[others]), passes=Passes())
+
+    def target_summary(self) -> TargetSummary:
+        """Means and extremes of the targets."""
+        passes = self.passes.without_checkpoint()
+        summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
+        return summary
 
     def taken(self, rows: Any) -> Array:
-        """Some rows as an array."""
-        out = np.empty((len(rows), self.n_basis))
-        self.fill(rows, out)
-        return out
+        """The kernel values of some rows, in ascending order, as an array."""
+        return self.values.matrix(self.source.taken(rows))

@@ -23,14 +23,29 @@ __all__ = ["Residuals", "reduced_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Sums over all rows, a column an output: K'e, 1'e, e'e and t't; and the Frobenius norm of K."""
+    """Sums over rows, a column an output: K'e, 1'e, e'e and t't; and the squares of all kernel values."""
 
     count: int
     slope: Array
     total: Array
     squares: Array
     targets: Array
-    norm: float
+    kernel_squares: float
+
+    def __add__(self, other: "Residuals") -> "Residuals":
+        return Residuals(
+            self.count + other.count,
+            self.slope + other.slope,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.targets + other.targets,
+            self.kernel_squares + other.kernel_squares,
+        )
+
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm of K."""
+        return float(np.sqrt(self.kernel_squares))
 
 
 def reduced_rows(

@@ -12,16 +12,17 @@ which is [Cawley2004]_ eq. (3) with its bias eliminated and its section 2.6, wit
 Everything but the leverages and the residuals of single rows comes from sums; those take one more pass over the rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.reduced_statistic import Moments, Origin
+from substrate.closed_form.moments import Moments, Origin
 from substrate.closed_form.spectrum import Targets
-from substrate.namespaces import namespace_of, on_device_of
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = ["ReducedSpectrum", "reduced_spectrum"]
@@ -44,6 +45,16 @@ class ReducedSpectrum:
     target_mean: Array
     squares: Array
     error: float
+
+    def on_host(self) -> "ReducedSpectrum":
+        """The same in numpy, for a search: everything in it is small beside the rows."""
+        if not is_device_array(self.values):
+            return self
+        features = EigenFeatures(to_numpy(self.features.transform), to_numpy(self.features.values))
+        origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
+        names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
+        moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
+        return replace(self, features=features, origin=origin, **moved)
 
     @property
     def lift(self) -> float:

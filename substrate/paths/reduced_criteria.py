@@ -10,89 +10,27 @@ known by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
     \lambda Q = \|t\|^2 - \sum_k c_k^2 g_k, \qquad \lambda B_{ii} = 1 - h_{ii}, \qquad
     \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
 
-Leave-one-out takes a pass over the rows for all points of a call; generalised cross-validation and folds take none, the
-sums of a fold being left out by subtraction; with features d of a fold's row, Cauchy's inequality bounds
+Leave-one-out (:mod:`~substrate.paths.reduced_leave_one_out`) takes a pass over the rows for all points of a call;
+generalised cross-validation and folds take none, the sums of a fold being left out by subtraction; with features d of a
+fold's row, Cauchy's inequality bounds
 :math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the
-ceilings, from which the search takes its slack.
+ceilings, from which the search takes its slack. What a device has summed up and decomposed is brought to the host once,
+and searched there.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import Moments
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
-from substrate.closed_form.reduced_statistic import Moments
-from substrate.kernels.base import strips
+from substrate.namespaces import to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.threads import blas_threads
 
-__all__ = ["ReducedFold", "ReducedGCV", "ReducedLeaveOneOut"]
-
-#: Up to this many bytes the rows' features are kept between calls instead of being computed again.
-KEPT = 2.0**25
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedLeaveOneOut(Criterion):
-    """The mean square of e_i/(1 - h_ii)."""
-
-    spectrum: ReducedSpectrum
-    rows: KernelRows
-    Y: Array
-    kept: Array | None
-
-    @classmethod
-    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, Y: Array, *, pooled: bool = False) -> Self:
-        """On the rows of the statistic and their targets, a column an output."""
-        kept = None
-        if 8.0 * rows.n_rows * spectrum.values.size <= KEPT:
-            kept = np.empty((rows.n_rows, spectrum.values.size))
-            for where, block in rows.blocks():
-                kept[where] = _coordinates(block, spectrum)
-        return cls(spectrum, spectrum.targets, 0.0, pooled, rows, Y, kept)
-
-    def sample(self, t: Array) -> Samples:
-        """Two matrix products a block: features with the weights, and their squares with 1/(a + lambda)."""
-        spectrum, c = self.spectrum, self.targets.coordinates
-        g, lambdas = self._inverses(t), np.exp(t.ravel())
-        outputs, n = c.shape[1], spectrum.n
-        squares, reciprocal, smallest = np.zeros((t.size, outputs)), np.zeros(t.size), np.ones(t.size)
-        centre = spectrum.origin.targets + spectrum.target_mean
-        with blas_threads(self.rows.n_basis):
-            for where, G in self._features():
-                spare = (1.0 - 1.0 / n) - np.square(G) @ g
-                np.maximum(spare, np.finfo(np.float64).tiny, out=spare)
-                reciprocal += (1.0 / spare).sum(axis=0)
-                np.minimum(smallest, spare.min(axis=0), out=smallest)
-                known = self.Y[where] / self.unit - centre
-                for k in range(outputs):
-                    residuals = (known[:, [k]] - G @ (g * c[:, [k]])) / spare
-                    squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
-        falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
-        rising = (lambdas * reciprocal / n).reshape(*t.shape, 1)
-        values = self._shaped(squares / n, t)
-        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
-        terms = spectrum.values.size / (self.size + 16.0)
-        rounding = (values * np.square(terms / smallest.reshape(*t.shape, 1))).max(axis=1)
-        return Samples(values, np.maximum(between(self._shaped(falling, t), rising), rounding))
-
-    def _features(self) -> Iterator[tuple[slice, Array]]:
-        if self.kept is None:
-            for where, block in self.rows.blocks():
-                yield where, _coordinates(block, self.spectrum)
-        else:
-            for where in strips(self.rows.n_rows, self.rows.step):
-                yield where, self.kept[where]
-
-
-def _coordinates(block: Array, spectrum: ReducedSpectrum) -> Array:
-    """Features of a block of kernel values, centred, in eigen-coordinates; the block is changed."""
-    block -= spectrum.origin.kernel_values
-    return np.asarray(block @ spectrum.directions - spectrum.mean @ spectrum.rotation)
+__all__ = ["ReducedFold", "ReducedGCV"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +44,8 @@ class ReducedGCV(Criterion):
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
         """On a statistic."""
-        return cls(spectrum, spectrum.targets, 0.0, pooled)
+        known = spectrum.on_host()
+        return cls(known, known.targets, 0.0, pooled)
 
     def sample(self, t: Array) -> Samples:
         """Sums over the spectrum only."""
@@ -142,7 +81,8 @@ class ReducedFold(Criterion):
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
         held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
-        return cls(spectrum, spectrum.targets, 0.0, pooled, held.count, held.second, held.cross, held.squares)
+        known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
+        return cls(known, known.targets, 0.0, pooled, held.count, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""

@@ -13,7 +13,6 @@ from problems import (
     RobustLSSVMRegressor,
     SparseLSSVMClassifier,
     SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
     load,
 )
 from substrate.errors import DataError, DeclarationError, ScaleWarning
@@ -135,7 +134,7 @@ def test_labels_on_a_device_are_checked(target, message):
         LSSVMClassifier().fit(send(X), send(target))
 
 
-@pytest.mark.parametrize("model", [L1SubstrateRegressor(), RobustLSSVMRegressor(), SparseLSSVMRegressorCV()])
+@pytest.mark.parametrize("model", [L1SubstrateRegressor(), RobustLSSVMRegressor()])
 def test_the_other_estimators_say_what_to_do(model):
     send = sender("array_api_strict")
     with pytest.raises(DataError, match=r"works on numpy arrays; .*X\.cpu\(\)\.numpy\(\)"):

@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 from array_homes import HOMES, close, sender
 
-from substrate.closed_form.device_reduced import DeviceRows, accumulate_on_device, solve_on_device
+from substrate.closed_form.device_reduced import accumulate_on_device, solve_on_device
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import eigen_features
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.reduced_basis import leverage_factor, solve_reduced
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_basis import solve_reduced
+from substrate.closed_form.reduced_left_out import leverage_factor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.closed_form.spectrum import centred_spectrum
-from substrate.device_gram import DeviceGram, gram_of
+from substrate.device_gram import DeviceGram, gram_kind
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
@@ -36,19 +39,19 @@ def test_the_saddle_system(home, gamma, unit):
     send, (X, Y, v) = sender(home), data()
     ridge = ridge_of(gamma, v)
     wanted = solve_saddle_system(Gram.of(RBF(1.0), X), unit * Y, ridge)
-    found = solve_saddle_system(gram_of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
+    found = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
     tolerance = 1e-10 if gamma == 1.0 else 1e-6
     for name in ("support_values", "bias", "products"):
         close(getattr(found, name), getattr(wanted, name), tolerance)
     assert found.backward_error < 1e-14
-    one = solve_saddle_system(gram_of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
+    one = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
     close(one.support_values, wanted.support_values[:, 0], tolerance)
 
 
 @everywhere
 def test_leave_one_out_by_factor_and_by_spectrum(home):
     send, (X, Y, _) = sender(home), data()
-    gram, there = Gram.of(RBF(1.0), X), gram_of(RBF(1.0), send(X))
+    gram, there = Gram.of(RBF(1.0), X), gram_kind(send(X)).of(RBF(1.0), send(X))
     ridge = np.full(60, 0.5)
     close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
     lambdas = np.array([1e-3, 0.5, 20.0])
@@ -71,7 +74,7 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
     monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
     send, (X, Y, _) = sender(home), data()
     here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
-    there = kind.of(centred_spectrum(gram_of(RBF(1.0), send(X))), send(Y), pooled=pooled)
+    there = kind.of(centred_spectrum(gram_kind(send(X)).of(RBF(1.0), send(X))), send(Y), pooled=pooled)
     wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
     np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
     np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
@@ -85,15 +88,16 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     send, (X, Y, _) = sender(home), data(400)
     kernel, Z, lam = RBF(sigma), X[::40], 0.5
     K = kernel(Z)
-    features, rows = eigen_features(K), KernelRows(kernel, X, Z)
-    statistic = accumulate(rows, Y, features, origin_of(K, Y, 1.0), lam, method=method)
+    features, rows = eigen_features(K), KernelRows.of(kernel, X, Z, Y)
+    statistic = accumulate(rows, features, origin_of(K, rows.target_summary(), 1.0), lam, method=method)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    wanted = solve_reduced(rows, Y, spectrum, lam, K, most=0)
+    wanted = solve_reduced(rows, spectrum, lam, K, most=0)
     there = DeviceRows(kernel, send(X), send(Y), send(Z))
     own = eigen_features(kernel(send(Z)))
-    found, norm = accumulate_on_device(there, own, origin_of(kernel(send(Z)), send(Y), 1.0), lam, method)
+    origin = origin_of(kernel(send(Z)), there.target_summary(), 1.0)
+    found = accumulate_on_device(there, own, origin, lam, method=method)
     assert found.method == method
-    assert norm == pytest.approx(np.linalg.norm(kernel(X, Z)), rel=1e-12)
+    assert found.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
     assert found.total.count == 400
     tolerance = 1e-10 if sigma == 1.0 else 1e-6
     # the sign of an eigenvector is nobody's: what is compared does not depend on it
@@ -102,7 +106,7 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
     decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
     close(decomposed.values, spectrum.values, tolerance)
-    solved = solve_on_device(there, decomposed, lam, kernel(send(Z)), norm)
+    solved = solve_on_device(there, decomposed, lam, kernel(send(Z)), found.kernel_squares)
     close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
     close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
     assert all(row.passes for row in solved.rows)
@@ -114,7 +118,7 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
 @everywhere
 def test_what_a_device_cannot_factor_is_refused(home):
     send, X = sender(home), data()[0]
-    gram = gram_of(Linear(), send(X))
+    gram = gram_kind(send(X)).of(Linear(), send(X))
     with pytest.raises(DeclarationError, match="factorize"):
         gram.solve(send(np.ones((60, 1))))
     with pytest.raises(SolverError, match="not positive definite"):
@@ -127,10 +131,10 @@ def test_a_given_matrix_is_checked(home):
     send, X = sender(home), data()[0]
     K = X @ X.T
     with pytest.raises(DataError, match="not symmetric"):
-        gram_of(Precomputed(), send(np.tril(K)))
+        gram_kind(send(np.tril(K))).of(Precomputed(), send(np.tril(K)))
     with pytest.raises(DataError, match="must be square"):
-        gram_of(Precomputed(), send(K[:5]))
+        gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
-        gram_of(Precomputed(), send(K - np.eye(60))).check_definite()
+        gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
     part = DeviceGram(send(K)).block([4, 2])
     close(part.matrix, K[np.ix_([4, 2], [4, 2])])

@@ -6,10 +6,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
+from substrate.closed_form.folds import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.reduced_basis import leave_rows_out_once, leverage_factor, solve_reduced
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_basis import solve_reduced
+from substrate.closed_form.reduced_left_out import leave_rows_out_once, leverage_factor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import LARGEST_ERROR, accumulate, origin_of
+from substrate.closed_form.reduced_statistic import LARGEST_ERROR, accumulate
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Linear, Polynomial
 
@@ -21,17 +24,17 @@ METHODS = ("accumulated", "row-wise")
 
 
 def solved(kernel, X, Y, points, gamma, method="auto", folds=()):
-    rows, K = KernelRows(kernel, X, points), kernel(points)
-    features = eigen_features(K)
-    statistic = accumulate(rows, Y, features, origin_of(K, Y, 1.0), 1.0 / gamma, folds, method)
+    rows, K = KernelRows.of(kernel, X, points, Y), kernel(points)
+    features, origin = eigen_features(K), origin_of(K, rows.target_summary(), 1.0)
+    statistic = accumulate(rows, features, origin, 1.0 / gamma, GivenFolds.of(folds, len(Y)), method)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    return rows, statistic, spectrum, solve_reduced(rows, Y, spectrum, 1.0 / gamma, K)
+    return rows, statistic, spectrum, solve_reduced(rows, spectrum, 1.0 / gamma, K)
 
 
 def left_out(kernel, X, Y, points, gamma, method="auto"):
     rows, _, spectrum, solution = solved(kernel, X, Y, points, gamma, method)
     factor = leverage_factor(spectrum, 1.0 / gamma)
-    return leave_rows_out_once(rows, Y, solution.coefficients, solution.bias, factor), spectrum
+    return leave_rows_out_once(rows, solution.coefficients, solution.bias, factor), spectrum
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -130,7 +133,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, method):
     import substrate.closed_form.kernel_rows as module
 
     _, _, _, whole = solved(RBF(1.5), X, Y, BASIS, 5.0, method)
-    monkeypatch.setattr(module.KernelRows, "step", property(lambda self: 7))
+    monkeypatch.setattr(module.KernelValues, "step", property(lambda self: 7))
     _, _, _, pieces = solved(RBF(1.5), X, Y, BASIS, 5.0, method)
     assert_allclose(pieces.bias, whole.bias, rtol=1e-9)
     assert_allclose(pieces.coefficients, whole.coefficients, rtol=1e-5, atol=1e-8 * np.abs(whole.coefficients).max())
@@ -153,9 +156,7 @@ def test_every_row_of_the_certificate_sees_a_change(part):
     else:
         lam *= 1.0 + 1e-6
     features, K = statistic.features, kernel(BASIS)
-    checks = reduced_rows(
-        residual_pass(rows, target, 1.0, beta, bias), features, K, beta, features.weights(beta), bias, lam
-    )[0]
+    checks = reduced_rows(residual_pass(rows, 1.0, beta, bias), features, K, beta, features.weights(beta), bias, lam)[0]
     failed = {row.name for row in checks if not row.passes}
     assert {"stationarity in beta", "stationarity in w"} <= failed
     if part in ("bias", "target"):
@@ -170,13 +171,13 @@ def test_the_duality_gap_bounds_the_distance_from_the_minimum():
 
     K, K_rows = kernel(BASIS), kernel(X, BASIS)
     best = naive.objective(K, K_rows, Y[:, 0], gamma, solution.coefficients[:, 0], solution.bias[0])
-    rows = KernelRows(kernel, X, BASIS)
+    rows = KernelRows.of(kernel, X, BASIS, Y[:, :1])
     for size in (1e-3, 1e-2):
         beta = solution.coefficients + size * RNG.normal(size=(40, 1))
         # errors that sum to zero, so that the dual point is feasible
         bias = solution.bias + np.mean(Y[:, :1] - K_rows @ beta - solution.bias)
         value = naive.objective(K, K_rows, Y[:, 0], gamma, beta[:, 0], bias[0])
-        residuals = residual_pass(rows, Y[:, :1], 1.0, beta, bias)
+        residuals = residual_pass(rows, 1.0, beta, bias)
         checks = reduced_rows(
             residuals, statistic.features, K, beta, statistic.features.weights(beta), bias, 1.0 / gamma
         )

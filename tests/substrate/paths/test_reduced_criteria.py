@@ -7,17 +7,20 @@ from numpy.polynomial import chebyshev
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.eigen_features import eigen_features
+from substrate.closed_form.folds import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate, origin_of
+from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths import reduced_criteria
+from substrate.paths import reduced_leave_one_out
 from substrate.paths.chebyshev import coefficients, interpolation_error, points
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Sum
 from substrate.paths.gamma_search import lambda_range, search_gamma
-from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV, ReducedLeaveOneOut
+from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
+from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 2))
@@ -28,16 +31,16 @@ FOLDS = [np.arange(k, 50, 5) for k in range(5)]
 
 
 def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
-    rows, K = KernelRows(kernel, X, basis), kernel(basis)
-    features = eigen_features(K)
-    statistic = accumulate(rows, Y, features, origin_of(K, Y, 1.0), 1e-6, FOLDS, "row-wise")
+    rows, K = KernelRows.of(kernel, X, basis, Y), kernel(basis)
+    features, origin = eigen_features(K), origin_of(K, rows.target_summary(), 1.0)
+    statistic = accumulate(rows, features, origin, 1e-6, GivenFolds.of(FOLDS, 50), "row-wise")
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
     parts = [
         ReducedFold.of(reduced_spectrum(features, statistic.origin, statistic.total - fold), fold, pooled=pooled)
         for fold in statistic.folds
     ]
     return {
-        "loo": ReducedLeaveOneOut.of(spectrum, rows, Y, pooled=pooled),
+        "loo": ReducedLeaveOneOut.of(spectrum, rows, pooled=pooled),
         "gcv": ReducedGCV.of(spectrum, pooled=pooled),
         "folds": Sum.of(parts, [1.0 / len(parts)] * len(parts)),
     }
@@ -81,7 +84,7 @@ def test_outputs_are_apart_or_pooled(name):
 def test_rows_computed_again_at_each_call_are_those_kept(monkeypatch):
     t = np.log([[1e-3, 0.1, 1.0]])
     kept = criteria()["loo"]
-    monkeypatch.setattr(reduced_criteria, "KEPT", 0.0)
+    monkeypatch.setattr(reduced_leave_one_out, "KEPT", 0.0)
     again = criteria()["loo"]
     assert kept.kept is not None
     assert again.kept is None

@@ -1,0 +1,129 @@
+r"""The moments of the rows of a leaf: the one function that every fit on a reduced basis is summed from.
+
+Rows become kernel values about the origin, and, where a transform is given, features; their products are added in place
+to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric rank-k update), a tile of rows at a time. Nothing here knows
+where the rows come from or who asks.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.closed_form.folds import Folds
+from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.moments import Moments, Origin
+from substrate.streaming.source import Block
+
+__all__ = ["FoldSums", "MomentsOfLeaf", "Sums"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Moments with the second ones in the upper triangle only."""
+
+    count: int
+    first: Array
+    second: Array
+    targets: Array
+    cross: Array
+    squares: Array
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.count + other.count,
+            self.first + other.first,
+            self.second + other.second,
+            self.targets + other.targets,
+            self.cross + other.cross,
+            self.squares + other.squares,
+        )
+
+    def moments(self) -> Moments:
+        """With both triangles."""
+        upper = np.triu(self.second)
+        second = upper + np.triu(upper, 1).T
+        return Moments(self.count, self.first, second, self.targets, self.cross, self.squares)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldSums:
+    """Sums over the rows in no fold, then over those of each."""
+
+    parts: tuple[Sums, ...]
+
+    def __add__(self, other: "FoldSums") -> "FoldSums":
+        return FoldSums(tuple(one + another for one, another in zip(self.parts, other.parts, strict=True)))
+
+    def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
+        """Those of all rows, and of each fold."""
+        made = [part.moments() for part in self.parts]
+        total = made[0]
+        for part in made[1:]:
+            total = total + part
+        return total, tuple(made[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsOfLeaf:
+    """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so."""
+
+    values: KernelValues
+    origin: Origin
+    transform: Array | None = None
+    triangular: bool = False
+    folds: Folds | None = None
+
+    def __call__(self, blocks: Iterable[Block]) -> FoldSums:
+        """Over the micro-blocks of a leaf."""
+        size = self.values.n_basis if self.transform is None else self.transform.shape[1]
+        outputs = self.origin.targets.size
+        sums = [_Sums(size, outputs) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
+        buffer = self.values.buffer()
+        for block in blocks:
+            targets = block.Y / self.origin.unit - self.origin.targets
+            labels = None if self.folds is None else self.folds.labels(block.rows)
+            for rows, tile in self.values.tiles(block, buffer):
+                features = self._features(tile)
+                if labels is None:
+                    sums[0].add(features, targets[rows])
+                    continue
+                present = labels[rows]
+                for number in np.unique(present):
+                    members = present == number
+                    sums[number + 1].add(features[members], targets[rows][members])  # rows in no fold come first
+        return FoldSums(tuple(one.done() for one in sums))
+
+    def _features(self, tile: Array) -> Array:
+        from scipy.linalg.blas import dtrmm
+
+        tile -= self.origin.kernel_values
+        if self.triangular:
+            return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
+        return tile if self.transform is None else tile @ self.transform
+
+
+class _Sums:
+    """Sums in the making."""
+
+    def __init__(self, size: int, outputs: int) -> None:
+        self.count = 0
+        self.first, self.second = np.zeros(size), np.zeros((size, size), order="F")
+        self.targets, self.cross, self.squares = np.zeros(outputs), np.zeros((size, outputs)), np.zeros(outputs)
+
+    def add(self, features: Array, targets: Array) -> None:
+        from scipy.linalg.blas import dsyrk
+
+        self.count += features.shape[0]
+        self.targets += targets.sum(axis=0)
+        self.squares += np.square(targets).sum(axis=0)
+        if self.first.size == 0:
+            return
+        both = features.T @ np.column_stack([np.ones(features.shape[0]), targets])
+        self.first += both[:, 0]
+        self.cross += both[:, 1:]
+        self.second = dsyrk(1.0, features.T, beta=1.0, c=self.second, overwrite_c=1)
+
+    def done(self) -> Sums:
+        return Sums(self.count, self.first, self.second, self.targets, self.cross, self.squares)

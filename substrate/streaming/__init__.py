@@ -1,0 +1,1 @@
+"""Passes over rows that need not be in memory: where rows come from, how sums over them are taken, and by whom."""

@@ -1,0 +1,103 @@
+"""Rows of a Dask array or dataframe: whoever works on a span has Dask compute that span, on the worker itself.
+
+What the collection's own graph holds is its maker's choice; nothing is added to it but slices.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.errors import DataError
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.checks import checked_block
+from substrate.streaming.source import Block, Source
+
+__all__ = ["DaskSource", "is_dask"]
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection, asked without importing Dask."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DaskSource(Source):
+    """An array of rows and one of targets or none, of known lengths."""
+
+    X: Any
+    y: Any
+    columns: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None) -> Self:
+        """Lengths that are not known are computed. The target of a dataframe is named, or a collection of its own."""
+        columns = None
+        if hasattr(X, "to_dask_array"):
+            if isinstance(y, str):
+                if y not in X.columns:
+                    raise DataError(f"the dataframe has no column {y!r}; it has {', '.join(map(str, X.columns))}")
+                X, y = X.drop(columns=y), X[y]
+            columns = tuple(map(str, X.columns))
+            X = X.to_dask_array(lengths=True)
+        if y is not None and hasattr(y, "to_dask_array"):
+            plain = getattr(y.dtype, "kind", "O") in "fiub"
+            y = (y if plain else y.astype(object)).to_dask_array(lengths=True)  # text as Python's own
+        if y is not None and not is_dask(y):
+            raise DataError(
+                f"rows in a Dask collection need targets in one, or the name of a column; received {type(y).__name__}"
+            )
+        X, y = _sized(X), None if y is None else _sized(y)
+        if X.ndim != 2:
+            raise DataError(f"X must be 2-D, received a Dask array of shape {X.shape}")
+        if X.shape[0] == 0:
+            raise DataError(f"the Dask collection holds no rows: its shape is {X.shape}")
+        if y is not None and y.shape != X.shape[:1]:
+            raise DataError(f"X has {X.shape[0]} rows and y has shape {y.shape}; one target a row is needed")
+        return cls(X, y, columns)
+
+    @property
+    def name(self) -> str:
+        """A word for it."""
+        return "the Dask collection"
+
+    @property
+    def n_rows(self) -> int:
+        """As computed."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """As the collection says."""
+        return int(self.X.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Those of a dataframe."""
+        return self.columns
+
+    def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
+        """Computed by whatever scheduler Dask has, into this process."""
+        for begin in range(start, stop, step):
+            here = slice(begin, min(begin + step, stop))
+            y = None if self.y is None else self.y[here].compute()
+            yield checked_block(self.X[here].compute(), y, self.name, begin, self.n_features)
+
+    def sent(self, client: Any, start: int, stop: int) -> Any:
+        """Slices that the workers compute and keep."""
+        X = client.compute(self.X[start:stop])
+        y = None if self.y is None else client.compute(self.y[start:stop])
+        return client.submit(_piece, X, y, self.name, start, self.n_features, pure=False)
+
+
+def _piece(X: Any, y: Any, name: str, start: int, n_features: int) -> ArraySource:
+    return ArraySource(*checked_block(X, y, name, start, n_features))
+
+
+def _sized(collection: Any) -> Any:
+    if np.isnan(np.array(collection.shape, dtype=float)).any():
+        collection = copy(collection)  # the method changes what it is called on
+        collection.compute_chunk_sizes()
+    return collection

@@ -1,0 +1,88 @@
+"""A pass over all rows of a source: a sum over them in the one order there is, or a function of each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from substrate.arrays import positive
+from substrate.errors import DataError
+from substrate.streaming.checkpoint import Checkpoint, digest
+from substrate.streaming.executors.base import Executor, Pass
+from substrate.streaming.executors.serial import Serial
+from substrate.streaming.progress import RowProgress
+from substrate.streaming.source import LEAF, MICRO, Block, Source
+from substrate.streaming.span import LeafSum, each_of, highest, sum_over
+from substrate.streaming.tree import SummationTree
+
+__all__ = ["BUDGET", "Passes"]
+
+#: Bytes of rows that a process holds at a time unless somebody says.
+BUDGET = 64 * 2**20
+#: Copies of a block of rows alive at a time: as read, as numbers, and in the hands of a kernel.
+_COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """By whom, in which memory, from which checkpoint on, and whether a line says how far they are."""
+
+    executor: Executor = field(default_factory=Serial)
+    memory_budget: float = BUDGET
+    checkpoint: Checkpoint | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        positive(self.memory_budget, "memory_budget")
+
+    def step(self, source: Source) -> int:
+        """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
+        rows = int(self.memory_budget / (8.0 * _COPIES * (source.n_features + 1)))
+        return min(max(rows // MICRO, 1) * MICRO, LEAF << self.executor.level)
+
+    def sums(self, source: Source, function: LeafSum, what: str) -> Any:
+        """The sum of a function of leaves over all rows, gone on with where a checkpoint has a part of it."""
+        if self.checkpoint is None:
+            start, tree, name = 0, SummationTree(), ""
+        else:
+            name = digest(function)
+            start, tree = self.checkpoint.begun(name, function)
+        row = start
+        try:
+            for stop, height, value in self._results(Pass(sum_over, function, source, self.step(source)), start, what):
+                tree.push(height, value)
+                row = stop
+                if self.checkpoint is not None:
+                    self.checkpoint.at(name, row, tree)
+        except BaseException:
+            if self.checkpoint is not None and row > start:
+                self.checkpoint.write()
+            raise
+        return tree.total()
+
+    def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
+        """The function of every micro-block, in order."""
+        for _, _, results in self._results(Pass(each_of, function, source, self.step(source)), 0, what):
+            yield from results
+
+    def without_checkpoint(self) -> Self:
+        """The same for a pass that is not worth keeping."""
+        return replace(self, checkpoint=None)
+
+    def _results(self, job: Pass, start: int, what: str) -> Iterator[tuple[int, int, Any]]:
+        """The row after each result, its height in the tree, and the result."""
+        source = job.source
+        if not (source.seekable or isinstance(self.executor, Serial)):
+            raise DataError(
+                f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
+                "write the rows to Parquet or .npy files, which all workers can open"
+            )
+        level = min(self.executor.level, highest(source.n_rows))
+        progress = RowProgress(what, source.n_rows, self.verbose, start)
+        try:
+            progress.at(start)
+            if start < source.n_rows:
+                for span, result in self.executor.results(job, start, source.n_rows, level):
+                    yield span.stop, span.height, result
+                    progress.at(span.stop)
+        finally:
+            progress.close()

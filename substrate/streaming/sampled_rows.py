@@ -1,0 +1,38 @@
+"""Some rows of a source by their numbers, read once and kept."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import Source
+
+__all__ = ["SampledRows", "in_memory", "sample_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRows:
+    """Rows in ascending order of their numbers; indexing takes the numbers they have in the source."""
+
+    numbers: Any
+    X: Any
+
+    def __getitem__(self, rows: Any) -> Any:
+        places = np.searchsorted(self.numbers, rows)
+        if not np.array_equal(self.numbers[np.minimum(places, self.numbers.size - 1)], rows):
+            raise KeyError("a row that is not in the sample")
+        return self.X[places]
+
+
+def in_memory(source: Source) -> bool:
+    """Whether all rows are at hand, and looking at all of them costs no reading."""
+    return isinstance(source, ArraySource)
+
+
+def sample_of(source: Source, *numbers: Any) -> Any:
+    """Rows to be had by number: all of them where they are in memory, otherwise the ones that are named."""
+    if isinstance(source, ArraySource):
+        return source.X
+    wanted = np.unique(np.concatenate(numbers))
+    return SampledRows(wanted, source.taken(wanted))

@@ -1,0 +1,119 @@
+"""A pass that is broken off goes on where it was, to the same bits; another problem's file is refused."""
+
+import numpy as np
+import pytest
+
+from substrate.closed_form.folds import ConsecutiveFolds
+from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.moment_sums import MomentsOfLeaf
+from substrate.closed_form.moments import Origin
+from substrate.errors import DataError
+from substrate.kernels import RBF
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.checkpoint import Checkpoint, digest
+from substrate.streaming.executors.serial import Serial
+from substrate.streaming.passes import Passes
+from substrate.streaming.progress import RowProgress
+from substrate.streaming.source import LEAF
+
+RNG = np.random.default_rng(4)
+N = 21 * LEAF + 99
+X = RNG.normal(size=(N, 2))
+Y = np.sin(X[:, :1])
+FUNCTION = MomentsOfLeaf(
+    KernelValues(RBF(1.0), X[:6]), Origin(np.zeros(6), np.zeros(1), 1.0), folds=ConsecutiveFolds(3, N)
+)
+SOURCE = ArraySource(X, Y)
+
+
+class Breaking(Serial):
+    """One process that is interrupted when it comes to a row."""
+
+    def __init__(self, row):
+        object.__setattr__(self, "row", row)
+
+    def results(self, job, start, stop, level):
+        for span, result in Serial.results(self, job, start, stop, level):
+            if span.start >= self.row:
+                raise KeyboardInterrupt
+            yield span, result
+
+
+def bits(sums):
+    return [
+        np.asarray(getattr(part, name)).tobytes()
+        for part in sums.parts
+        for name in ("count", "first", "second", "targets", "cross", "squares")
+    ]
+
+
+def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
+    path, expected = tmp_path / "sums.npz", bits(Passes().sums(SOURCE, FUNCTION, "sums"))
+    for row in (8 * LEAF, 16 * LEAF):
+        with pytest.raises(KeyboardInterrupt):
+            Passes(Breaking(row), checkpoint=Checkpoint(path, "these rows")).sums(SOURCE, FUNCTION, "sums")
+        begun, _ = Checkpoint(path, "these rows").begun(digest(FUNCTION), FUNCTION)
+        assert begun == row
+    kept = Checkpoint(path, "these rows")
+    assert bits(Passes(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
+    kept.done()
+    assert not path.exists()
+
+
+def test_what_was_summed_is_not_read_again(tmp_path):
+    path = tmp_path / "sums.npz"
+    with pytest.raises(KeyboardInterrupt):
+        Passes(Breaking(8 * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    spoilt = X.copy()
+    spoilt[: 8 * LEAF] = 1e3  # whoever reads these rows again gets something else
+    again = Passes(checkpoint=Checkpoint(path, "these")).sums(ArraySource(spoilt, Y), FUNCTION, "sums")
+    assert bits(again) == bits(Passes().sums(SOURCE, FUNCTION, "sums"))
+
+
+def test_a_finished_pass_is_read_from_the_file(tmp_path):
+    path = tmp_path / "sums.npz"
+    kept = Checkpoint(path, "these", interval=0.0)
+    expected = bits(Passes(checkpoint=kept).sums(SOURCE, FUNCTION, "sums"))
+    nothing = Passes(Breaking(0), checkpoint=Checkpoint(path, "these"))
+    assert bits(nothing.sums(SOURCE, FUNCTION, "sums")) == expected
+
+
+def test_another_problem_is_refused(tmp_path):
+    path = tmp_path / "sums.npz"
+    Checkpoint(path, "these").write()
+    with pytest.raises(DataError, match="belongs to another problem"):
+        Checkpoint(path, "those")
+    path.write_bytes(b"something else")
+    with pytest.raises(DataError, match="not a model file"):
+        Checkpoint(path, "these")
+
+
+def test_another_function_has_another_digest():
+    values, origin = FUNCTION.values, FUNCTION.origin
+    others = [
+        MomentsOfLeaf(KernelValues(RBF(1.5), X[:6]), origin, folds=FUNCTION.folds),
+        MomentsOfLeaf(KernelValues(RBF(1.0), X[1:7]), origin, folds=FUNCTION.folds),
+        MomentsOfLeaf(values, Origin(np.zeros(6), np.ones(1), 1.0), folds=FUNCTION.folds),
+        MomentsOfLeaf(values, origin),
+        MomentsOfLeaf(values, origin, np.eye(6), folds=FUNCTION.folds),
+    ]
+    same = MomentsOfLeaf(KernelValues(RBF(1.0), X[:6].copy()), origin, folds=ConsecutiveFolds(3, N))
+    assert digest(same) == digest(FUNCTION)
+    assert len({digest(one) for one in [FUNCTION, *others]}) == 6
+
+
+def test_progress_speaks_on_a_terminal_only():
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for stream, shown, words in [(io.StringIO(), True, ""), (Terminal(), False, ""), (Terminal(), True, "rows/s")]:
+        progress = RowProgress("sums", 1000, shown, 0, stream)
+        progress.at(500)
+        progress.close()
+        said = stream.getvalue()
+        assert words in said
+        assert bool(said) is bool(words)
+    assert "500 of 1,000 rows" in said

@@ -1,0 +1,169 @@
+"""Threads and the workers of a real Dask cluster give the bits of one process, also when a worker is killed."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from substrate.closed_form.kernel_rows import KernelValues
+from substrate.closed_form.moment_sums import MomentsOfLeaf
+from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_outputs import OutputsOfBlock
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.streaming.executors.choice import executor_of
+from substrate.streaming.executors.dask_client import DaskClient, DaskCluster
+from substrate.streaming.executors.joblib_threads import Joblib
+from substrate.streaming.executors.serial import Serial
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import LEAF, Block
+from substrate.streaming.sources import source_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
+
+RNG = np.random.default_rng(2)
+N = 40 * LEAF + 1234
+X = RNG.normal(size=(N, 2))
+Y = np.sin(X[:, :1])
+VALUES = KernelValues(RBF(1.0), X[:8])
+FUNCTION = MomentsOfLeaf(VALUES, Origin(np.zeros(8), np.zeros(1), 1.0))
+OUTPUTS = OutputsOfBlock(VALUES, np.ones((8, 1)), np.ones(1))
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        distributed.Client(cluster) as opened,
+    ):
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", Y[:, 0])
+    return CodedSource(source_of(folder / "X.npy", folder / "y.npy"), numbers)
+
+
+def bits(sums):
+    (part,) = sums.parts
+    return [np.asarray(getattr(part, name)).tobytes() for name in ("count", "first", "second", "cross", "squares")]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return bits(Passes().sums(ArraySource(X, Y), FUNCTION, "sums"))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_threads_give_the_same_bits(files, expected, jobs):
+    for source in (ArraySource(X, Y), files):
+        assert bits(Passes(Joblib(jobs)).sums(source, FUNCTION, "sums")) == expected
+
+
+def test_other_processes_of_joblib_give_the_same_bits(files, expected):
+    from joblib import parallel_config
+
+    with parallel_config(backend="loky", n_jobs=2):
+        assert bits(Passes(executor_of("joblib")).sums(files, FUNCTION, "sums")) == expected
+
+
+def test_dask_workers_give_the_same_bits(client, files, expected):
+    da = pytest.importorskip("dask.array")
+    passes = Passes(DaskClient(client), memory_budget=1e6)
+    for source in (files, ArraySource(X, Y)):
+        assert bits(passes.sums(source, FUNCTION, "sums")) == expected
+    few = 5 * LEAF + 7
+    collection = source_of(da.from_array(X[:few], chunks=(50_000, 2)), da.from_array(Y[:few, 0], chunks=70_000))
+    alone = bits(Passes().sums(ArraySource(X[:few], Y[:few]), FUNCTION, "sums"))
+    assert bits(passes.sums(CodedSource(collection, numbers), FUNCTION, "sums")) == alone
+    for source in (files, ArraySource(X, Y)):
+        outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (Passes(), passes)]
+        assert np.array_equal(*outputs)
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """The sums; the worker that first comes to one leaf leaves a mark and kills itself."""
+
+    folder: str
+    deadly: int
+
+    def __call__(self, blocks):
+        held = list(blocks)
+        if held[0].start == self.deadly:
+            try:
+                os.close(os.open(os.path.join(self.folder, "killed"), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), 9)
+        return FUNCTION(iter(held))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_killed_worker_changes_nothing(client, files, expected, tmp_path):
+    before = set(client.scheduler_info(n_workers=-1)["workers"])
+    assert len(before) == 2
+    for source in (files, ArraySource(X, Y)):
+        (tmp_path / "killed").unlink(missing_ok=True)
+        found = Passes(DaskClient(client)).sums(source, Deadly(str(tmp_path), 21 * LEAF), "sums")
+        assert (tmp_path / "killed").exists(), "a worker died in the middle"
+        assert bits(found) == expected
+    client.wait_for_workers(2, timeout=60)
+    assert set(client.scheduler_info(n_workers=-1)["workers"]) != before
+
+
+def test_a_fault_on_a_worker_is_the_fault_of_the_rows(client, tmp_path):
+    rows = X[: 3 * LEAF].copy()
+    rows[LEAF + 3, 1] = np.nan
+    np.save(tmp_path / "X.npy", rows)
+    np.save(tmp_path / "y.npy", Y[: 3 * LEAF, 0])
+    source = CodedSource(source_of(tmp_path / "X.npy", tmp_path / "y.npy"), numbers)
+    with pytest.raises(DataError, match=rf"X\.npy.*row {LEAF + 3}, column 1"):
+        Passes(DaskClient(client)).sums(source, FUNCTION, "sums")
+
+
+def test_rows_of_this_process_only_stay_here(client):
+    source = source_of([(X[:100], Y[:100, 0])])
+    for executor in (DaskClient(client), Joblib(2)):
+        with pytest.raises(DataError, match="can be read by this process only"):
+            Passes(executor).sums(source, FUNCTION, "sums")
+
+
+def test_every_word_has_its_executor(client):
+    kinds = {None: Serial, "serial": Serial, "joblib": Joblib, "dask": DaskCluster, "tcp://somewhere:8786": DaskCluster}
+    for word, kind in kinds.items():
+        assert type(executor_of(word)) is kind
+    assert executor_of("tcp://somewhere:8786").address == "tcp://somewhere:8786"
+    assert executor_of(client).client is client
+    executor = Joblib(2)
+    assert executor_of(executor) is executor
+    for wrong in ("spark", 3, True, object()):
+        with pytest.raises(DeclarationError, match="executor must be None"):
+            executor_of(wrong)
+
+
+def test_a_scheduler_by_its_address(client, files, expected):
+    with executor_of(client.scheduler.address) as executor:
+        assert bits(Passes(executor).sums(files, FUNCTION, "sums")) == expected
+    assert client.status == "running"
+
+
+def test_the_function_sees_whole_micro_blocks():
+    seen = []
+
+    def leaf(blocks):
+        seen.append([(type(block), block.start, block.X.shape[0]) for block in blocks])
+        return 0
+
+    Passes(memory_budget=1.0).sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf, "sums")
+    assert seen == [[(Block, k * 4096, 4096) for k in range(4)], [(Block, LEAF, 10)]]
