@@ -1,4 +1,5 @@
 """What if the noise has outliers: does another loss help, and how do I write it?
+==============================================================================
 
 The loss is one line: squares follow the outliers, Huber's loss and the absolute value (the pinball loss at one half) do
 not, and two more pinball losses give an interval.

@@ -3,7 +3,7 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
 [Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the way down is in :mod:`problems.estimators.pruning_path`, the
-index in :mod:`problems.estimators.performance_index`. A row is counted here, not weighed: there is no
+index in ``problems.estimators.performance_index``. A row is counted here, not weighed: there is no
 ``sample_weight``.
 """
 
@@ -45,7 +45,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     n_support : int, default=None
         How many rows to stop at, whatever the index; None lets the index decide.
     index : {"training", "leave_one_out", "cross_validation", "validation"}, default="training"
-        Over which rows the mean squared error is taken, see :mod:`problems.estimators.performance_index`;
+        Over which rows the mean squared error is taken, see ``problems.estimators.performance_index``;
         ``"validation"`` needs ``X_val`` and ``y_val`` in :meth:`fit`.
     folds : int, default=10
         The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.

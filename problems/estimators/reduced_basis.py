@@ -100,7 +100,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     degrees_of_freedom_ : float
         Trace of the hat matrix.
     leverage_factor_, leverage_offset_ : array
-        What leave-one-out needs: the leverage of x is 1/n_rows_ + ||factor k(x) - offset||^2.
+        What leave-one-out needs: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2``.
     n_rows_ : int
         How many rows were fitted.
     kernel_, certificate_

@@ -162,7 +162,7 @@ class Substrate:
 
     @property
     def maximal_variation(self) -> Any:
-        """The vector of max_i |f^l(x_i)| over the training points, an entry a component ([Pelckmans2005]_ eq. (13))."""
+        """The vector of ``max_i |f^l(x_i)|`` over the training points, one a component ([Pelckmans2005]_ eq. (13))."""
         return cp.hstack([cp.norm_inf(self.component(part)) for part in range(len(self.components))])
 
     @property
