@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from problems.estimators.base import KernelEstimator
+from problems.estimators.scores import ScoredClassifier
 from substrate.arrays import Array
 from substrate.codings import correlation_scores
 from substrate.errors import DataError
@@ -84,7 +84,7 @@ def members_of(Y: Array, column: int, labels: bool) -> Any:
     return np.flatnonzero(Y[:, column]) if labels else np.arange(Y.shape[0])
 
 
-class CodedClassifier(ClassifierMixin, KernelEstimator):
+class CodedClassifier(ScoredClassifier, KernelEstimator):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
     coding: str

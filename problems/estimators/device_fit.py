@@ -26,9 +26,6 @@ from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["prepare_on_device"]
 
-#: Rows up to which all pairs of them are looked at for a width that makes no sense.
-_FEW_ROWS = 500
-
 
 class _HostRows:
     """Rows of a device, brought to the host by number: selection looks at a few thousand of them."""
@@ -51,8 +48,6 @@ def prepare_on_device(
     basis = _chosen(kernel, X, Y, choice, lam)
     n = basis.size
     room_on_device(X, 56.0 * n * n, f"the sums over {n} basis vectors", "take a smaller n_basis.")
-    if X.shape[0] <= _FEW_ROWS:
-        DeviceGram.of(kernel, X)  # warns of a kernel that tells no rows apart; a basis of spread points always seems to
     gram = DeviceGram.of(kernel, basis.points, warn=False)
     if not kernel.trusted:
         gram.check_definite()

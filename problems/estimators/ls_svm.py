@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +21,8 @@ from problems.estimators.coded import CodedClassifier, classes_of, codes_of, num
 from problems.estimators.left_out import LeftOut, leave_rows_out
 from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from substrate.arrays import Array, check_memory, positive, real_array
+from problems.estimators.scores import ScoredRegressor
+from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
@@ -29,7 +30,16 @@ from substrate.codings import code_book
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, take_rows, to_numpy
+from substrate.namespaces import (
+    device_points,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    room_on_device,
+    take_rows,
+    to_numpy,
+)
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
 
@@ -91,18 +101,19 @@ class _LSSVM(KernelEstimator):
         left-out row had its part in choosing them: the certificate says so.
         """
         check_is_fitted(self)
-        if is_device_array(self.support_values_):
-            raise DataError("leave_one_out works on numpy arrays; call model.to_numpy().leave_one_out()")
-        n = self.support_.size
-        check_memory(32.0 * n * n, f"the {n} x {n} inverse", "leave rows out by folds, with cross_val_predict.")
+        n, home = self.support_.size, self.support_values_
+        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
+        advice = "leave rows out by folds, with cross_val_predict."
+        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
         gram = self._training_gram(K)
-        alpha = self._coefficients()
+        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self.ridge_)
         one = alpha.ndim == 1
         alpha = alpha[:, None] if one else alpha
-        codes = np.reshape(getattr(self, "support_codes_", np.ones(alpha.shape)), alpha.shape)
-        ridge = np.broadcast_to(self.ridge_[:, None] if self.ridge_.ndim == 1 else self.ridge_, alpha.shape)
-        done = leave_rows_out(gram, alpha, np.atleast_1d(self.bias_), ridge, codes != 0.0)
-        outputs, residuals = (part[:, 0] if one else part for part in (done.outputs, done.residuals))
+        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
+        ridge = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
+        done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, codes != 0.0)
+        parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
+        outputs, residuals = (part[:, 0] if one else part for part in parts)
         predictions, wrong = self._judged(outputs)
         facts = (
             *gram.record(),
@@ -124,14 +135,16 @@ class _LSSVM(KernelEstimator):
         if not self.kernel_.pairwise:
             if K is not None:
                 raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
-            return Gram.of(self.kernel_, self.support_vectors_)
+            return gram_kind(self.support_vectors_).of(self.kernel_, self.support_vectors_)
         if K is None:
             raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
-        matrix = real_array(K, "K", ndim=2)
-        if matrix.shape != (self.n_features_in_, self.n_features_in_):
-            wanted = (self.n_features_in_, self.n_features_in_)
-            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {matrix.shape}")
-        return Gram.of(self.kernel_, matrix[np.ix_(self.support_, self.support_)])
+        check_home(self, self.support_values_, K, "K")
+        matrix = device_points(K, "K") if is_device_array(K) else real_array(K, "K", ndim=2)
+        wanted = (self.n_features_in_, self.n_features_in_)
+        if tuple(matrix.shape) != wanted:
+            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
+        matrix = take_rows(take_rows(matrix, self.support_).T, self.support_).T
+        return gram_kind(matrix).of(self.kernel_, matrix)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -143,7 +156,7 @@ class _LSSVM(KernelEstimator):
                 raise DataError("the ridge must hold positive numbers")
 
 
-class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters

@@ -21,14 +21,16 @@ from substrate.namespaces import (
 __all__ = ["check_home", "checked_on_device", "expansion_on_device", "labels_on_device", "spreads_on_device"]
 
 
-def check_home(estimator: Any, home: Any, X: Any) -> None:
+def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
     """Refuse rows that are not where the fitted model is; arrays are not moved between libraries in silence."""
     here, there = where_it_lives(home), where_it_lives(X)
     if here != there:
-        advice = "model.to_numpy() takes the model to numpy" if is_device_array(home) else "X.cpu().numpy(), X.get()"
+        advice = f"{name}.cpu().numpy(), {name}.get()"
+        if is_device_array(home):
+            advice = "model.to_numpy() takes the model to numpy"
         raise DataError(
-            f"this {type(estimator).__name__} is fitted to arrays of {here}, X is {there}; move X to them ({advice}), "
-            "or fit where X is"
+            f"this {type(estimator).__name__} is fitted to arrays of {here}, {name} is {there}; move {name} to them "
+            f"({advice}), or fit where {name} is"
         )
 
 
@@ -36,6 +38,8 @@ def checked_on_device(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool
 ) -> tuple[Any, Any, Any]:
     """Rows, targets or labels, and weights, all of one library and device."""
+    if y is None:
+        raise DataError(f"y is missing; give one target or label a row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
     X = device_points(X)
     n = int(X.shape[0])

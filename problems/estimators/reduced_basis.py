@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import CodedClassifier, codes_of, numbers_of_codes, scores_of, winners
@@ -26,6 +25,7 @@ from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
 from problems.estimators.reduced_fit import one_fit, prepare
+from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
@@ -42,7 +42,7 @@ _REGRESSION = "Sparse LS-SVM regression"
 _CLASSIFICATION = "Sparse LS-SVM classification (as regression on the labels)"
 
 
-class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
+class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters

@@ -16,6 +16,7 @@ from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_fact
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic
 from substrate.closed_form.rows_anywhere import solution_of
+from substrate.device_gram import DeviceGram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -49,6 +50,8 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     """Choose the basis and decompose its kernel matrix, where the rows are."""
     source = data.source
     if isinstance(source, ArraySource) and is_device_array(source.X):
+        if source.n_rows <= _FEW_ROWS and not kernel.pairwise:
+            DeviceGram.of(kernel, source.X)  # warns, as below
         return prepare_on_device(kernel, source, data.targets, choice, lam)
     whole = None
     if kernel.pairwise:

@@ -22,4 +22,4 @@ def close(found: Any, wanted: Any, tolerance: float = 1e-10) -> None:
     assert is_device_array(found)
     values = to_numpy(found)
     assert values.dtype == np.asarray(wanted).dtype
-    np.testing.assert_allclose(values, wanted, rtol=0.0, atol=tolerance * float(np.abs(wanted).max()))
+    np.testing.assert_allclose(values, wanted, rtol=0.0, atol=tolerance * float(np.nanmax(np.abs(wanted))))
