@@ -7,6 +7,7 @@ from array_homes import HOMES, close, sender
 from substrate.closed_form.device_reduced import accumulate_on_device, solve_on_device
 from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import eigen_features
+from substrate.closed_form.folds import GivenFolds
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
@@ -14,6 +15,7 @@ from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_left_out import leverage_factor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.reduced_statistic import accumulate
+from substrate.closed_form.rows_anywhere import statistic_of
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.device_gram import DeviceGram, gram_kind
@@ -21,7 +23,9 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
 from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
 
 everywhere = pytest.mark.parametrize("home", HOMES)
 
@@ -113,6 +117,33 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     factor, known = leverage_factor(decomposed, lam), leverage_factor(spectrum, lam)
     close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
     assert decomposed.degrees_of_freedom(lam) == pytest.approx(spectrum.degrees_of_freedom(lam), rel=tolerance)
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["accumulated", "row-wise"])
+def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    send, (X, Y, _) = sender(home), data(300)
+    kernel, Z, lam = RBF(1.0), X[::30], 0.5
+    folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
+    rows, there = KernelRows.of(kernel, X, Z, Y), DeviceRows(kernel, send(X), send(Y), send(Z))
+    criteria, parts = [], []
+    for given, K in ((rows, kernel(Z)), (there, kernel(send(Z)))):
+        features = eigen_features(K)
+        statistic = statistic_of(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+        kind = DeviceLeaveOneOut if given is there else ReducedLeaveOneOut
+        criteria.append(kind.of(spectrum, given))
+        T = features.transform
+        parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
+    for known, found in zip(*parts, strict=True):
+        assert found[0] == known[0]
+        for this, that in zip(found[1:], known[1:], strict=True):
+            close(this, that, 1e-9)
+    g = 1.0 / (criteria[0].spectrum.values[:, None] + np.array([1e-2, 0.5, 20.0]))
+    known, found = (criterion.sums(g) for criterion in criteria)
+    for name in ("squares", "reciprocal", "smallest"):
+        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=1e-9)
 
 
 @everywhere

@@ -58,6 +58,19 @@ def test_an_offset_costs_nothing(home, kernel):
     close(kernel(sender(home)(X + 2.0**26)), kernel(X), 1e-6 if isinstance(kernel, SinglePrecision) else 1e-13)
 
 
+@pytest.mark.parametrize("home", ["numpy", *HOMES])
+@pytest.mark.parametrize("kernel", [RBF(1.3), Laplacian(0.7), Matern(1.1, 2.5)], ids=repr)
+def test_single_precision_computes_in_float32_and_hands_on_float64(home, kernel):
+    rng = np.random.default_rng(4)
+    X, Z = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
+    send = np.asarray if home == "numpy" else sender(home)
+    values, exact = to_numpy(SinglePrecision(kernel)(send(X), send(Z))), kernel(X, Z)
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, values.astype(np.float32))
+    assert not np.array_equal(values, exact.astype(np.float32)), "computed in double, rounded at the end"
+    np.testing.assert_allclose(values, exact, rtol=0.0, atol=1e-6)
+
+
 @everywhere
 def test_the_median_width_is_that_of_numpy(home):
     X = np.random.default_rng(3).normal(size=(40, 3))
