@@ -12,6 +12,8 @@ from problems.estimators.basis_choice import BasisChoice
 from substrate.arrays import Array
 from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
 from substrate.kernels import RBF
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
 
 __all__ = ["run"]
 
@@ -42,7 +44,7 @@ def run(quick: bool) -> Table:
 
     def chosen(rule: str) -> Array:
         choice = BasisChoice(rule, count, 2000, 1000, 0.0, 0)
-        return np.asarray(choice.chosen(KERNEL, X, y, 1.0).rows)
+        return np.asarray(choice.chosen(KERNEL, ArraySource(X, y), Passes(), 1.0).rows)
 
     contenders: dict[str, Callable[[], object]] = {rule: (lambda rule=rule: chosen(rule)) for rule in RULES}  # type: ignore[misc]
     contenders["peer"] = lambda: kmeans_plusplus(X, count, random_state=0)

@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SERIAL_BELOW", "blas_threads", "one_blas_thread"]
+__all__ = ["SERIAL_BELOW", "blas_threads", "one_blas_thread", "threads_for"]
 
 #: Order of a matrix below which one thread is used.
 SERIAL_BELOW = 1000
@@ -50,6 +50,14 @@ def one_blas_thread() -> Iterator[None]:
             _holders -= 1
             if _holders == 0:
                 _limit.restore_original_limits()
+
+
+def threads_for(order: int) -> int:
+    """How many threads matrices of this order deserve: one, or as many as BLAS may use here and now."""
+    if order < SERIAL_BELOW:
+        return 1
+    counts = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
+    return int(max(counts, default=1))
 
 
 @contextmanager

@@ -55,6 +55,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("a problem file",),
     ("problems.estimators",),
     ("problems.displays",),
+    ("problems.reproductions",),
     ("problems.command_line",),
 )
 #: The roots stand for themselves only: a new file below one of them must be given a floor.

@@ -49,9 +49,9 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
     rows = ParquetSource.of(path, choices.target, drop=choices.drop)
     task = _task(rows, choices)
     with executor_of(choices.executor) as executor:
-        inputs = tuple(Input(name) for name in rows.columns)
+        passes, inputs = Passes(executor, verbose=True), tuple(Input(name) for name in rows.columns)
         if choices.standardise:
-            inputs = _standardised(rows, Passes(executor, verbose=True))
+            inputs = _standardised(rows, passes)
         scaled = _scaled(rows, inputs)
         options: dict[str, Any] = {
             "n_basis": choices.n_basis, "random_state": choices.seed, "executor": executor,
@@ -61,7 +61,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
         if choices.gamma is not None:
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
         else:
-            tried = _widths(kernel, scaled, choices.seed)
+            tried = _widths(kernel, scaled, passes, choices.seed)
             estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, tried, "gcv", **options)
         estimator.fit(scaled)
     estimator.set_params(executor=None, checkpoint=None, verbose=False)
@@ -100,13 +100,13 @@ def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
     return ScaledSource(rows, np.array([one.center for one in inputs]), np.array([one.scale for one in inputs]))
 
 
-def _widths(kernel: Kernel, rows: Source, seed: int) -> list[Kernel] | None:
+def _widths(kernel: Kernel, rows: Source, passes: Passes, seed: int) -> list[Kernel] | None:
     """Kernels of several widths around the median distance of some rows, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
     count = min(rows.n_rows, _WIDTH_ROWS)
     some = np.sort(np.random.default_rng(seed).choice(rows.n_rows, size=count, replace=False))
-    middle: Any = kernel.resolved(rows.taken(some))
+    middle: Any = kernel.resolved(passes.taken(rows, some))
     return [replace(middle, sigma=share * middle.sigma) for share in WIDTHS]
 
 

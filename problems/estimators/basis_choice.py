@@ -21,6 +21,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, where_it_lives
 from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
 from substrate.streaming.sampled_rows import in_memory, sample_of
 from substrate.streaming.source import Source
 
@@ -101,7 +102,7 @@ class BasisChoice:
         elif self.n_basis is not None:
             raise DeclarationError(f"n_basis={self.n_basis!r} goes with a rule; a given basis has its own size")
 
-    def chosen(self, kernel: Kernel | None, source: Source, lam: float) -> ChosenBasis:
+    def chosen(self, kernel: Kernel | None, source: Source, passes: Passes, lam: float) -> ChosenBasis:
         """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
 
         What is drawn are numbers of rows, so a seed means the same rows wherever they are kept.
@@ -109,7 +110,7 @@ class BasisChoice:
         generator, n = generator_of(self.random_state), source.n_rows
         scoring = _sample(n, self.n_scoring, generator)
         if not isinstance(self.basis, str):
-            return self._given(kernel, source, scoring)
+            return self._given(kernel, source, passes, scoring)
         count = self._count(n)
         limited = self.basis in _LIMITED or (not in_memory(source) and self.basis != "random")
         if limited:
@@ -122,7 +123,7 @@ class BasisChoice:
             if self.n_basis is not None:
                 raise DeclarationError(f"n_basis={count} exceeds n_candidates={self.n_candidates}; raise n_candidates")
             count = rows.size
-        X = sample_of(source, rows, scoring, spread_rows(n))
+        X = sample_of(source, passes, rows, scoring, spread_rows(n))
         candidates = Candidates(kernel, X, rows, scoring)
         picked = self._picked(candidates, count, source, lam, generator)
         if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
@@ -161,7 +162,7 @@ class BasisChoice:
             return select_pivots(candidates, count, float(self.tolerance))
         return Chosen(candidates.rows, f"{count} vectors")
 
-    def _given(self, kernel: Kernel | None, source: Source, scoring: Any) -> ChosenBasis:
+    def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:
         if is_device_array(self.basis):
             raise DataError(f"basis is {where_it_lives(self.basis)}, the rows are numpy's; move one of them")
         refuse_disguised(self.basis, "basis")
@@ -175,14 +176,14 @@ class BasisChoice:
             told = f"{rows.size} given rows of {n}"
             if rows.size < values.size:
                 told += f", {values.size - rows.size} named twice and kept once"
-            X = sample_of(source, rows, scoring, spread_rows(n))
+            X = sample_of(source, passes, rows, scoring, spread_rows(n))
             return ChosenBasis(rows, None if kernel is None else X[rows], scoring, X, told)
         if kernel is None:
             raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
         points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
         if points.shape[1] != source.n_features:
             raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
-        X = sample_of(source, scoring, spread_rows(n))
+        X = sample_of(source, passes, scoring, spread_rows(n))
         if is_sparse(X) and not is_sparse(points):
             from scipy.sparse import csr_matrix
 

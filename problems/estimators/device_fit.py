@@ -22,6 +22,7 @@ from substrate.namespaces import (
     where_it_lives,
 )
 from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
 from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["prepare_on_device"]
@@ -68,5 +69,5 @@ def _chosen(kernel: Kernel, X: Any, Y: Any, choice: BasisChoice, lam: float) -> 
             raise DataError(f"basis is {where_it_lives(choice.basis)}, X is {where_it_lives(X)}; move one of them")
         choice = replace(choice, basis=to_numpy(choice.basis))
     targets = to_numpy(Y) if isinstance(choice.basis, str) and choice.basis == "pruned" else np.empty((0, 1))
-    basis = choice.chosen(kernel, ArraySource(_HostRows(X), targets), lam)
+    basis = choice.chosen(kernel, ArraySource(_HostRows(X), targets), Passes(), lam)
     return replace(basis, points=on_device_of(X, basis.points))

@@ -106,5 +106,6 @@ class FitData:
             return self.source.X
         n = self.source.n_rows
         if n <= _WIDTH_ROWS:
-            return self.source.taken(np.arange(n))
-        return self.source.taken(np.sort(np.random.default_rng(0).choice(n, size=_WIDTH_ROWS, replace=False)))
+            return self.passes.taken(self.source, np.arange(n))
+        some = np.sort(np.random.default_rng(0).choice(n, size=_WIDTH_ROWS, replace=False))
+        return self.passes.taken(self.source, some)

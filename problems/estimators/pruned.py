@@ -114,7 +114,10 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         self.retune = retune
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``."""
+        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
+
+        :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
+        """
         self._forget()
         (gamma,) = gammas_of(self.gamma, 1)
         self._check_settings(X_val, y_val)
@@ -205,7 +208,10 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         self.retune = retune
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``."""
+        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
+
+        :place [Carvalho2006]_ section 3.2: pruning of the classifier
+        """
         self._forget()
         gamma = positive(self.gamma, "gamma")
         self._check_settings(X_val, y_val)

@@ -70,9 +70,10 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
     executor : None, str, dask.distributed.Client or Executor, default=None
-        Who makes the passes over the rows: this process (None, ``"serial"``), its threads (``"joblib"``), a cluster of
-        this machine made for the fit (``"dask"``), a Dask scheduler by its address (``"tcp://host:8786"``), or a
-        client. The result is the same to the last bit.
+        Who makes the passes over the rows: this process (None, with threads for a basis so large that products deserve
+        them; ``"serial"``, without), its threads (``"joblib"``), a cluster of this machine made for the fit
+        (``"dask"``), a Dask scheduler by its address (``"tcp://host:8786"``), or a client. The result is the same to
+        the last bit.
     memory_budget : float, default=64 MiB
         Bytes of rows that a process reads at a time; rows of a mapped file beyond it are read, not mapped.
     checkpoint : path, default=None
@@ -148,7 +149,10 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows, wherever they are."""
+        """Choose the basis, then fit to all rows, wherever they are.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         with self._reading(X, y) as data:

@@ -56,7 +56,7 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     whole = None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
-    basis = choice.chosen(None if whole is not None else kernel, source, lam)
+    basis = choice.chosen(None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
     check_memory(56.0 * n * n, f"the sums over {n} basis vectors", "take a smaller n_basis, a more reduced set.")
     if whole is None:
@@ -70,7 +70,7 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     else:
         part = whole.block(basis.rows)
         values, record = KernelValues(None, basis.rows), whole.record()
-    rows = KernelRows(values, source, data.passes)
+    rows = KernelRows(values, source, data.passes.shared(source, n))
     K = part.matrix
     features = eigen_features(K)
     error = _reconstruction(kernel, whole, values, basis, features)

@@ -70,7 +70,10 @@ def eigen_features(K: Any) -> EigenFeatures:
 
 
 def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
-    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row."""
+    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
+
+    :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space
+    """
     xp = namespace_of(rows)
     explained = xp.sum((rows @ features.transform) ** 2, axis=1)
     positive = diagonal > 0.0

@@ -32,6 +32,7 @@ __all__ = [
     "median_absolute",
     "misclassification",
     "press",
+    "relative_error",
     "trimmed_mean_square",
 ]
 
@@ -41,6 +42,8 @@ def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
 
     B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
     not positive semi-definite.
+
+    :place [Cawley2004]_ section 2.5: leave-one-out in closed form, for the full machine
     """
     (rows,) = np.nonzero(~(np.min(np.atleast_2d(diagonal.T), axis=0) > 0.0))
     if rows.size:
@@ -87,6 +90,14 @@ def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> A
 def press(residuals: Array) -> Any:
     """The predicted residual sum of squares, one number an output."""
     return np.sum(np.square(residuals), axis=0)
+
+
+def relative_error(explicit: Array, fast: Array) -> float:
+    """||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
+
+    :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
+    """
+    return float(np.linalg.norm(explicit - fast) / np.linalg.norm(explicit))
 
 
 def mean_square(residuals: Array) -> Any:

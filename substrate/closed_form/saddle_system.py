@@ -51,7 +51,10 @@ def target_unit(y: Array) -> float:
 
 
 def ridge_of(gamma: float, weights: Array) -> Array:
-    """The diagonal 1/(gamma v) that the error term adds to K."""
+    """The diagonal 1/(gamma v) that the error term adds to K.
+
+    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
+    """
     xp = namespace_of(weights)
     with np.errstate(over="ignore", divide="ignore"):
         ridge: Array = 1.0 / (gamma * weights)
@@ -63,10 +66,15 @@ def ridge_of(gamma: float, weights: Array) -> Array:
     return ridge
 
 
-def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
+def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each).
 
-    Matrix, targets and ridge live in one place, numpy's or a device, and the solution beside them.
+    Matrix, targets and ridge live in one place, numpy's or a device, and the solution beside them. ``balance`` is what
+    the support values sum to: zero, unless further ones are known and held fixed.
+
+    :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
+    :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
+    :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
     """
     xp = namespace_of(y)
     unit = target_unit(y)
@@ -82,15 +90,16 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
     total = float(xp.sum(eta))
     if not np.isfinite(total) or total == 0.0:
         raise SolverError("1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel")
-    alpha, bias = _eliminate(solved[:, :-1], eta, total, xp.zeros_like(shift))
+    wanted = xp.full_like(shift, balance / unit)
+    alpha, bias = _eliminate(solved[:, :-1], eta, total, wanted)
     products = gram.product(alpha)
-    residual, error = _residual(gram, target, ridge, alpha, bias, products)
+    residual, error = _residual(gram, target, ridge, alpha, bias, products, wanted)
     refinements = 0
     while error > _REFINE_ABOVE * np.sqrt(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_bias = _eliminate(gram.solve(residual), eta, total, -xp.sum(alpha, axis=0))
+        step, step_bias = _eliminate(gram.solve(residual), eta, total, wanted - xp.sum(alpha, axis=0))
         better, better_bias = alpha + step, bias + step_bias
         better_products = gram.product(better)
-        better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products)
+        better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products, wanted)
         if not better_error < 0.5 * error:
             break
         alpha, bias, products = better, better_bias, better_products
@@ -112,7 +121,9 @@ def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[
     return alpha - eta[:, None] * rest, b + rest
 
 
-def _residual(gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array) -> tuple[Array, float]:
+def _residual(
+    gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
+) -> tuple[Array, float]:
     """y - (K + D) alpha - b 1 and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
@@ -125,7 +136,7 @@ def _residual(gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, produc
     norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
     root = math.sqrt(gram.n)
     scale = norm_k * norm_alpha + xp.abs(b) * root + norm(y, axis=0)
-    size = xp.hypot(norm(residual, axis=0), xp.abs(xp.sum(alpha, axis=0)))
+    size = xp.hypot(norm(residual, axis=0), xp.abs(xp.sum(alpha, axis=0) - wanted_sum))
     positive = scale > 0.0
     relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
     return residual, float(xp.max(relative))

@@ -47,6 +47,8 @@ def fuse(
 ) -> Fusion:
     """Choose the parameter whose machine validates best, and bound how much better any other could be.
 
+    :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all rho
+
     Parameters
     ----------
     machine

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from substrate.streaming.handed_out import handed_out
 from substrate.streaming.source import Block, Source
 
 __all__ = ["ArraySource"]
@@ -45,4 +46,4 @@ class ArraySource(Source):
     def sent(self, client: Any, start: int, stop: int) -> Any:
         """The span as data, on a worker: memory of this process is nothing that another could open."""
         here = slice(start - self.first, stop - self.first)
-        return client.scatter(ArraySource(self.X[here], None if self.Y is None else self.Y[here], start), hash=False)
+        return handed_out(client, ArraySource(self.X[here], None if self.Y is None else self.Y[here], start))

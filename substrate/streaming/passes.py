@@ -4,15 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from substrate.arrays import positive
+import numpy as np
+
+from substrate.arrays import available_memory, positive
 from substrate.errors import DataError
+from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.base import Executor, Pass
+from substrate.streaming.executors.joblib_threads import Joblib
 from substrate.streaming.executors.serial import Serial
 from substrate.streaming.progress import RowProgress
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.span import LeafSum, each_of, highest, sum_over
 from substrate.streaming.tree import SummationTree
+from substrate.threads import threads_for
 
 __all__ = ["BUDGET", "Passes"]
 
@@ -20,6 +25,18 @@ __all__ = ["BUDGET", "Passes"]
 BUDGET = 64 * 2**20
 #: Copies of a block of rows alive at a time: as read, as numbers, and in the hands of a kernel.
 _COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOfBlock:
+    """The rows of a block whose numbers are wanted."""
+
+    wanted: Any
+
+    def __call__(self, block: Block) -> Any:
+        """Those that there are, or none."""
+        first, last = np.searchsorted(self.wanted, [block.rows.start, block.rows.stop])
+        return block.X[self.wanted[first:last] - block.start]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +55,17 @@ class Passes:
         """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
         rows = int(self.memory_budget / (8.0 * _COPIES * (source.n_features + 1)))
         return min(max(rows // MICRO, 1) * MICRO, LEAF << self.executor.level)
+
+    def shared(self, source: Source, order: int) -> Self:
+        """The same for sums of matrices of an order: where they deserve threads, the spans are shared out among them.
+
+        Products are then made side by side, each on one thread, so that their bits do not depend on how many there are.
+        """
+        if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
+            return self
+        held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums in the making
+        threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))
+        return self if threads == 1 else replace(self, executor=Joblib(threads))
 
     def sums(self, source: Source, function: LeafSum, what: str) -> Any:
         """The sum of a function of leaves over all rows, gone on with where a checkpoint has a part of it."""
@@ -64,6 +92,12 @@ class Passes:
         for _, _, results in self._results(Pass(each_of, function, source, self.step(source)), 0, what):
             yield from results
 
+    def taken(self, source: Source, rows: Any) -> Any:
+        """The rows with the given numbers, in ascending order; several workers look for them together."""
+        if isinstance(self.executor, Serial) or isinstance(source, ArraySource):
+            return source.taken(rows)
+        return np.concatenate(list(self.each(source, TakenOfBlock(np.asarray(rows, dtype=np.intp)), "some rows")))
+
     def without_checkpoint(self) -> Self:
         """The same for a pass that is not worth keeping."""
         return replace(self, checkpoint=None)
@@ -76,7 +110,7 @@ class Passes:
                 f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
                 "write the rows to Parquet or .npy files, which all workers can open"
             )
-        level = min(self.executor.level, highest(source.n_rows))
+        level = self.executor.span_level(source.n_rows)
         progress = RowProgress(what, source.n_rows, self.verbose, start)
         try:
             progress.at(start)

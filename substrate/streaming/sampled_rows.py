@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 
 __all__ = ["SampledRows", "in_memory", "sample_of"]
@@ -30,9 +31,9 @@ def in_memory(source: Source) -> bool:
     return isinstance(source, ArraySource)
 
 
-def sample_of(source: Source, *numbers: Any) -> Any:
+def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
     """Rows to be had by number: all of them where they are in memory, otherwise the ones that are named."""
     if isinstance(source, ArraySource):
         return source.X
     wanted = np.unique(np.concatenate(numbers))
-    return SampledRows(wanted, source.taken(wanted))
+    return SampledRows(wanted, passes.taken(source, wanted))

@@ -22,9 +22,11 @@ def executor_of(value: Any) -> Executor:
         return value
     if is_client(value):
         return DaskClient(value)
-    if value is None or value == "serial":
+    if value is None:
         return Serial()
     if isinstance(value, str):
+        if value == "serial":
+            return Serial(alone=True)
         if value == "joblib":
             return Joblib()
         if value == "dask":

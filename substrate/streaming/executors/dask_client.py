@@ -12,34 +12,47 @@ from typing import Any
 
 from substrate.errors import SolverError
 from substrate.streaming.executors.base import Executor, Pass
+from substrate.streaming.handed_out import handed_out
 from substrate.streaming.span import Span, spans, sum_over, work_on
 from substrate.streaming.tree import SummationTree
 
 __all__ = ["DaskClient", "DaskCluster"]
 
 #: Logarithm of the spans that are summed on the workers before a sum comes here, and are asked for at a time.
-_GROUP = 3
-#: Groups under way while one is waited for: the workers do not run dry at the end of a group.
-_AHEAD = 2
+_GROUP = 2
+#: Spans under way for each worker while a group is waited for, at least: the workers do not run dry.
+_AHEAD = 4
 #: How often a group is handed out again when its data were lost.
 _TRIES = 5
 
 
 class DaskClient(Executor):
-    """A client of ``dask.distributed`` that somebody else opened and will close."""
+    """A client of ``dask.distributed`` that somebody else opened and will close.
+
+    Spans are longer than elsewhere: asking costs more, and a row group of Parquet is read from its beginning however
+    little of it is wanted.
+    """
+
+    level = 4
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
+    @property
+    def workers(self) -> int:
+        """All threads of the cluster, as it is now."""
+        return max(int(sum(self.client.ncores().values())), 1)
+
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """Groups of neighbouring spans, the next ones under way."""
         height = level + (_GROUP if job.work is sum_over else 0)
+        ahead = max(-(-_AHEAD * self.workers // (1 << (height - level))), 2)
         waiting: list[tuple[Span, Any]] = []
-        payload = self.client.scatter(job.function, broadcast=True, hash=False)
+        payload = handed_out(self.client, job.function, everywhere=True)
         try:
             for group in spans(stop, height, start):
                 waiting.append((group, self._asked(job, payload, group, level)))
-                if len(waiting) > _AHEAD:
+                if len(waiting) > ahead:
                     yield self._answered(job, *waiting.pop(0), level)
             while waiting:
                 yield self._answered(job, *waiting.pop(0), level)
@@ -64,7 +77,7 @@ class DaskClient(Executor):
             try:
                 return group, future.result()
             except CancelledError:  # what was scattered went with its last holder
-                payload = self.client.scatter(job.function, broadcast=True, hash=False)
+                payload = handed_out(self.client, job.function, everywhere=True)
                 future = self._asked(job, payload, group, level)
         raise SolverError(
             f"the workers lost rows {group.start} to {group.stop - 1} of {job.source.name} {_TRIES} times; look at "

@@ -17,15 +17,20 @@ class Joblib(Executor):
 
     n_jobs: int | None = None
 
+    @property
+    def workers(self) -> int:
+        """As many as asked for, here or by ``parallel_config``; otherwise as many as there are cores."""
+        from joblib import effective_n_jobs
+
+        told = int(effective_n_jobs(self.n_jobs))
+        return told if self.n_jobs is not None or told > 1 else int(effective_n_jobs(-1))
+
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """Threads unless joblib is told otherwise: BLAS and numpy let go of the interpreter, and nothing is copied."""
-        from joblib import Parallel, delayed, effective_n_jobs
+        from joblib import Parallel, delayed
 
-        n_jobs = self.n_jobs
-        if n_jobs is None and effective_n_jobs() == 1:
-            n_jobs = -1
         every = list(spans(stop, level, start))
-        work = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+        work = Parallel(n_jobs=self.workers, prefer="threads", return_as="generator")
         tasks = (delayed(work_on)(job.work, job.function, job.source, span, job.step) for span in every)
         with one_blas_thread():  # for threads; another process sets its own
             yield from zip(every, work(tasks), strict=True)

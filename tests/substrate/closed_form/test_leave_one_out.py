@@ -39,6 +39,7 @@ def fitted(kernel, ridge, y=Y):
 @cases
 @ridges
 def test_leave_one_out_equals_one_refit_a_row(kernel, ridge):
+    """:place [Cawley2004]_ section 2.5: against one refit a row."""
     alpha, B = fitted(kernel, ridge)
     residuals = leave_one_out_residuals(alpha, B.diagonal())
     explicit = oracle.leave_one_out(kernel(X), Y, ridge)

@@ -14,6 +14,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.streaming.executors.base import Pass
 from substrate.streaming.executors.choice import executor_of
 from substrate.streaming.executors.dask_client import DaskClient, DaskCluster
 from substrate.streaming.executors.joblib_threads import Joblib
@@ -21,6 +22,8 @@ from substrate.streaming.executors.serial import Serial
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
+from substrate.streaming.span import sum_over
+from substrate.streaming.tree import SummationTree
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 
@@ -81,6 +84,11 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     passes = Passes(DaskClient(client), memory_budget=1e6)
     for source in (files, ArraySource(X, Y)):
         assert bits(passes.sums(source, FUNCTION, "sums")) == expected
+    tree = SummationTree([(1, passes.sums(ArraySource(X[: 2 * LEAF], Y[: 2 * LEAF]), FUNCTION, "sums"))])
+    job = Pass(sum_over, FUNCTION, files, LEAF)
+    for span, part in passes.executor.results(job, 2 * LEAF, N, 4):  # as a fit that is resumed
+        tree.push(span.height, part)
+    assert bits(tree.total()) == expected
     few = 5 * LEAF + 7
     collection = source_of(da.from_array(X[:few], chunks=(50_000, 2)), da.from_array(Y[:few, 0], chunks=70_000))
     alone = bits(Passes().sums(ArraySource(X[:few], Y[:few]), FUNCTION, "sums"))
@@ -88,6 +96,8 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     for source in (files, ArraySource(X, Y)):
         outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (Passes(), passes)]
         assert np.array_equal(*outputs)
+    wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
+    assert np.array_equal(passes.taken(files, wanted), X[wanted])
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,21 @@ def test_rows_of_this_process_only_stay_here(client):
     for executor in (DaskClient(client), Joblib(2)):
         with pytest.raises(DataError, match="can be read by this process only"):
             Passes(executor).sums(source, FUNCTION, "sums")
+
+
+def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
+    from substrate.streaming import passes
+
+    monkeypatch.setattr(passes, "threads_for", lambda order: 3 if order >= 8 else 1)
+    source = ArraySource(X, Y)
+    shared = Passes().shared(source, 8)
+    assert shared.executor == Joblib(3)
+    assert bits(shared.sums(source, FUNCTION, "sums")) == expected
+    assert Passes().shared(source, 7).executor == Serial()
+    assert Passes(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
+    assert Passes().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
+    monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
+    assert Passes().shared(source, 8).executor == Serial()
 
 
 def test_every_word_has_its_executor(client):

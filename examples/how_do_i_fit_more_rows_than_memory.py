@@ -1,0 +1,43 @@
+"""How do I fit more rows than fit in memory?
+
+Name the file instead of loading it. A fit on a reduced basis needs sums over its rows only, so they are read in passes
+of a few megabytes; the sums are taken in one fixed order, and the result is that of arrays to the last bit. With
+``executor="dask"``, or the client of a cluster, the same passes run on many machines.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from problems import SparseLSSVMRegressor
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+n = 60_000
+with tempfile.TemporaryDirectory() as folder:
+    rows, targets = Path(folder) / "X.npy", Path(folder) / "y.npy"
+    X = rng.uniform(-3.0, 3.0, size=(n, 2))
+    y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.standard_normal(n)
+    np.save(rows, X)
+    np.save(targets, y)  # or one Parquet file, or a folder of them: fit("rows.parquet", "name of the target")
+
+    settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "n_basis": 40, "random_state": 0}
+    model = SparseLSSVMRegressor(**settings, memory_budget=2**20)  # one megabyte of rows at a time
+    model.fit(rows, targets)
+    print(f"{model.n_rows_} rows from a file, {model.support_.size} vectors")
+
+    held = SparseLSSVMRegressor(**settings).fit(X, y)
+    print("the same bits as from arrays:", np.array_equal(held.support_values_, model.support_values_))
+    threads = SparseLSSVMRegressor(**settings, executor="joblib").fit(rows, targets)
+    print("and by threads:", np.array_equal(threads.support_values_, model.support_values_))
+
+    left_out = model.leave_one_out(rows, targets)  # one more pass, no refit
+    print(f"left out: root mean square {np.sqrt(left_out.mean_square):.4f}, the noise is 0.3000")
+
+    model.predict_to(rows, Path(folder) / "predictions.npy")  # from file to file, written whole or not at all
+    predicted = np.load(Path(folder) / "predictions.npy")
+    print(f"predictions written: {predicted.size}, mean square error {np.mean((y - predicted) ** 2):.4f}\n")
+
+print(left_out.certificate, end="\n\n")
+print(model.certificate_)
