@@ -1,13 +1,14 @@
 """``python -m benchmarks [topic ...] [--quick] [--write]``: measure, print, and write RESULTS.md.
 
-A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found by itself. A full
-run of all topics writes RESULTS.md; a quick or partial one writes only when ``--write`` asks for it, and then the
-sections of its own topics only.
+A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found by itself. A topic
+that cannot be measured here returns None, and its section stays as it is. A full run of all topics writes RESULTS.md; a
+quick or partial one writes only when ``--write`` asks for it, and then the sections of its own topics only.
 """
 
 import argparse
 import datetime
 import pkgutil
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,7 +18,7 @@ import benchmarks
 from benchmarks.machine import description
 from benchmarks.table import Table
 
-Run = Callable[[bool], Table]
+Run = Callable[[bool], Table | None]
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
@@ -57,10 +58,22 @@ def verdicts(text: str) -> list[bool]:
     return found
 
 
+def counted(body: str) -> str:
+    """How many targets the tables of a report meet, in a sentence."""
+    met = verdicts(body)
+    return f"{sum(met)} of {len(met)} targets met."
+
+
+def replaced(text: str, title: str, made: str) -> str:
+    """A written report with one section replaced or added; what it says of its machine stays."""
+    head, _, _ = text.partition("\n## ")
+    body = "\n".join({**sections(text), title: made}.values())
+    return re.sub(r"\d+ of \d+ targets met\.", counted(body), head) + f"\n{body}"
+
+
 def report(parts: dict[str, str]) -> str:
     """The whole report: the machine, the count, and a section a topic."""
     body = "\n".join(parts.values())
-    met = verdicts(body)
     head = [
         "# Benchmark results",
         "",
@@ -68,7 +81,7 @@ def report(parts: dict[str, str]) -> str:
         "",
     ]
     facts = [f"- {fact}" for fact in description()]
-    return "\n".join([*head, *facts, "", f"{sum(met)} of {len(met)} targets met.", "", body])
+    return "\n".join([*head, *facts, "", counted(body), "", body])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,6 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         command = " ".join(["python -m benchmarks", name, *(["--quick"] if options.quick else [])])
         table = known[name](options.quick)
+        if table is None:
+            print(f"{name} cannot be measured on this machine; its section stays as it is", file=sys.stderr, flush=True)
+            continue
         made[table.title] = section(table, command)
         print(made[table.title], flush=True)
         if options.write or (not options.quick and len(chosen) == len(known)):

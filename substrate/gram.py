@@ -17,15 +17,16 @@ from substrate.arrays import Array, check_memory, is_sparse, real_array, real_po
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
+from substrate.namespaces import namespace_of
 from substrate.threads import blas_threads
 
-__all__ = ["Alteration", "Coordinates", "Gram"]
+__all__ = ["ROUNDED", "ROUNDED_SINGLE", "Alteration", "Coordinates", "Gram"]
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
-_ROUNDED = 1e-10
+ROUNDED = 1e-10
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
-_ROUNDED_SINGLE = 1e-6
+ROUNDED_SINGLE = 1e-6
 #: A kernel matrix whose correlations are this near one is constant for practical purposes.
 _CONSTANT = 1e-9
 #: What is recorded of a matrix that is no kernel matrix.
@@ -170,11 +171,12 @@ class Gram:
 
         if self._factor_diagonal is None:
             raise DeclarationError("factorize(ridge) must come before solve")
+        columns = np.asfortranarray(B)
         with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
             if self._pivots is None:
-                X, info = dpotrs(self._store.T, B, lower=1)
+                X, info = dpotrs(self._store.T, columns, lower=1)
             else:
-                X, info = dsytrs(self._store.T, self._pivots, B, lower=1)
+                X, info = dsytrs(self._store.T, self._pivots, columns, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the triangular solve (info = {info})")
         return np.asarray(X)
@@ -289,7 +291,7 @@ class Gram:
         from scipy.linalg.lapack import dpotrf
 
         self._restore()
-        lift = _ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
+        lift = ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
         np.fill_diagonal(self._store, self.diagonal + lift)
         with blas_threads(self.n):
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
@@ -304,7 +306,7 @@ class Gram:
         values = np.linalg.eigvalsh(self._store)
         smallest = float(values[0])
         said = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # of this matrix, or a larger one
-        if smallest < -_ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
+        if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
                 "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "
@@ -330,15 +332,16 @@ class Gram:
 
     def _warn_if_degenerate(self, X: Any) -> None:
         # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-        root = np.sqrt(self.diagonal)
-        if self.n < 2 or not (root > 0.0).all():
+        xp = namespace_of(self.diagonal)
+        root = xp.sqrt(self.diagonal)
+        if self.n < 2 or not bool(xp.all(root > 0.0)):
             return
         first = self._store[0, 1:] / (root[0] * root[1:])
-        if first.max() < _EPS and self._correlations(root).max() < _EPS:
+        if float(xp.max(first)) < _EPS and self._extreme_correlations(root)[1] < _EPS:
             problem = "the identity: sigma is far smaller than every distance"
         elif (
-            first.min() > 1.0 - _CONSTANT
-            and self._correlations(root).min() > 1.0 - _CONSTANT
+            float(xp.min(first)) > 1.0 - _CONSTANT
+            and self._extreme_correlations(root)[0] > 1.0 - _CONSTANT
             and not _all_rows_equal(X)
         ):
             problem = "constant: sigma is far larger than every distance"
@@ -350,14 +353,15 @@ class Gram:
             stacklevel=5,
         )
 
-    def _correlations(self, root: Array) -> Array:
-        off_diagonal = ~np.eye(self.n, dtype=bool)
-        return np.asarray((self._store / root / root[:, None])[off_diagonal])
+    def _extreme_correlations(self, root: Array) -> tuple[float, float]:
+        """The lowest and the highest of two different points."""
+        found = (self._store / root / root[:, None])[~np.eye(self.n, dtype=bool)]
+        return float(found.min()), float(found.max())
 
 
 def _all_rows_equal(X: Any) -> bool:
     points = X.toarray() if is_sparse(X) else X
-    return bool((points == points[0]).all())
+    return bool(namespace_of(points).all(points == points[:1, :]))
 
 
 def _mirror_lower(K: Array) -> None:
@@ -374,7 +378,7 @@ def _symmetric(matrix: Array, name: str) -> tuple[Array, tuple[Alteration, ...]]
     asymmetry = max((float(np.abs(matrix[r] - matrix[:, r].T).max()) for r in row_blocks(*matrix.shape)), default=0.0)
     if asymmetry == 0.0:
         return matrix, ()
-    if asymmetry > _ROUNDED * float(np.abs(matrix).max()):
+    if asymmetry > ROUNDED * float(np.abs(matrix).max()):
         raise DataError(
             f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
             "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"

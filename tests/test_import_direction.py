@@ -16,11 +16,25 @@ ROOT = Path(__file__).resolve().parent.parent
 #: From the ground up. A package's name stands for all its files; a file imports from its own floor and those before it.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate",),  # the root: its version and its name, nothing else
-    ("substrate.errors", "substrate.arrays", "substrate.threads", "substrate.whole_file", "substrate.folds"),
+    (
+        "substrate.errors",
+        "substrate.arrays",
+        "substrate.namespaces",
+        "substrate.threads",
+        "substrate.whole_file",
+        "substrate.folds",
+    ),
     ("substrate.certificates",),
     ("substrate.solvers",),
     ("substrate.kernels",),
-    ("substrate.gram", "substrate.datasets", "substrate.codings", "substrate.conventions", "substrate.archive"),
+    (
+        "substrate.gram",
+        "substrate.device_gram",
+        "substrate.datasets",
+        "substrate.codings",
+        "substrate.conventions",
+        "substrate.archive",
+    ),
     ("substrate.streaming",),
     ("substrate.ingredients", "substrate.closed_form"),
     ("substrate.paths",),

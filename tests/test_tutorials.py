@@ -45,3 +45,15 @@ def test_the_comparison_sees_words_and_numbers(printed, same):
     words, numbers = run_tutorials.words_and_numbers("error 1.02 g\n")
     got_words, got_numbers = run_tutorials.words_and_numbers(printed)
     assert (words == got_words and np.allclose(numbers, got_numbers, rtol=0.02)) is same
+
+
+def test_sums_in_single_precision_are_indefinite_and_sums_of_rounded_values_are_not():
+    ((program, printed),) = run_tutorials.printed_by(DOCS / "devices.md")
+    shown_words, shown = run_tutorials.words_and_numbers(program["shown"])
+    words, found = run_tutorials.words_and_numbers(printed)
+    assert words == shown_words
+    # the last one is rounding, and every library's own: its sign and size are what is said
+    for double, rounded, single in (shown, found):
+        assert double > 0.0
+        assert abs(rounded - double) < 0.1 * double
+        assert single < -100.0 * double

@@ -47,6 +47,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """
 
     tolerance: float
+    _on_devices = False
 
     def component_functions(self, X: Any) -> Array:
         """f^l at the rows of X, without bias: of shape (n, n_components), with a last axis a machine if several."""

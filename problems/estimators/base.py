@@ -1,8 +1,9 @@
 """What every kernel estimator shares: validated input, a frozen kernel that can be tuned, prediction in blocks."""
 
+import copy
 import os
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -11,10 +12,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from problems.estimators.files import save
+from problems.estimators.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
 from substrate.errors import DataError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
 from substrate.kernels.base import row_blocks
+from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = ["KernelEstimator"]
@@ -27,6 +30,8 @@ class KernelEstimator(BaseEstimator):
     """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
 
     kernel: Any
+    #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
+    _on_devices: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -55,6 +60,13 @@ class KernelEstimator(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
         save(self, path)
+
+    def to_numpy(self) -> Self:
+        """A copy of this model with its arrays in numpy, wherever it was fitted."""
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            setattr(moved, name, to_numpy(value))
+        return moved
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters as a file is to hold them."""
@@ -108,7 +120,7 @@ class KernelEstimator(BaseEstimator):
         self.kernel_ = kernel
         self.support_ = rows
         if not kernel.pairwise:
-            self.support_vectors_ = X.copy() if X.shape[0] == rows.size else X[rows]
+            self.support_vectors_ = namespace_of(X).asarray(X, copy=True) if is_device_array(X) else _own_rows(X, rows)
         self.bias_ = bias
         self.support_values_ = support_values
 
@@ -121,6 +133,9 @@ class KernelEstimator(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
     ) -> tuple[Any, Any, Array]:
         """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
+        if is_device_array(X):
+            self._refuse_device()
+            return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
         refuse_disguised(sample_weight, "sample_weight")
@@ -166,16 +181,26 @@ class KernelEstimator(BaseEstimator):
 
     def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight, their targets and weights, and which rows they are."""
-        (rows,) = np.nonzero(weights)
+        (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(
-                f"at least two rows of positive weight are needed, received {rows.size} of {weights.size}; "
+                f"at least two rows of positive weight are needed, received {rows.size} of {weights.shape[0]}; "
                 "give more rows a positive sample_weight"
             )
-        if rows.size == weights.size:
+        if rows.size == weights.shape[0]:
             return X, y, weights, rows
-        kept = X[rows][:, rows] if self.__sklearn_tags__().input_tags.pairwise else X[rows]
-        return kept, y[rows], weights[rows], rows
+        kept = take_rows(X, rows)
+        if self.__sklearn_tags__().input_tags.pairwise:
+            kept = take_rows(kept.T, rows).T
+        return kept, take_rows(y, rows), take_rows(weights, rows), rows
+
+    def _refuse_device(self) -> None:
+        """Say that an estimator knows numpy only, and what to do about it."""
+        if not self._on_devices:
+            raise DataError(
+                f"{type(self).__name__} works on numpy arrays; take X and y to numpy first (X.cpu().numpy() for torch, "
+                "X.get() for CuPy)"
+            )
 
     def _own_kernel(self) -> Kernel:
         return as_kernel(self.kernel)
@@ -192,14 +217,9 @@ class KernelEstimator(BaseEstimator):
     def _warn_if_unscaled(self, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
         # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
         # others, a single outlier a large range but an ordinary deviation.
-        points = [X[:, column] for column in columns]  # one at a time: a copy of all rows may not fit
-        low, high = (np.array([extreme(column) for column in points]) for extreme in (np.min, np.max))
+        low, high, deviations = (spreads_on_device if is_device_array(X) else _spreads)(X, columns)
         with np.errstate(over="ignore"):
             ranges = high - low
-        units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = [((column - bottom) / unit).std() for column, bottom, unit in zip(points, low, units, strict=True)]
-            deviations = np.array(scaled) * units
         self._warn_of_scales(columns, ranges, deviations, kernel)
 
     def _warn_of_scales(self, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
@@ -231,8 +251,19 @@ class KernelEstimator(BaseEstimator):
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
+        if is_device_array(X) or is_device_array(self.support_values_):
+            return self._expansion_on_device(X)
         refuse_disguised(X, "X")
         return self._evaluated(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
+
+    def _expansion_on_device(self, X: Any) -> Array:
+        check_home(self, self.support_values_, X)
+        X = device_points(X)
+        if X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
+        points = None if self.kernel_.pairwise else self.support_vectors_
+        values: Array = expansion_on_device(self.kernel_, points, self._coefficients(), self.bias_, X, self.support_)
+        return values
 
     def _evaluated(self, X: Any) -> Array:
         kernel, alpha = self.kernel_, self._coefficients()
@@ -249,3 +280,19 @@ class KernelEstimator(BaseEstimator):
                 np.matmul(block, alpha, out=result[rows])
         result += self.bias_
         return result
+
+
+def _own_rows(X: Any, rows: Any) -> Any:
+    return X.copy() if X.shape[0] == rows.size else X[rows]
+
+
+def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Lowest and highest value of the columns, and their standard deviations."""
+    points = [X[:, column] for column in columns]  # one at a time: a copy of all rows may not fit
+    low, high = (np.array([extreme(column) for column in points]) for extreme in (np.min, np.max))
+    with np.errstate(over="ignore"):
+        ranges = high - low
+    units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = [((column - bottom) / unit).std() for column, bottom, unit in zip(points, low, units, strict=True)]
+        return low, high, np.array(scaled) * units

@@ -19,6 +19,7 @@ from substrate.closed_form.basis_selection.stochastic import select_stochastical
 from substrate.closed_form.reduced_statistic import spread_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, where_it_lives
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
 from substrate.streaming.sampled_rows import in_memory, sample_of
@@ -162,6 +163,8 @@ class BasisChoice:
         return Chosen(candidates.rows, f"{count} vectors")
 
     def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:
+        if is_device_array(self.basis):
+            raise DataError(f"basis is {where_it_lives(self.basis)}, the rows are numpy's; move one of them")
         refuse_disguised(self.basis, "basis")
         n = source.n_rows
         values = self.basis if is_sparse(self.basis) else np.asarray(self.basis)

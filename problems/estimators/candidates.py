@@ -16,10 +16,12 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.namespaces import take_rows, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
@@ -94,7 +96,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
     with warnings.catch_warnings():
         # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = Gram.of(kernel, task.X)
+        gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
     criterion = criterion_of(gram, task)
@@ -123,7 +125,7 @@ def _scales(task: Task, unit: float) -> Array:
     """What each output's criterion is measured in when kernels are compared: its variance, if there are several."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
-    spread = (task.Y / unit).std(axis=0)
+    spread = (to_numpy(task.Y) / unit).std(axis=0)
     power = 1.0 if task.criterion in ("mean_absolute", "median_absolute") else 2.0
     return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
 
@@ -131,6 +133,7 @@ def _scales(task: Task, unit: float) -> Array:
 def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
+    codes = to_numpy(Y)
     if task.criterion == "folds":
         parts = []
         for train, valid in task.splits:
@@ -139,12 +142,12 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
             parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled))
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
     kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
-    if (Y != 0.0).all() or not pooled:
+    if (codes != 0.0).all() or not pooled:
         return kind.of(centred_spectrum(gram), Y, pooled=pooled)
     machines, counts = [], []
-    for column in Y.T:  # one against one: every machine on rows of its own
-        (members,) = np.nonzero(column)
-        machines.append(kind.of(centred_spectrum(gram.block(members)), column[members], pooled=True))
+    for k in range(codes.shape[1]):  # one against one: every machine on rows of its own
+        (members,) = np.nonzero(codes[:, k])
+        machines.append(kind.of(centred_spectrum(gram.block(members)), take_rows(Y[:, k], members), pooled=True))
         counts.append(float(members.size))
     return Sum.of(machines, [count / sum(counts) for count in counts])
 
@@ -158,6 +161,6 @@ def _loss(task: Task) -> Callable[[Array], Array]:
             return values.mean(axis=1, keepdims=True) if task.pooled else values
 
         return by_output
-    wrong = task.wrong
+    wrong, Y = task.wrong, to_numpy(task.Y)
     assert wrong is not None
-    return lambda residuals: np.array([[wrong(task.Y - residuals[:, k])] for k in range(residuals.shape[1])])
+    return lambda residuals: np.array([[wrong(Y - residuals[:, k])] for k in range(residuals.shape[1])])

@@ -3,21 +3,36 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from problems.estimators.base import KernelEstimator
+from problems.estimators.scores import ScoredClassifier
 from substrate.arrays import Array
 from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
-__all__ = ["CodedClassifier", "RegressedClassifier", "classes_of", "members_of", "scores_of", "winners"]
+__all__ = [
+    "CodedClassifier",
+    "RegressedClassifier",
+    "classes_of",
+    "codes_of",
+    "members_of",
+    "numbers_of",
+    "numbers_of_codes",
+    "scores_of",
+    "winners",
+]
 
 
 def classes_of(labels: Any) -> Any:
-    """The classes of checked labels, at least two."""
-    check_classification_targets(labels)
-    classes = np.unique(labels)
+    """The classes of checked labels, at least two, on the host."""
+    if is_device_array(labels):
+        classes = to_numpy(namespace_of(labels).unique_values(labels))
+        classes.sort()  # the standard promises no order
+    else:
+        check_classification_targets(labels)
+        classes = np.unique(labels)
     if classes.size < 2:
         raise DataError(
             f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
@@ -25,10 +40,35 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
+def numbers_of(labels: Any, classes: Any) -> Any:
+    """The number of each label's class, where the labels are."""
+    if not is_device_array(labels):
+        return np.searchsorted(classes, labels)
+    return namespace_of(labels).searchsorted(on_device_of(labels, classes), labels)
+
+
+def codes_of(labels: Any, classes: Any, book: Array) -> Any:
+    """The code words of labels, a column a machine, where the labels are."""
+    numbers = numbers_of(labels, classes)
+    if not is_device_array(labels):
+        return book[numbers]
+    return namespace_of(labels).take(on_device_of(labels, book), numbers, axis=0)
+
+
+def numbers_of_codes(Y: Array, book: Array) -> Any:
+    """The number of the class of each row of code words, where the codes are."""
+    xp = namespace_of(Y)
+    same = xp.all(Y[:, None, :] == on_device_of(Y, book), axis=2)
+    return xp.argmax(xp.astype(same, xp.int8), axis=1)
+
+
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
     """Decision values from the machines' outputs: f for two classes, one score a class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
+    if is_device_array(outputs):
+        scores: Array = on_device_of(outputs, scores_of(to_numpy(outputs), coding, book))
+        return scores
     if coding == "one_vs_one":
         return np.asarray(_ovr_decision_function(outputs > 0.0, outputs, book.shape[0]))
     return correlation_scores(outputs, book)
@@ -36,7 +76,8 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
 
 def winners(scores: Array) -> Any:
     """The number of the class with the largest score, row by row."""
-    return (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    xp = namespace_of(scores)
+    return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
 
 
 def members_of(Y: Array, column: int, labels: bool) -> Any:
@@ -44,7 +85,7 @@ def members_of(Y: Array, column: int, labels: bool) -> Any:
     return np.flatnonzero(Y[:, column]) if labels else np.arange(Y.shape[0])
 
 
-class CodedClassifier(ClassifierMixin, KernelEstimator):
+class CodedClassifier(ScoredClassifier, KernelEstimator):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
     coding: str
@@ -62,7 +103,8 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
         :equation [Carvalho2006]_ (5): the classifier, a sign of the expansion on the support vectors
         """
         scores = self.decision_function(X)  # says so if nothing is fitted yet
-        return self.classes_[winners(scores)]
+        numbers = winners(scores)
+        return take_rows(on_device_of(numbers, self.classes_), numbers)
 
     def _coefficients(self) -> Array:
         codes = self.support_codes_

@@ -22,6 +22,7 @@ from substrate.arrays import is_sparse
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import Foreign, Kernel
+from substrate.namespaces import to_numpy
 
 __all__ = ["load", "load_with_notes", "save"]
 
@@ -86,6 +87,7 @@ def _is_fitted_name(key: str) -> bool:
 def _encode(value: Any, name: str, arrays: _Arrays) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
+    value = to_numpy(value)
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.coded import classes_of
+from problems.estimators.coded import classes_of, codes_of
 from substrate.arrays import Array
 from substrate.codings import code_book
 from substrate.errors import DataError
+from substrate.namespaces import is_device_array, namespace_of, own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, LabelCodes, numbers
 from substrate.streaming.passes import Passes
@@ -32,8 +33,12 @@ class Classes:
 
     @classmethod
     def of(cls, labels: Any, coding: str) -> "Classes":
-        """From all labels."""
-        return cls.counted(Labels(*np.unique(labels, return_counts=True)), coding)
+        """From all labels, wherever they are."""
+        if not is_device_array(labels):
+            return cls.counted(Labels(*np.unique(labels, return_counts=True)), coding)
+        names, counts = (to_numpy(part) for part in namespace_of(labels).unique_counts(labels))
+        order = np.argsort(names)  # the standard promises none
+        return cls.counted(Labels(names[order], counts[order]), coding)
 
     @classmethod
     def counted(cls, labels: Labels, coding: str) -> "Classes":
@@ -49,8 +54,9 @@ class Classes:
         return TargetSummary(total, mean, self.book.min(axis=0), self.book.max(axis=0))
 
     def codes(self, labels: Any) -> Array:
-        """The codes of labels, a row each."""
-        return np.ascontiguousarray(self.book[np.searchsorted(self.names, labels)])
+        """The codes of labels, a row each, where the labels are."""
+        codes: Array = own_copy(codes_of(labels, self.names, self.book))
+        return codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@ r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no traini
 
 The support values, the bias and the diagonal D of the system give the targets back,
 :math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.closed_form.leave_one_out` the residuals
-:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted all the same, as a check.
+:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted all the same, as a check. What takes all
+pairs of rows is done where the kernel matrix is; vectors of the length of y are handled on the host.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from substrate.closed_form.leave_one_out import (
 )
 from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
 from substrate.gram import Gram
+from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = ["LeftOut", "leave_rows_out"]
 
@@ -60,7 +62,8 @@ class LeftOut:
     certificate: Certificate
 
     def _used(self) -> list[Array]:
-        columns = self.residuals[:, None] if self.residuals.ndim == 1 else self.residuals
+        residuals: Array = to_numpy(self.residuals)
+        columns = residuals[:, None] if residuals.ndim == 1 else residuals
         return [column[~np.isnan(column)] for column in columns.T]
 
     def _each(self, criterion: Any) -> Any:
@@ -106,9 +109,10 @@ class MachinesLeftOut:
 def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
     """Leave every row out of every machine; ``members`` says which rows a machine was fitted to.
 
-    ``alpha``, ``ridge`` and ``members`` have a column a machine. Machines that share rows and ridge share an inverse.
+    ``alpha``, ``ridge`` and ``members`` have a column a machine, in numpy wherever the matrix is.
+    Machines that share rows and ridge share an inverse.
     """
-    fitted = gram.product(alpha) + bias
+    fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
     freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     checks: list[Row] = []
@@ -117,7 +121,7 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
         here = np.ix_(rows, columns)
         d = np.ascontiguousarray(ridge[rows, columns[0]])
         part = gram if rows.size == gram.n else gram.block(rows)
-        diagonal = projected_diagonal(part, d)
+        diagonal = to_numpy(projected_diagonal(part, on_device_of(gram.diagonal, d)))
         errors = d[:, None] * alpha[here]
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = fitted[here] + errors - r
@@ -143,12 +147,16 @@ def _gcv(errors: Array, freedom: float, weights: Array) -> Array:
 
 def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int) -> Row:
     """The row of largest leverage by an actual refit, against the closed form."""
-    K = part.matrix
-    rest = np.arange(part.n) != row
-    solved = solve_saddle_system(Gram(K[rest][:, rest]), Y[rest], ridge[rest])
-    explicit = Y[row] - K[row, rest] @ solved.support_values - solved.bias
+    part.release()
+    rest = np.flatnonzero(np.arange(part.n) != row)
+    known = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
+    solved = solve_saddle_system(part.block(rest), *known)
+    values = to_numpy(part.matrix[row, :])[rest]
+    explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
     difference = float(np.abs(explicit - residuals[row]).max())
     scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
-    condition = part.n * float(np.abs(K).max()) / float(ridge.min())
+    xp = namespace_of(part.matrix)
+    largest = max(float(xp.max(part.matrix)), -float(xp.min(part.matrix)))
+    condition = part.n * largest / float(ridge.min())
     tolerance = 1e-10 + 100.0 * EPS * condition
     return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")

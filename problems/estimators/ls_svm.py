@@ -11,22 +11,35 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
-from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.coded import CodedClassifier, classes_of, codes_of, numbers_of_codes, scores_of, winners
 from problems.estimators.left_out import LeftOut, leave_rows_out
+from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from substrate.arrays import Array, check_memory, positive, real_array
+from problems.estimators.scores import ScoredRegressor
+from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
+from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.namespaces import (
+    device_points,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    room_on_device,
+    take_rows,
+    to_numpy,
+)
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
 
@@ -35,7 +48,7 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     """The diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
         return ridge_of(gammas[0], weights)
-    return np.column_stack([ridge_of(gamma, weights) for gamma in gammas])
+    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
 class _LSSVM(KernelEstimator):
@@ -56,24 +69,25 @@ class _LSSVM(KernelEstimator):
         self.ridge_ = ridge
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
-        alpha = np.ascontiguousarray(fit.support_values[:, 0] if one_output else fit.support_values)
+        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 
     def _certify(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...], title: str) -> Certificate:
         """Rows for the coefficients held now; a zero in a column of labels leaves that row out of the machine."""
         alpha = self._coefficients()
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+        check_home(self, alpha, X)
         if alpha.shape != Y.shape:
             raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
-        gram = Gram.of(self.kernel_, X)
+        gram = gram_kind(X).of(self.kernel_, X)
+        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
         rows = []
         for column, gamma in enumerate(gammas):
-            (members,) = np.nonzero(self._members(Y[:, column]))
-            a = np.ascontiguousarray(alpha[members, column])
+            (members,) = np.nonzero(self._members(targets[:, column]))
+            a = own_copy(take_rows(alpha[:, column], members))
             part = gram if members.size == gram.n else gram.block(members)
-            b = float(np.atleast_1d(self.bias_)[column])
-            ridge = ridge_of(gamma, weights[members])
-            rows.append(saddle_rows(part.product(a), part.diagonal, Y[members, column], ridge, a, b))
+            known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
+            rows.append(saddle_rows(*known, ridge_of(gamma, v[members]), to_numpy(a), float(bias[column])))
         return Certificate(f"{title}, checked again", worst_rows(rows), gram.record())
 
     def _members(self, column: Array) -> Any:
@@ -87,16 +101,19 @@ class _LSSVM(KernelEstimator):
         left-out row had its part in choosing them: the certificate says so.
         """
         check_is_fitted(self)
-        n = self.support_.size
-        check_memory(32.0 * n * n, f"the {n} x {n} inverse", "leave rows out by folds, with cross_val_predict.")
+        n, home = self.support_.size, self.support_values_
+        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
+        advice = "leave rows out by folds, with cross_val_predict."
+        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
         gram = self._training_gram(K)
-        alpha = self._coefficients()
+        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self.ridge_)
         one = alpha.ndim == 1
         alpha = alpha[:, None] if one else alpha
-        codes = np.reshape(getattr(self, "support_codes_", np.ones(alpha.shape)), alpha.shape)
-        ridge = np.broadcast_to(self.ridge_[:, None] if self.ridge_.ndim == 1 else self.ridge_, alpha.shape)
-        done = leave_rows_out(gram, alpha, np.atleast_1d(self.bias_), ridge, codes != 0.0)
-        outputs, residuals = (part[:, 0] if one else part for part in (done.outputs, done.residuals))
+        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
+        ridge = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
+        done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, codes != 0.0)
+        parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
+        outputs, residuals = (part[:, 0] if one else part for part in parts)
         predictions, wrong = self._judged(outputs)
         facts = (
             *gram.record(),
@@ -118,14 +135,16 @@ class _LSSVM(KernelEstimator):
         if not self.kernel_.pairwise:
             if K is not None:
                 raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
-            return Gram.of(self.kernel_, self.support_vectors_)
+            return gram_kind(self.support_vectors_).of(self.kernel_, self.support_vectors_)
         if K is None:
             raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
-        matrix = real_array(K, "K", ndim=2)
-        if matrix.shape != (self.n_features_in_, self.n_features_in_):
-            wanted = (self.n_features_in_, self.n_features_in_)
-            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {matrix.shape}")
-        return Gram.of(self.kernel_, matrix[np.ix_(self.support_, self.support_)])
+        check_home(self, self.support_values_, K, "K")
+        matrix = device_points(K, "K") if is_device_array(K) else real_array(K, "K", ndim=2)
+        wanted = (self.n_features_in_, self.n_features_in_)
+        if tuple(matrix.shape) != wanted:
+            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
+        matrix = take_rows(take_rows(matrix, self.support_).T, self.support_).T
+        return gram_kind(matrix).of(self.kernel_, matrix)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -137,7 +156,7 @@ class _LSSVM(KernelEstimator):
                 raise DataError("the ridge must hold positive numbers")
 
 
-class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -185,6 +204,8 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
     >>> bool(model.certificate_.holds)
     True
     """
+
+    _on_devices = True
 
     def __init__(
         self, kernel: Any = "rbf", gamma: Any = 1.0, solver: str = "auto", tol: float = 1e-8, max_iter: int = 1000
@@ -276,6 +297,8 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
     ``method="isotonic"`` is better beyond about a thousand rows.
     """
 
+    _on_devices = True
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -303,13 +326,13 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
         X, labels, weights, rows, classes = self._weighted(X, labels, weights)
         book = code_book(self.coding, classes.size)
-        Y = book[np.searchsorted(classes, labels)]
+        Y = codes_of(labels, classes, book)
         kernel = self._resolved_kernel(X)
         fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
         self.classes_ = classes
         self.code_book_ = book
         one = Y.shape[1] == 1
-        self.support_codes_ = np.ascontiguousarray(Y[:, 0] if one else Y)
+        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
         signed = replace(fit, support_values=Y * fit.support_values)
         title = "LS-SVM classification (as regression on the labels)"
         self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, one)
@@ -323,7 +346,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         X, labels, weights, _, classes = self._weighted(X, labels, weights)
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        Y = self.code_book_[np.searchsorted(classes, labels)]
+        Y = codes_of(labels, classes, self.code_book_)
         return self._certify(X, Y, weights, self._class_gammas(Y.shape[1]), "LS-SVM classification")
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
@@ -331,39 +354,44 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
         """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
-        present = np.unique(labels[weights > 0.0])
-        if self.class_weight is not None and present.size:
-            kept = weights > 0.0
-            factors = compute_class_weight(
-                self.class_weight, classes=present, y=labels[kept], sample_weight=weights[kept]
-            )
-            weights = weights.copy()
-            weights[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
+        if self.class_weight is not None:
+            weights = on_device_of(weights, self._class_weighted(to_numpy(labels), to_numpy(weights)))
         X, labels, weights, rows = self._kept(X, labels, weights)
         return X, labels, weights, rows, classes_of(labels)
 
+    def _class_weighted(self, labels: Any, weights: Array) -> Array:
+        kept = weights > 0.0
+        present = np.unique(labels[kept])
+        if not present.size:
+            return weights
+        factors = compute_class_weight(self.class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
+        weighted = weights.copy()
+        weighted[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
+        return weighted
+
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
-        if (Y != 0.0).all():
+        codes = to_numpy(Y)
+        if (codes != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True)
-        gram = None if method.solver == "cg" else Gram.of(kernel, X)
-        alpha, bias = np.zeros_like(Y), np.empty(Y.shape[1])
+        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        alpha, bias = np.zeros_like(codes), np.empty(Y.shape[1])
         fits = []
         for column in range(Y.shape[1]):
-            (rows,) = np.nonzero(Y[:, column])
+            (rows,) = np.nonzero(codes[:, column])
             part = None if gram is None else gram.block(rows)
-            target = Y[rows, column][:, None]
-            fit = fit_saddle(kernel, X[rows], target, (gamma,), weights[rows], method, labels=True, gram=part)
-            alpha[rows, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
+            points, target, v = take_rows(X, rows), take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
+            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part)
+            alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
             fits.append(fit)
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        most = max(fit.iterations for fit in fits)
-        return SaddleFit(alpha, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), most)
+        most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
+        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
 
     def _members(self, column: Array) -> Any:
         return column != 0.0
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
-        codes = np.reshape(self.support_codes_, (self.support_.size, -1))
-        known = self.classes_[(codes[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
-        return predicted, float(np.mean(predicted != known))
+        found = winners(scores_of(outputs, self.coding, self.code_book_))
+        codes = self.support_codes_[:, None] if self.support_codes_.ndim == 1 else self.support_codes_
+        wrong = to_numpy(found != numbers_of_codes(codes, self.code_book_))
+        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(wrong))

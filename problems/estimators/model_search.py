@@ -18,9 +18,11 @@ from substrate.certificates.rows import roundoff
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
+from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_search import GammaSearch, gamma_ends
 
 __all__ = ["ModelSearch"]
@@ -69,6 +71,10 @@ class ModelSearch:
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
         if self.criterion != "folds":
             return ()
+        if is_device_array(X):
+            raise DeclarationError(
+                "criterion='folds' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'loo' or 'gcv'"
+            )
         splitter = check_cv(5 if self.cv is None else self.cv, y, classifier=classifier)
         return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
 
@@ -95,8 +101,8 @@ class ModelSearch:
         self, X: Any, Y: Array, judged: list[Judged], best: Judged, gammas: tuple[float, ...], whole: bool = True
     ) -> SaddleFit:
         """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
-        gram = Gram.of(best.kernel, X)
-        weights = np.ones(X.shape[0])
+        gram = gram_kind(X).of(best.kernel, X)
+        weights = on_device_of(X, np.ones(X.shape[0]))
         if whole:
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram)
             extra = (_refitted_row(gram, Y, fit, best),) if self.criterion == "loo" else ()
@@ -158,9 +164,10 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
 
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
     """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
-    ridge = ridge_of(float(best.search.gamma[0]), np.ones(gram.n))
-    diagonal = projected_diagonal(gram, ridge)
-    alpha = fit.support_values if best.search.gamma.size == 1 else fit.support_values[:, :1]
+    ridge = ridge_of(float(best.search.gamma[0]), on_device_of(Y, np.ones(gram.n)))
+    diagonal = to_numpy(projected_diagonal(gram, ridge))
+    Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
+    alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
     residuals = leave_one_out_residuals(alpha, diagonal)
     unit = target_unit(residuals)
     again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))

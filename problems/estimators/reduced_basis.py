@@ -18,18 +18,19 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import RegressedClassifier, scores_of, winners
+from problems.estimators.coded import RegressedClassifier, codes_of, numbers_of_codes, scores_of, winners
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
 from problems.estimators.reduced_fit import ReducedFit, one_fit, prepare
+from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.errors import DataError
+from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, LabelCodes
 from substrate.streaming.passes import BUDGET
@@ -40,7 +41,7 @@ _REGRESSION = "Sparse LS-SVM regression"
 _CLASSIFICATION = "Sparse LS-SVM classification (as regression on the labels)"
 
 
-class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
+class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters
@@ -115,6 +116,8 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     >>> model.basis_.shape, bool(model.certificate_.holds)
     ((15, 1), True)
     """
+
+    _on_devices = True
 
     def __init__(
         self,
@@ -212,6 +215,8 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         As for :class:`SparseLSSVMRegressor`.
     """
 
+    _on_devices = True
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -276,11 +281,11 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
                 yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
                 return
             X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-            if not np.isin(labels, self.classes_).all():
-                raise DataError(f"the model knows classes {self.classes_}, these rows have {np.unique(labels)}")
-            yield FitData(ArraySource(X, self.code_book_[np.searchsorted(self.classes_, labels)]), passes)
+            present = np.unique(to_numpy(labels))
+            if not np.isin(present, self.classes_).all():
+                raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
+            yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
-        predicted = self.classes_[winners(scores_of(outputs, self.coding, self.code_book_))]
-        known = self.classes_[(Y[:, None, :] == self.code_book_).all(axis=2).argmax(axis=1)]
-        return predicted, float(np.mean(predicted != known))
+        found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)
+        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(to_numpy(found != known)))

@@ -71,7 +71,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
-        rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
+        rows, kernel, beta = fit.prepared.host_rows, fit.prepared.kernel, fit.coefficients[:, 0]
         points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
         parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
         functions = component_functions(parts, points, beta / unit)

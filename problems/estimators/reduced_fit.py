@@ -5,59 +5,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.estimators.basis_choice import BasisChoice, ChosenBasis
+from problems.estimators.device_fit import prepare_on_device
 from problems.estimators.fit_data import FitData
+from problems.estimators.prepared import Prepared, basis_facts
 from substrate.arrays import Array, check_memory
 from substrate.certificates import Row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features, reconstruction_errors
-from substrate.closed_form.folds import Folds
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
-from substrate.closed_form.moment_sums import RowWeights
-from substrate.closed_form.moments import Origin, origin_of
-from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_factor
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.closed_form.reduced_statistic import Statistic, accumulate, spread_rows
-from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.reduced_statistic import Statistic
+from substrate.closed_form.rows_anywhere import solution_of
+from substrate.device_gram import DeviceGram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
+from substrate.namespaces import is_device_array
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Source
-from substrate.streaming.target_summary import TargetSummary
 
-__all__ = ["CONDITIONAL", "Prepared", "ReducedFit", "fit_reduced", "one_fit", "prepare"]
+__all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "one_fit", "prepare"]
 
 #: What leave-one-out of a sparse machine takes for granted.
 CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
 #: Rows up to which all pairs of them are looked at for a width that makes no sense.
 _FEW_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Rows against a chosen basis: everything but the targets' statistic."""
-
-    kernel: Kernel
-    basis: ChosenBasis
-    rows: KernelRows
-    K: Array
-    features: EigenFeatures
-    facts: tuple[tuple[str, str], ...]
-    reconstruction: float
-    targets: TargetSummary
-
-    @property
-    def origin(self) -> Origin:
-        """What is taken off kernel values and targets."""
-        return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
-
-    def statistic(
-        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
-    ) -> Statistic:
-        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
-        some = self.basis.sample[spread_rows(self.rows.n_rows)] if method == "auto" else None
-        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +47,12 @@ class ReducedFit:
 
 
 def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
-    """Choose the basis and decompose its kernel matrix."""
+    """Choose the basis and decompose its kernel matrix, where the rows are."""
     source = data.source
+    if isinstance(source, ArraySource) and is_device_array(source.X):
+        if source.n_rows <= _FEW_ROWS and not kernel.pairwise:
+            DeviceGram.of(kernel, source.X)  # warns, as below
+        return prepare_on_device(kernel, source, data.targets, choice, lam)
     whole = None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
@@ -97,12 +74,7 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     K = part.matrix
     features = eigen_features(K)
     error = _reconstruction(kernel, whole, values, basis, features)
-    facts = (
-        *((name, fact) for name, fact in record if name != "Gram matrix"),
-        ("basis", basis.told),
-        ("rank", f"{features.rank} of {n}, directions of K_SS above rounding"),
-        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
-    )
+    facts = basis_facts(record, basis, features, error)
     known = rows.target_summary() if data.targets is None else data.targets
     return Prepared(kernel, basis, rows, K, features, facts, error, known)
 
@@ -128,14 +100,14 @@ def _reconstruction(
     return total / len(scoring)
 
 
-def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, method: str) -> ReducedFit:
+def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
     lam = 1.0 / gamma
-    solved = solve_reduced(prepared.rows, spectrum, lam, prepared.K)
+    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares)
     facts = (
         *prepared.facts,
         ("gamma", f"{gamma:g}"),
-        ("statistic", f"{method}, error estimated at {spectrum.error:.1e}"),
+        ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
     )
     if spectrum.origin.unit != 1.0:
@@ -149,4 +121,4 @@ def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
     statistic = prepared.statistic(1.0 / gamma)
     spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-    return fit_reduced(prepared, gamma, spectrum, statistic.method)
+    return fit_reduced(prepared, gamma, spectrum, statistic)

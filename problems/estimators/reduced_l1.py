@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import RegressedClassifier
 from problems.estimators.fit_data import FitData
-from problems.estimators.reduced_fit import Prepared, prepare
+from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate
@@ -43,10 +44,10 @@ class _ReducedL1(ReducedMachine):
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.zeta)
         prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
-        sums = l1_sums(prepared.rows, prepared.origin)
+        sums = l1_sums(prepared.host_rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
-        solution = mended(prepared.rows, sums, inside, coefficients_at(paths, inside))
+        solution = mended(prepared.host_rows, sums, inside, coefficients_at(paths, inside))
         facts = (
             *prepared.facts,
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),

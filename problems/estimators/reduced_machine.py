@@ -8,15 +8,21 @@ import numpy as np
 
 from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
-from problems.estimators.reduced_fit import Prepared
+from problems.estimators.on_device import check_home
+from problems.estimators.prepared import Prepared
 from problems.estimators.streamed_prediction import StreamedPrediction
 from substrate.arrays import Array
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.rows_anywhere import Rows
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
+from substrate.kernels.device_matrix import device_matrix
+from substrate.namespaces import is_device_array, own_copy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.streaming.source import Source
 
 __all__ = ["ReducedMachine"]
 
@@ -57,7 +63,7 @@ class ReducedMachine(StreamedPrediction):
         if basis.points is not None:
             self.support_vectors_ = basis.points
         self.bias_ = bias
-        self.support_values_ = np.ascontiguousarray(support_values)
+        self.support_values_ = own_copy(support_values)
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
@@ -70,20 +76,33 @@ class ReducedMachine(StreamedPrediction):
             X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
             yield FitData.of_numbers(X, y, passes)
 
-    def _training_rows(self, data: FitData) -> KernelRows:
+    def _check_source(self, source: Source) -> None:
+        """Refuse rows that are not where the model is."""
+        if isinstance(source, ArraySource):
+            check_home(self, self.support_values_, source.X)
+        else:
+            self._refuse_passes()
+
+    def _training_rows(self, data: FitData) -> Rows:
         source = data.source
+        self._check_source(source)
         if source.n_rows != self.n_rows_:
             raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
         if not self.kernel_.pairwise:
             if source.n_features != self.n_features_in_:
                 raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
+            if isinstance(source, ArraySource) and is_device_array(source.X):
+                return DeviceRows(self.kernel_, source.X, source.Y, self.support_vectors_)
             return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
         if not isinstance(source, ArraySource):
             raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
         matrix = Gram.of(self.kernel_, source.X).matrix
         return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
 
-    def _basis_matrix(self, rows: KernelRows) -> Array:
+    def _basis_matrix(self, rows: Rows) -> Array:
+        if isinstance(rows, DeviceRows):
+            matrix: Array = device_matrix(self.kernel_, self.support_vectors_)
+            return matrix
         if rows.values.kernel is None:
             return rows.taken(self.support_)
         return symmetric_matrix(self.kernel_, self.support_vectors_)

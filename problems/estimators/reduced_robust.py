@@ -18,8 +18,9 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.prepared import Prepared
 from problems.estimators.records import ReducedReweighting
-from problems.estimators.reduced_fit import Prepared, prepare
+from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from problems.estimators.robust import whole_number
 from substrate.arrays import Array, positive
@@ -31,6 +32,7 @@ from substrate.closed_form.reduced_certificate import reduced_rows
 from substrate.closed_form.reduced_reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
+from substrate.closed_form.rows_anywhere import in_passes
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
@@ -170,7 +172,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         """Check the coefficients this model holds now against its weighted normal equations on the training rows."""
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            rows = self._training_rows(data)
+            rows = in_passes(self._training_rows(data))
             K, unit = self._basis_matrix(rows), target_unit(rows.target_summary().extremes)
             beta, bias = (part / unit for part in self._columns())
             residuals = residual_pass(rows, unit, beta, bias, self._weights(unit))
@@ -184,11 +186,11 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
             statistic = prepared.statistic(1.0 / gamma, weights=weights)
             spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-            solved = solve_reduced(prepared.rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights)
+            solved = solve_reduced(prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights)
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit
-        return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
+        return reweighted(prepared.host_rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
 
     def _weights(self, unit: float) -> WeightsOfRows | None:
         """Those of the last fit, for targets in a unit."""

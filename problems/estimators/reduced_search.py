@@ -8,20 +8,26 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.candidates import SMOOTH, Judged
+from problems.estimators.coded import numbers_of_codes
 from problems.estimators.fit_data import FitData
 from problems.estimators.model_search import ModelSearch
-from problems.estimators.reduced_fit import CONDITIONAL, Prepared, ReducedFit, fit_reduced, prepare
+from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
 from problems.estimators.row_stream import RowStream
 from substrate.certificates import Row
+from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.folds import ConsecutiveFolds, Folds, GivenFolds
-from substrate.closed_form.reduced_left_out import left_out_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic
+from substrate.closed_form.rows_anywhere import left_out_of
 from substrate.closed_form.spectrum import centred_spectrum
+from substrate.device_gram import DeviceGram
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
+from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
 from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
 from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
 from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
@@ -66,8 +72,8 @@ class SparseSearch(ModelSearch, RowStream):
         if self.criterion != "folds":
             return None
         if isinstance(data.source, ArraySource):
-            X, Y, classes = data.source.X, data.source.Y, data.classes
-            labels = Y[:, 0] if classes is None else (Y[:, None, :] == classes.book).all(axis=2).argmax(axis=1)
+            X, Y, classes = to_numpy(data.source.X), to_numpy(data.source.Y), data.classes
+            labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return _folds_of(self._splits(X, labels, classes is not None), X.shape[0])
         count = 5 if self.cv is None else self.cv
         if isinstance(count, bool) or not isinstance(count, Integral) or not 2 <= int(count) <= data.source.n_rows:
@@ -104,6 +110,8 @@ class SparseSearch(ModelSearch, RowStream):
         if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
             return self._dense_criterion(prepared, pooled)
         if self.criterion == "loo":
+            if isinstance(prepared.rows, DeviceRows):
+                return DeviceLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
             return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
         if self.criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
@@ -115,15 +123,18 @@ class SparseSearch(ModelSearch, RowStream):
 
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
         """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
-        (block,) = prepared.rows.source.blocks(0, prepared.rows.n_rows, LEAF)
-        Z, Y = prepared.rows.values.matrix(block.X) @ prepared.features.transform, block.Y
-        kind = GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
-        return kind.of(centred_spectrum(Gram(Z @ Z.T)), Y, pooled=pooled)
+        rows, kind = prepared.rows, GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
+        if isinstance(rows, DeviceRows):
+            Z, Y = rows.taken(np.arange(rows.n_rows)) @ prepared.features.transform, rows.Y
+            return kind.of(centred_spectrum(DeviceGram(Z @ Z.T)), Y, pooled=pooled)
+        (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
+        Z = rows.values.matrix(block.X) @ prepared.features.transform
+        return kind.of(centred_spectrum(Gram(Z @ Z.T)), block.Y, pooled=pooled)
 
     def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)
         judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
-        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic.method)
+        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic)
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
@@ -148,9 +159,9 @@ def _folds_of(splits: Any, n: int) -> GivenFolds | None:
 def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
     """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
     unit, prepared = best.search.unit, fit.prepared
-    squares, outputs = 0.0, fit.bias.size
-    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
-        squares += float(np.square(part.residuals / unit).sum())
+    squares, outputs = 0.0, int(fit.bias.shape[0])
+    for part in left_out_of(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+        squares += float(namespace_of(part.residuals).sum((part.residuals / unit) ** 2))
     again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))
     tolerance = 1e-8 + 10.0 * best.error

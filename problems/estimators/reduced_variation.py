@@ -16,7 +16,8 @@ from sklearn.base import RegressorMixin
 from problems.estimators.additive import DecoupledExpansion
 from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
-from problems.estimators.reduced_fit import Prepared, prepare
+from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate

@@ -16,6 +16,7 @@ from problems.estimators.fit_data import FitData
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
+from substrate.namespaces import is_device_array
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.choice import executor_of
@@ -92,11 +93,22 @@ class RowStream(KernelEstimator):
         rows = self._streamed(X, y, passes)
         if rows is None:
             X, y, _ = self._checked(X, y, None, numeric=coding is None)
+            if is_device_array(X):
+                self._check_device_means()
             return FitData.of_numbers(X, y, passes) if coding is None else FitData.of_labels(X, y, coding, passes)
         self._take_names(rows)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
         return FitData.of_stream(rows, survey, coding, passes)
+
+    def _check_device_means(self) -> None:
+        """On a device nobody else works and nothing is resumed."""
+        for name in ("executor", "checkpoint"):
+            if getattr(self, name) is not None:
+                raise DeclarationError(
+                    f"{name}={getattr(self, name)!r} is for rows that are read in passes, and X is on a device; leave "
+                    f"{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
+                )
 
     def _streamed(self, X: Any, y: Any, passes: Passes) -> Source | None:
         """A source where rows are named as one, and for a mapped file that memory or another process could not hold."""

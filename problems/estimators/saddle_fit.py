@@ -13,9 +13,11 @@ from substrate.certificates import Row
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.solvers import canonical_name
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
@@ -74,11 +76,16 @@ def fit_saddle(
     gram: Gram | None = None,
 ) -> SaddleFit:
     """Fit every column of Y; ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand."""
+    if is_device_array(X) and method.solver != "auto":
+        raise DeclarationError(
+            f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
+            "X.cpu().numpy() (torch), X.get() (CuPy)"
+        )
     if method.solver == "cg":
         alpha, bias, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
     else:
-        gram = Gram.of(kernel, X) if gram is None else gram
+        gram = gram_kind(X).of(kernel, X) if gram is None else gram
         if method.solver == "auto":
             if not kernel.trusted:
                 gram.check_definite()
@@ -87,7 +94,7 @@ def fit_saddle(
             alpha, bias, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
         record = gram.record()
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
-    if any(target_unit(column) != 1.0 for column in Y.T):
+    if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
         facts += (("units", "residuals in units of max|y|"),)
     return SaddleFit(alpha, bias, rows, (*record, *facts), steps)
 
@@ -101,17 +108,25 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 
 def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    xp = namespace_of(Y)
+    alpha, bias = xp.empty_like(Y), xp.empty_like(Y[0, :])
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge)
-        alpha[:, columns], bias[columns] = solved.support_values, solved.bias
+        solved = solve_saddle_system(gram, _taken(Y, columns), ridge)
         refinements = max(refinements, solved.refinements)
+        # what takes all pairs of rows is done; a few vectors of the length of y are judged on the host
+        known = [to_numpy(part) for part in (solved.products, gram.diagonal, Y, ridge, solved.support_values)]
+        products, diagonal, targets, d, support_values = known
         for k, column in enumerate(columns):
-            a, p = solved.support_values[:, k], solved.products[:, k]
-            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(solved.bias[k])))
+            alpha[:, column], bias[column] = solved.support_values[:, k], solved.bias[k]
+            a, p = support_values[:, k], products[:, k]
+            rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
     return alpha, bias, worst_rows(rows), (("solver", f"closed form, refined {refinements} times"),), 1 + refinements
+
+
+def _taken(Y: Any, columns: list[int]) -> Any:
+    return namespace_of(Y).take(Y, on_device_of(Y, columns), axis=1) if is_device_array(Y) else Y[:, columns]
 
 
 def _conjugate_gradients(

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.candidates import Task
-from problems.estimators.coded import classes_of, scores_of, winners
+from problems.estimators.coded import classes_of, codes_of, numbers_of, scores_of, winners
 from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor, ridges_of
 from problems.estimators.model_search import ModelSearch
 from substrate.arrays import Array
@@ -24,6 +24,7 @@ from substrate.certificates import Certificate
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import own_copy, to_numpy
 from substrate.paths.gamma_search import GAP
 
 __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
@@ -191,9 +192,9 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         X, labels, weights = self._checked(X, y, None, numeric=False)
         classes = classes_of(labels)
         book = code_book(self.coding, classes.size)
-        numbers = np.searchsorted(classes, labels)
-        Y = book[numbers]
-        if (Y == 0.0).any() and self.criterion not in ("loo", "gcv"):
+        numbers, Y = to_numpy(numbers_of(labels, classes)), codes_of(labels, classes, book)
+        whole = bool((to_numpy(Y) != 0.0).all())
+        if not whole and self.criterion not in ("loo", "gcv"):
             raise DeclarationError(
                 f"coding='one_vs_one' has no criterion {self.criterion!r}, its machines having rows of their own; use "
                 "'loo' or 'gcv', or another coding"
@@ -205,12 +206,11 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         judged = self._searched(kernels, task)
         best = min(judged, key=lambda candidate: candidate.score)
         gamma = float(best.search.gamma[0])
-        whole = bool((Y != 0.0).all())
         fit = self._final_fit(X, Y, judged, best, (gamma,) * Y.shape[1], whole)
         self._keep_search(judged, best, True)
         self.classes_, self.code_book_ = classes, book
         one = Y.shape[1] == 1
-        self.support_codes_ = np.ascontiguousarray(Y[:, 0] if one else Y)
+        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
         signed = replace(fit, support_values=Y * fit.support_values)
         title = "LS-SVM classification, gamma selected"
         self._keep(X, np.arange(X.shape[0]), best.kernel, signed, ridge_of(gamma, weights), title, one)

@@ -17,14 +17,14 @@ from substrate.closed_form.eigen_features import eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.leave_one_out import generalized_cross_validation
 from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import reduced_rows
-from substrate.closed_form.reduced_left_out import LeverageFactor, left_out_rows
+from substrate.closed_form.reduced_left_out import LeverageFactor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate
+from substrate.closed_form.rows_anywhere import Rows, left_out_of, residuals_of, statistic_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
+from substrate.namespaces import namespace_of, to_numpy
 from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
@@ -50,8 +50,8 @@ class SparseMachine(ReducedMachine):
         features = eigen_features(K)
         unit = target_unit(rows.target_summary().extremes)
         beta, bias = (part / unit for part in self._columns())
-        residuals = residual_pass(rows, unit, beta, bias)
-        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, 1.0 / gamma)
+        residuals = residuals_of(rows, unit, beta, bias)
+        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(bias), 1.0 / gamma)
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
 
     def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
@@ -59,24 +59,27 @@ class SparseMachine(ReducedMachine):
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
         said = f"{title}, leave-one-out without refitting"
-        parts = left_out_rows(rows, beta, bias, factor)
-        if not isinstance(rows.source, ArraySource):
+        parts = left_out_of(rows, beta, bias, factor)
+        if isinstance(rows, KernelRows) and not isinstance(rows.source, ArraySource):
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
             certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
         for part in held:
             part.refuse_undetermined()
+        xp = namespace_of(held[0].Y)
         Y, fitted, leverages, residuals = (
-            np.concatenate([getattr(part, name) for part in held]) for name in ("Y", "fitted", "leverages", "residuals")
+            xp.concat([getattr(part, name) for part in held], axis=0)
+            for name in ("Y", "fitted", "leverages", "residuals")
         )
         outputs = Y - residuals
-        freedom = float(leverages.sum())
+        freedom = float(xp.sum(leverages))
         unit = target_unit(Y)
-        gcv = unit**2 * np.asarray(generalized_cross_validation((Y - fitted) / unit, freedom))
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom))
         checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            checks.append(self._refitted(rows, Y, gamma, residuals, int(leverages.argmax())))
+            known = to_numpy(Y), to_numpy(residuals)
+            checks.append(self._refitted(rows, *known, gamma, int(xp.argmax(leverages))))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
@@ -95,17 +98,16 @@ class SparseMachine(ReducedMachine):
         _, share = self._judged(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 
-    def _refitted(self, rows: KernelRows, Y: Array, gamma: float, residuals: Array, row: int) -> Row:
-        """The row of largest leverage by an actual fit to the others on the same basis."""
-        others = np.flatnonzero(np.arange(rows.n_rows) != row)
-        rest = KernelRows(rows.values, ArraySource(rows.source.taken(others), Y[others]))
+    def _refitted(self, rows: Rows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+        """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
+        rest = rows.without(row)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        statistic = accumulate(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
+        statistic = statistic_of(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
         predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
-        explicit = Y[row] - statistic.origin.unit * predicted[0]
+        explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
         tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
         difference = float(np.abs(explicit - residuals[row]).max())

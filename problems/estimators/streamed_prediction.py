@@ -13,6 +13,7 @@ from substrate.arrays import Array
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.reduced_outputs import OutputsOfBlock
 from substrate.errors import DataError
+from substrate.namespaces import is_device_array, on_device_of, where_it_lives
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.column_file import SUFFIXES, column_file
 from substrate.streaming.parquet_source import ParquetSource
@@ -33,6 +34,9 @@ class StreamedPrediction(RowStream):
         has the predictions. Columns of a Parquet file are found by name where the fit knew names.
         """
         check_is_fitted(self)
+        self._refuse_passes()
+        if is_device_array(X):
+            raise DataError("predict_to reads numpy arrays, files and blocks; for rows on a device use predict")
         _check_out(out, X)
         with self._passes() as passes:
             rows = self._rows_to_predict(X, passes)
@@ -40,6 +44,14 @@ class StreamedPrediction(RowStream):
             with column_file(out, rows.n_rows) as write:
                 for outputs in passes.each(rows, function, "predicting"):
                     write(self._said_of(outputs))
+
+    def _refuse_passes(self) -> None:
+        """Say that a model on a device reads no files, and what to do about it."""
+        if is_device_array(self.support_values_):
+            raise DataError(
+                f"this {type(self).__name__} is fitted to arrays of {where_it_lives(self.support_values_)}, and rows "
+                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
+            )
 
     def _rows_to_predict(self, X: Any, passes: Passes) -> Source:
         if self.kernel_.pairwise:
@@ -65,8 +77,10 @@ class StreamedPrediction(RowStream):
         return OutputsOfBlock(KernelValues(self.kernel_, self.support_vectors_), *self._columns())
 
     def _columns(self) -> tuple[Array, Array]:
-        alpha = self.support_values_
-        return (alpha[:, None] if alpha.ndim == 1 else alpha), np.atleast_1d(self.bias_)
+        alpha, bias = self.support_values_, self.bias_
+        return (alpha[:, None] if alpha.ndim == 1 else alpha), (
+            on_device_of(alpha, [bias]) if isinstance(bias, float) else bias
+        )
 
     def _said_of(self, outputs: Array) -> dict[str, Any]:
         """A column ``prediction``; for classes the outputs beside it, ``decision``, or ``decision_CLASS`` for each."""

@@ -11,10 +11,9 @@ the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to worki
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
+from substrate.namespaces import namespace_of, own_copy
 from substrate.threads import blas_threads
 
 __all__ = ["EigenFeatures", "eigen_features", "reconstruction_errors"]
@@ -38,7 +37,7 @@ class EigenFeatures:
     @property
     def rank(self) -> int:
         """r."""
-        return int(self.values.size)
+        return int(self.values.shape[0])
 
     @property
     def well_conditioned(self) -> bool:
@@ -47,11 +46,13 @@ class EigenFeatures:
 
     def coefficients(self, weights: Array) -> Array:
         """Beta of the weights u."""
-        return np.asarray(self.transform @ weights)
+        coefficients: Array = self.transform @ weights
+        return coefficients
 
     def weights(self, coefficients: Array) -> Array:
         """The weights u of beta: :math:`s^{1/2} V^T \\beta`."""
-        return np.asarray((self.transform.T @ coefficients) * _columns(self.values, coefficients))
+        weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
+        return weights
 
 
 def _columns(values: Array, like: Array) -> Array:
@@ -60,13 +61,12 @@ def _columns(values: Array, like: Array) -> Array:
 
 def eigen_features(K: Any) -> EigenFeatures:
     """Features of the kernel matrix of the basis; directions below n eps times the largest eigenvalue are left out."""
-    matrix = np.asarray(K)
-    n = matrix.shape[0]
+    xp, n = namespace_of(K), K.shape[0]
     with blas_threads(n):
-        values, vectors = np.linalg.eigh(matrix)
-    kept = values > n * EPS * max(float(values[-1]), 0.0)
-    s = values[kept][::-1].copy()
-    return EigenFeatures(np.ascontiguousarray(vectors[:, kept][:, ::-1] / np.sqrt(s)), s)
+        values, vectors = xp.linalg.eigh(K)  # ascending
+    dropped = n - int(xp.sum(xp.astype(values > n * EPS * max(float(values[-1]), 0.0), xp.int64)))
+    s = own_copy(xp.flip(values[dropped:]))
+    return EigenFeatures(own_copy(xp.flip(vectors[:, dropped:], axis=1) / xp.sqrt(s)), s)
 
 
 def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
@@ -74,7 +74,9 @@ def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures)
 
     :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space
     """
-    explained = np.square(rows @ features.transform).sum(axis=1)
+    xp = namespace_of(rows)
+    explained = xp.sum((rows @ features.transform) ** 2, axis=1)
     positive = diagonal > 0.0
-    errors = np.where(positive, 1.0 - explained / np.where(positive, diagonal, 1.0), 0.0)
-    return np.asarray(np.clip(errors, 0.0, 1.0))
+    errors = 1.0 - explained / xp.where(positive, diagonal, xp.ones_like(diagonal))
+    clipped: Array = xp.clip(xp.where(positive, errors, xp.zeros_like(errors)), min=0.0, max=1.0)
+    return clipped

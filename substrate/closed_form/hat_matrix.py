@@ -11,6 +11,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.gram import Gram
+from substrate.namespaces import namespace_of
 
 __all__ = ["effective_degrees_of_freedom", "hat_matrix", "projected_diagonal", "projected_inverse"]
 
@@ -27,8 +28,9 @@ def projected_inverse(gram: Gram, ridge: Array) -> Array:
 def projected_diagonal(gram: Gram, ridge: Array) -> Array:
     """The diagonal of B, for half the work of all of it."""
     gram.factorize(ridge)
-    eta = gram.solve(np.ones((gram.n, 1)))[:, 0]
-    diagonal: Array = gram.inverse_diagonal() - eta**2 / eta.sum()
+    xp = namespace_of(ridge)
+    eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]
+    diagonal: Array = gram.inverse_diagonal() - eta**2 / xp.sum(eta)
     return diagonal
 
 

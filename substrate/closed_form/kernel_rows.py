@@ -6,7 +6,7 @@ everything that is computed from it is computed block by block, in memory that d
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -118,6 +118,14 @@ class KernelRows:
     def each(self, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
         """A function of every micro-block."""
         return self.passes.each(self.source, function, what)
+
+    def without(self, row: int) -> Self:
+        """All rows but one; they must be in memory."""
+        source = self.source
+        if not isinstance(source, ArraySource):
+            raise TypeError("rows are left out of arrays only")
+        others = np.flatnonzero(np.arange(source.n_rows) != row)
+        return replace(self, source=ArraySource(source.X[others], source.Y[others]), passes=Passes())
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""

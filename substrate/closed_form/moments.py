@@ -2,14 +2,14 @@ r"""Sums over rows, about an origin, and the arithmetic they allow.
 
 .. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
 
-Sums of parts add up to those of all, and the rows of a part leave by subtraction.
+Sums of parts add up to those of all, and the rows of a part leave by subtraction. They are where their rows are, in
+numpy or on a device.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from substrate.arrays import Array
+from substrate.namespaces import namespace_of, on_device_of
 from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["Moments", "Origin", "origin_of"]
@@ -64,12 +64,13 @@ class Moments:
     def about(self, mean: Array, target: Array) -> "Moments":
         """The same about another origin."""
         first, targets = self.first - self.mass * mean, self.targets - self.mass * target
-        second = self.second - np.outer(self.first, mean) - np.outer(mean, first)
-        cross = self.cross - np.outer(self.first, target) - np.outer(mean, targets)
+        second = self.second - self.first[:, None] * mean - mean[:, None] * first
+        cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
         squares = self.squares - target * (self.targets + targets)
-        return Moments(self.count, first, second, targets, cross, np.maximum(squares, 0.0), self.mass)
+        above = namespace_of(squares).clip(squares, min=0.0)
+        return Moments(self.count, first, second, targets, cross, above, self.mass)
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float) -> Origin:
     """The mean row of the basis stands for that of all rows; targets are centred exactly, a constant one to zero."""
-    return Origin(np.asarray(K_basis.mean(axis=0)), targets.about(unit), unit)
+    return Origin(namespace_of(K_basis).mean(K_basis, axis=0), on_device_of(K_basis, targets.about(unit)), unit)

@@ -16,6 +16,7 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import roundoff
 from substrate.closed_form.eigen_features import EigenFeatures
+from substrate.namespaces import namespace_of, to_numpy
 
 __all__ = ["Residuals", "reduced_rows"]
 
@@ -57,20 +58,24 @@ def reduced_rows(
     lam: float,
 ) -> list[tuple[Row, ...]]:
     """Rows for every output. Gradients are divided by gamma, so that a scale is never infinite."""
+    xp = namespace_of(K_basis)
     tolerance = roundoff(features.n_basis + int(np.sqrt(residuals.count)))
-    product = K_basis @ coefficients
-    norm_basis = float(np.linalg.norm(K_basis))
-    norm_transform = float(np.sqrt(np.sum(1.0 / features.values)))
-    norm_features = float(np.sqrt(residuals.count * np.mean(K_basis.diagonal())))  # ||z||^2 is k(x, x) at most
+    norm_basis = float(xp.linalg.vector_norm(K_basis))
+    norm_transform = float(np.sqrt(float(xp.sum(1.0 / features.values))))
+    # ||z||^2 is k(x, x) at most
+    norm_features = float(np.sqrt(residuals.count * float(xp.mean(xp.linalg.diagonal(K_basis)))))
+    # what takes a matrix is done where the matrix is; a few vectors are judged on the host
+    slopes_in_beta = to_numpy(lam * (K_basis @ coefficients) - residuals.slope)
+    gradients = to_numpy(lam * weights - features.transform.T @ residuals.slope)
+    coefficients, weights = to_numpy(coefficients), to_numpy(weights)
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
         beta, u, b = coefficients[:, k], weights[:, k], float(bias[k])
         norm_beta = float(np.linalg.norm(beta))
         # what the errors are the difference of: their rounding is that of the largest of these
         terms = float(np.sqrt(residuals.targets[k])) + np.sqrt(residuals.count) * abs(b) + residuals.norm * norm_beta
-        in_beta = float(np.linalg.norm(lam * product[:, k] - residuals.slope[:, k]))
-        gradient = lam * u - features.transform.T @ residuals.slope[:, k]
-        in_w = float(np.linalg.norm(gradient))
+        in_beta = float(np.linalg.norm(slopes_in_beta[:, k]))
+        in_w = float(np.linalg.norm(gradients[:, k]))
         # the rounding of e, which features keep small, and that of the sums K'e, which the transform magnifies
         magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified

@@ -15,6 +15,7 @@ from substrate.arrays import Array
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.errors import SolverError
+from substrate.namespaces import namespace_of, own_copy
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
@@ -43,12 +44,13 @@ class LeverageFactor:
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     """The factor of the leverages at one lambda; a QR factorisation halves the work of every row to come."""
-    scale = 1.0 / np.sqrt(spectrum.values + lam)
+    xp = namespace_of(spectrum.values)
+    scale = 1.0 / xp.sqrt(spectrum.values + lam)
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
-        Q, R = np.linalg.qr(W)
-    return LeverageFactor(np.ascontiguousarray(R), np.asarray(Q.T @ offset), spectrum.n)
+        Q, R = xp.linalg.qr(W)
+    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,17 @@ class LeftOutRows:
     @property
     def residuals(self) -> Array:
         """e_i/(1 - h_ii)."""
-        return np.asarray((self.Y - self.fitted) / (1.0 - self.leverages)[:, None])
+        residuals: Array = (self.Y - self.fitted) / (1.0 - self.leverages)[:, None]
+        return residuals
 
     def refuse_undetermined(self) -> None:
         """Name a row without which there is no machine."""
-        if not (self.leverages < 1.0).all():
-            worst = int(self.leverages.argmax())
+        xp = namespace_of(self.leverages)
+        if not bool(xp.all(self.leverages < 1.0)):
+            worst = int(xp.argmax(self.leverages))
             raise SolverError(
                 f"without row {self.start + worst} the machine is not determined: its leverage is "
-                f"{self.leverages[worst]:.6g} where it must be below 1; use more rows, fewer basis vectors or a "
+                f"{float(self.leverages[worst]):.6g} where it must be below 1; use more rows, fewer basis vectors or a "
                 "smaller gamma"
             )
 

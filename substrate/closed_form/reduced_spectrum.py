@@ -12,7 +12,8 @@ which is [Cawley2004]_ eq. (3) with its bias eliminated and its section 2.6, wit
 Everything but the leverages and the residuals of single rows comes from sums; those take one more pass over the rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.moments import Moments, Origin
 from substrate.closed_form.spectrum import Targets
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = ["ReducedSpectrum", "reduced_spectrum"]
@@ -46,6 +48,16 @@ class ReducedSpectrum:
     mass: float
     error: float
 
+    def on_host(self) -> "ReducedSpectrum":
+        """The same in numpy, for a search: everything in it is small beside the rows."""
+        if not is_device_array(self.values):
+            return self
+        features = EigenFeatures(to_numpy(self.features.transform), to_numpy(self.features.values))
+        origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
+        names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
+        moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
+        return replace(self, features=features, origin=origin, **moved)
+
     @property
     def lift(self) -> float:
         """Nothing has to be lifted: a sum of squares has no negative eigenvalue."""
@@ -54,13 +66,14 @@ class ReducedSpectrum:
     @property
     def trace(self) -> float:
         """Of the scatter."""
-        return float(self.values.sum())
+        return float(namespace_of(self.values).sum(self.values))
 
     @property
     def norm(self) -> float:
         """Of the sums before they were centred, to which the rounding of kernel values belongs."""
         mean = self.full_mean
-        return max(float(self.values.max(initial=0.0)), self.mass * float(mean @ mean))
+        largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
+        return max(largest, self.mass * float(mean @ mean))
 
     @property
     def targets(self) -> Targets:
@@ -70,48 +83,55 @@ class ReducedSpectrum:
     @property
     def directions(self) -> Array:
         """T Q, n x r: kernel values about the origin times this are features in eigen-coordinates."""
-        return np.asarray(self.features.transform @ self.rotation)
+        directions: Array = self.features.transform @ self.rotation
+        return directions
 
     @property
     def full_mean(self) -> Array:
         """The mean feature, about nought."""
-        return np.asarray(self.mean + self.features.transform.T @ self.origin.kernel_values)
+        mean: Array = self.mean + self.features.transform.T @ self.origin.kernel_values
+        return mean
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(a + lambda), a column each."""
-        return np.asarray(1.0 / (self.values[:, None] + np.atleast_1d(lambdas)))
+        inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
+        return inverses
 
     def weights(self, lam: float) -> Array:
         """The weights u, a column an output, for targets in their unit."""
-        return np.asarray(self.rotation @ (self.cross / (self.values + lam)[:, None]))
+        weights: Array = self.rotation @ (self.cross / (self.values + lam)[:, None])
+        return weights
 
     def bias(self, weights: Array) -> Array:
         """The bias of each output that goes with the weights."""
-        return np.asarray(self.origin.targets + self.target_mean - self.full_mean @ weights)
+        bias: Array = self.origin.targets + self.target_mean - self.full_mean @ weights
+        return bias
 
     def correction(self, slope: Array, total: Array, lam: float) -> tuple[Array, Array]:
         """The change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
         mean = self.full_mean
-        inner = self.rotation.T @ (slope - np.outer(mean, total))
+        inner = self.rotation.T @ (slope - mean[:, None] * total)
         change = self.rotation @ (inner / (self.values + lam)[:, None])
         return change, total / self.mass - mean @ change
 
     def degrees_of_freedom(self, lam: float) -> float:
         """Of the hat matrix: its trace."""
-        return 1.0 + float((self.values / (self.values + lam)).sum())
+        return 1.0 + float(namespace_of(self.values).sum(self.values / (self.values + lam)))
 
     def decomposition_error(self, lam: float) -> float:
         """By how much, relatively, rounding in statistic and decomposition may change what is computed here."""
-        return float(10.0 * np.sqrt(max(self.values.size, 1)) * EPS * self.norm / lam + self.error)
+        return float(10.0 * np.sqrt(max(self.values.shape[0], 1)) * EPS * self.norm / lam + self.error)
 
 
 def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, error: float = EPS) -> ReducedSpectrum:
     """Centre and decompose."""
+    xp = namespace_of(moments.second)
     mean, target = moments.first / moments.mass, moments.targets / moments.mass
     centred = moments.about(mean, target)
-    with blas_threads(mean.size):
-        values, rotation = np.linalg.eigh(centred.second)
+    with blas_threads(mean.shape[0]):
+        values, rotation = xp.linalg.eigh(centred.second)
     # what the mean of the targets leaves over is rounding: a constant target has no slope
-    cross = np.where(centred.squares > (moments.count * EPS) ** 2, rotation.T @ centred.cross, 0.0)
-    values, n, mass = np.maximum(values, 0.0), moments.count, moments.mass
+    cross = rotation.T @ centred.cross
+    cross = xp.where(centred.squares > (moments.count * EPS) ** 2, cross, xp.zeros_like(cross))
+    values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
     return ReducedSpectrum(features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error)

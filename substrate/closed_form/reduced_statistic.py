@@ -44,6 +44,8 @@ class Statistic:
     folds: tuple[Moments, ...]
     method: str
     error: float
+    #: Of all rows, where the sums had them for nothing.
+    kernel_squares: float | None = None
 
 
 def accumulate(

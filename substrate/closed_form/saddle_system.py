@@ -15,6 +15,7 @@ Factoring the indefinite bordered matrix instead would cost about twice as much.
 refinement brings the backward error down to LAPACK's level when gamma makes A nearly singular.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
+from substrate.namespaces import namespace_of
 
 __all__ = ["SaddleSolution", "ridge_of", "solve_saddle_system", "target_unit"]
 
@@ -43,7 +45,8 @@ class SaddleSolution:
 
 def target_unit(y: Array) -> float:
     """1, or a power of two near max|y| where squares of y would overflow or vanish."""
-    largest = float(np.max(np.abs(y), initial=0.0))
+    xp = namespace_of(y)
+    largest = float(xp.max(xp.abs(y))) if y.shape[0] else 0.0
     return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
 
 
@@ -52,12 +55,13 @@ def ridge_of(gamma: float, weights: Array) -> Array:
 
     :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
     """
+    xp = namespace_of(weights)
     with np.errstate(over="ignore", divide="ignore"):
         ridge: Array = 1.0 / (gamma * weights)
-    if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
+    if not bool(xp.all(xp.isfinite(ridge) & (ridge > 0.0))):
         raise DataError(
             f"1/(gamma v) leaves the range of floating point: gamma = {gamma:g}, weights between "
-            f"{weights.min():g} and {weights.max():g}; rescale the weights or gamma"
+            f"{float(xp.min(weights)):g} and {float(xp.max(weights)):g}; rescale the weights or gamma"
         )
     return ridge
 
@@ -65,33 +69,34 @@ def ridge_of(gamma: float, weights: Array) -> Array:
 def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each).
 
-    ``balance`` is what the support values sum to: zero, unless further ones are known and held fixed.
+    Matrix, targets and ridge live in one place, numpy's or a device, and the solution beside them. ``balance`` is what
+    the support values sum to: zero, unless further ones are known and held fixed.
 
     :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
     :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
     """
+    xp = namespace_of(y)
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
     # y the difference, and with it alpha, is exactly zero. The weighted mean: light rows say little about the bias.
-    v = ridge.min() / ridge
-    shift = np.clip(v @ Y / v.sum(), Y.min(axis=0), Y.max(axis=0))
+    v = xp.min(ridge) / ridge
+    shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
     target = Y - shift
     gram.factorize(ridge)
-    ones = np.ones((gram.n, 1))
-    solved = gram.solve(np.asfortranarray(np.hstack([target, ones])))
-    eta = np.ascontiguousarray(solved[:, -1])
-    total = float(eta.sum())
+    solved = gram.solve(xp.concat([target, xp.ones_like(target[:, :1])], axis=1))
+    eta = xp.asarray(solved[:, -1], copy=True)
+    total = float(xp.sum(eta))
     if not np.isfinite(total) or total == 0.0:
         raise SolverError("1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel")
-    wanted = np.full(Y.shape[1], balance / unit)
+    wanted = xp.full_like(shift, balance / unit)
     alpha, bias = _eliminate(solved[:, :-1], eta, total, wanted)
     products = gram.product(alpha)
     residual, error = _residual(gram, target, ridge, alpha, bias, products, wanted)
     refinements = 0
     while error > _REFINE_ABOVE * np.sqrt(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_bias = _eliminate(gram.solve(np.asfortranarray(residual)), eta, total, wanted - alpha.sum(axis=0))
+        step, step_bias = _eliminate(gram.solve(residual), eta, total, wanted - xp.sum(alpha, axis=0))
         better, better_bias = alpha + step, bias + step_bias
         better_products = gram.product(better)
         better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products, wanted)
@@ -108,25 +113,30 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0
 
 def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[Array, Array]:
     """alpha = nu - eta b with b such that the columns of alpha sum to ``wanted_sum``."""
-    b = (nu.sum(axis=0) - wanted_sum) / total
-    alpha = nu - np.outer(eta, b)
+    xp = namespace_of(nu)
+    b = (xp.sum(nu, axis=0) - wanted_sum) / total
+    alpha = nu - eta[:, None] * b
     # The difference may cancel, and what rounding left of the sum then counts: take it out once more.
-    rest = (alpha.sum(axis=0) - wanted_sum) / total
-    return alpha - np.outer(eta, rest), b + rest
+    rest = (xp.sum(alpha, axis=0) - wanted_sum) / total
+    return alpha - eta[:, None] * rest, b + rest
 
 
 def _residual(
     gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
 ) -> tuple[Array, float]:
     """y - (K + D) alpha - b 1 and the normwise backward error of the bordered system, worst column."""
+    xp = namespace_of(y)
+    norm = xp.linalg.vector_norm
     residual = y - products - ridge[:, None] * alpha - b
-    norm_alpha = np.linalg.norm(alpha, axis=0)
+    norm_alpha = norm(alpha, axis=0)
     # Norms of K from below, by its action on alpha and by its diagonal: a strict test never flatters.
-    with np.errstate(invalid="ignore", divide="ignore"):
-        stretch = np.nan_to_num(np.linalg.norm(products, axis=0) / norm_alpha, nan=0.0, posinf=0.0)
-    norm_k = np.maximum(stretch, gram.diagonal.max()) + ridge.max()
-    root = np.sqrt(float(gram.n))
-    scale = norm_k * norm_alpha + np.abs(b) * root + np.linalg.norm(y, axis=0)
-    size = np.hypot(np.linalg.norm(residual, axis=0), np.abs(alpha.sum(axis=0) - wanted_sum))
-    relative = np.where(scale > 0.0, size / np.where(scale > 0.0, scale, 1.0), 0.0)
-    return residual, float(relative.max())
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        stretch = norm(products, axis=0) / norm_alpha
+    stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
+    norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
+    root = math.sqrt(gram.n)
+    scale = norm_k * norm_alpha + xp.abs(b) * root + norm(y, axis=0)
+    size = xp.hypot(norm(residual, axis=0), xp.abs(xp.sum(alpha, axis=0) - wanted_sum))
+    positive = scale > 0.0
+    relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
+    return residual, float(xp.max(relative))

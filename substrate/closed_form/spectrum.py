@@ -17,6 +17,7 @@ A matrix with a negative eigenvalue is lifted by it: ``values`` are then those o
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,12 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS, roundoff
+from substrate.closed_form.device_spectrum import device_decomposition, device_leverages
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import row_blocks
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = ["Spectrum", "Targets", "centred_spectrum"]
@@ -68,9 +71,10 @@ class Spectrum:
         Y = Y[:, None] if Y.ndim == 1 else Y
         if Y.shape[0] != self.n:
             raise DataError(f"y must have one entry for each of the {self.n} rows, received {Y.shape[0]}")
-        unit = target_unit(Y)
+        unit, xp = target_unit(Y), namespace_of(Y)
         scaled = Y / unit
-        mean = np.clip(scaled.mean(axis=0), scaled.min(axis=0), scaled.max(axis=0))  # exact where y is constant
+        # exact where y is constant
+        mean = xp.clip(xp.mean(scaled, axis=0), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
         return Targets(self.basis.T @ (scaled - mean), mean, unit)
 
     def inverses(self, lambdas: Array) -> Array:
@@ -81,23 +85,30 @@ class Spectrum:
                 f"lambda must exceed {self.lift:.3g} where K + lambda I is positive definite, received "
                 f"{float(np.min(lambdas)):.3g}"
             )
-        return np.asarray(1.0 / (self.values[:, None] + shifted))
+        inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, shifted))
+        return inverses
 
     def support_values(self, targets: Targets, lambdas: Array) -> Array:
         """alpha, of shape (N, number of lambdas, outputs), in the units of y."""
-        g = self.inverses(lambdas)
-        columns = (g[:, :, None] * targets.coordinates[:, None, :]).reshape(g.shape[0], -1)
+        g, xp = self.inverses(lambdas), namespace_of(self.basis)
+        columns = xp.reshape(g[:, :, None] * targets.coordinates[:, None, :], (g.shape[0], -1))
         with blas_threads(self.n):
             alpha = self.basis @ columns
-        return np.asarray(targets.unit * alpha.reshape(self.n, g.shape[1], targets.outputs))
+        support_values: Array = targets.unit * xp.reshape(alpha, (self.n, g.shape[1], targets.outputs))
+        return support_values
 
     def bias(self, targets: Targets, support_values: Array) -> Array:
         """b, of shape (number of lambdas, outputs)."""
-        return np.asarray(targets.unit * targets.mean - np.tensordot(self.mean_row, support_values, axes=1))
+        xp = namespace_of(self.mean_row)
+        bias: Array = targets.unit * targets.mean - xp.tensordot(self.mean_row, support_values, axes=1)
+        return bias
 
     def leverages(self, lambdas: Array) -> Array:
         """B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
         g = self.inverses(lambdas)
+        if is_device_array(g):
+            leverages: Array = device_leverages(self.basis, g)
+            return leverages
         diagonal = np.empty((self.n, g.shape[1]))
         with blas_threads(self.n):
             for rows in row_blocks(self.n, self.n):
@@ -106,16 +117,19 @@ class Spectrum:
 
     def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
         """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
-        return np.asarray(self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None])
+        residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]
+        return residuals
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
-        """trace H for each lambda."""
-        return np.asarray(self.n - np.asarray(lambdas) * self.inverses(lambdas).sum(axis=0))
+        """trace H for each lambda, on the host."""
+        g = self.inverses(lambdas)
+        return np.asarray(self.n - np.asarray(lambdas) * to_numpy(namespace_of(g).sum(g, axis=0)))
 
     def predictions(self, targets: Targets, lambdas: Array, rows: Array) -> Array:
         """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs)."""
         alpha = self.support_values(targets, lambdas)
-        return np.asarray(np.tensordot(rows, alpha, axes=1) + self.bias(targets, alpha))
+        values: Array = namespace_of(rows).tensordot(rows, alpha, axes=1) + self.bias(targets, alpha)
+        return values
 
     def decomposition_error(self, lam: float) -> float:
         """By how much, relatively, rounding in the decomposition may change what is computed at this lambda.
@@ -128,25 +142,31 @@ class Spectrum:
 
 def centred_spectrum(gram: Gram) -> Spectrum:
     """Decompose; the Gram matrix is left as it is."""
-    K = np.array(gram.matrix, order="C").T  # LAPACK's order, a copy of our own; symmetric
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
-    mean_row: Array = K.mean(axis=0)
-    constant = abs(float(mean_row.sum()))  # 1'K1/N, mostly the largest eigenvalue of K
-    with blas_threads(n):
-        v = _reflector(n)
-        inner = _reflected(K, v)
-        del K
-        trace = float(max(inner.trace(), 0.0))
-        values, vectors = _eigen(inner)
-        basis = _restored(vectors, v)
-    largest = float(np.abs(values).max(initial=0.0))
+    xp, v = namespace_of(gram.matrix), _reflector(n)
+    mean_row: Array = xp.mean(gram.matrix, axis=0)
+    constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
+    if is_device_array(gram.matrix):
+        trace, values, basis = device_decomposition(gram.matrix, on_device_of(gram.matrix, v))
+    else:
+        # a symmetric copy in LAPACK's order
+        trace, values, basis = _decomposition(np.array(gram.matrix, order="C").T, v)
+    largest = float(xp.max(xp.abs(values)))
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
-    values = np.where(values + lift > np.sqrt(n) * EPS * norm, values + lift, 0.0)
-    return Spectrum(basis, values, mean_row, lift, trace, norm)
+    values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm)
+
+
+def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
+    with blas_threads(v.size):
+        inner = _reflected(K, v)
+        trace = float(inner.trace())
+        values, vectors = _eigen(inner)
+        return trace, values, _restored(vectors, v)
 
 
 def _reflector(n: int) -> Array:

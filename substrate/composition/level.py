@@ -181,7 +181,8 @@ class Substrate:
         kernel = self.kernel if part is None else self.components[part]
         if points is None:
             return self.gram.matrix if part is None else kernel(self.X)
-        return kernel(points, self.X)
+        rows: Array = kernel(points, self.X)
+        return rows
 
     def holders(self) -> tuple[PlaceHolder, ...]:
         """All place-holders handed out so far."""

@@ -13,6 +13,7 @@ from substrate.kernels.matern import Matern
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.precomputed import Precomputed
 from substrate.kernels.rbf import RBF
+from substrate.kernels.single_precision import SinglePrecision
 
 __all__ = [
     "RBF",
@@ -27,6 +28,7 @@ __all__ = [
     "Product",
     "Restricted",
     "Scaled",
+    "SinglePrecision",
     "Sum",
     "as_kernel",
 ]

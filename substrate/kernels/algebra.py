@@ -14,6 +14,7 @@ import numpy as np
 from substrate.arrays import Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import BaseKernel
+from substrate.namespaces import is_device_array, namespace_of, on_device_of
 
 __all__ = ["Kernel", "Product", "Restricted", "Scaled", "Sum", "column_tuple"]
 
@@ -86,7 +87,12 @@ class Sum(_Pair):
         self.right.fill(X, Z, term)
         out += term
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The sum as a new array."""
+        values = self.left.evaluate(X, Z, dtype)
+        return values + self.right.evaluate(X, Z, dtype)
+
+    def diag(self, X: Any) -> Any:
         """Sum of the diagonals."""
         return self.left.diag(X) + self.right.diag(X)
 
@@ -107,7 +113,12 @@ class Product(_Pair):
         self.right.fill(X, Z, factor)
         out *= factor
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The product as a new array."""
+        values = self.left.evaluate(X, Z, dtype)
+        return values * self.right.evaluate(X, Z, dtype)
+
+    def diag(self, X: Any) -> Any:
         """Product of the diagonals."""
         return self.left.diag(X) * self.right.diag(X)
 
@@ -157,9 +168,22 @@ class Scaled(Kernel):
         with np.errstate(over="ignore"):
             out *= self.factor
         if self.factor > 1e100 and not np.isfinite(out).all():
-            raise DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
+            raise self._overflow()
 
-    def diag(self, X: Any) -> Array:
+    @np.errstate(over="ignore", invalid="ignore")
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The multiple as a new array."""
+        xp = namespace_of(X)
+        values = self.factor * self.kernel.evaluate(X, Z, dtype)
+        largest = 1e100 if dtype == xp.float64 else 1e30
+        if self.factor > largest and not bool(xp.all(xp.isfinite(values))):
+            raise self._overflow()
+        return values
+
+    def _overflow(self) -> DataError:
+        return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
+
+    def diag(self, X: Any) -> Any:
         """Multiple of the diagonal."""
         return self.factor * self.kernel.diag(X)
 
@@ -196,6 +220,8 @@ class Restricted(Kernel):
     def _take(self, X: Any) -> Any:
         if max(self.columns) >= X.shape[1]:
             raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
+        if is_device_array(X):
+            return namespace_of(X).take(X, on_device_of(X, self.columns), axis=1)
         return X[:, list(self.columns)]
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
@@ -220,7 +246,11 @@ class Restricted(Kernel):
         """Write the inner kernel's values into ``out``."""
         self.kernel.fill(self._take(X), self._take(Z), out)
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The inner kernel's values."""
+        return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
+
+    def diag(self, X: Any) -> Any:
         """The inner kernel's diagonal."""
         return self.kernel.diag(self._take(X))
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
+from substrate.kernels.device_matrix import device_matrix
+from substrate.namespaces import is_device_array, namespace_of
 
-__all__ = ["BaseKernel", "mirror_square", "row_blocks", "strips", "symmetric_matrix", "width"]
+__all__ = ["BaseKernel", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]
 
 #: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
 _BLOCK_ENTRIES = 1 << 18
@@ -42,6 +44,14 @@ def width(value: Any, name: str = "sigma") -> float | str:
     return positive(value, name)
 
 
+def ones(X: Any) -> Any:
+    """A one for each row of X, beside it."""
+    if not is_device_array(X):
+        return np.ones(X.shape[0])
+    xp = namespace_of(X)
+    return xp.ones(X.shape[0], dtype=xp.float64, device=X.device)
+
+
 @dataclass(frozen=True)
 class BaseKernel(ABC):
     """A positive semi-definite kernel k(x, z).
@@ -63,11 +73,26 @@ class BaseKernel(ABC):
         """Write k(x_i, z_j) into ``out`` for rows of two checked point sets."""
 
     @abstractmethod
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: Any) -> Any:
         """The values k(x_i, x_i)."""
 
-    def __call__(self, X: Any, Z: Any = None) -> Array:
-        """The matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j)."""
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """A new array of all k(x_i, z_j) in the namespace of the points, computed in the given precision.
+
+        What :meth:`fill` is to numpy's double precision; the points themselves are of float64.
+        """
+        raise DeclarationError(
+            f"{self!r} has no formula beyond numpy's double precision; pass numpy arrays (X.cpu().numpy(), X.get()), "
+            "or give its class an `evaluate`"
+        )
+
+    def __call__(self, X: Any, Z: Any = None) -> Any:
+        """The matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
+
+        Tensors of torch and arrays of CuPy stay where they are, and the matrix is one of theirs.
+        """
+        if is_device_array(X):
+            return device_matrix(self, X, Z)
         X = real_points(X, "X")
         if Z is None:
             return symmetric_matrix(self, X)
@@ -95,7 +120,7 @@ class BaseKernel(ABC):
 
     def resolved(self, X: Any) -> Self:
         """The same kernel with every data-dependent width replaced by its number for X."""
-        return self._resolved(real_points(X))
+        return self._resolved(X if is_device_array(X) else real_points(X))
 
     def _resolved(self, X: Any) -> Self:
         return self

@@ -87,10 +87,18 @@ class Componentwise(Kernel):
             part.fill(X, Z, term)
             out += term
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The sum over the components as a new array."""
+        first, *others = self.components(X.shape[1])
+        values = first.evaluate(X, Z, dtype)
+        for part in others:
+            values = values + part.evaluate(X, Z, dtype)
+        return values
+
+    def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""
-        total: Array = np.sum([part.diag(X) for part in self.components(X.shape[1])], axis=0)
-        return total
+        first, *others = (part.diag(X) for part in self.components(X.shape[1]))
+        return sum(others, start=first)
 
     def __repr__(self) -> str:
         if isinstance(self.kernel, Kernel):

@@ -9,12 +9,14 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import strips
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.precomputed import Precomputed
 from substrate.kernels.rbf import RBF
+from substrate.namespaces import is_device_array, namespace_of, same_home, where_it_lives
 
 __all__ = ["Foreign", "as_kernel"]
 
@@ -49,17 +51,40 @@ class Foreign(Kernel):
             raise DataError(
                 f"the kernel {self!r} raised {type(error).__name__} on points of shapes {X.shape}, {Z.shape}: {error}"
             ) from error
-        if values.shape != out.shape:
-            raise DataError(
-                f"the kernel {self!r} must return a matrix of shape {out.shape} for point sets of shapes {X.shape} "
-                f"and {Z.shape}, received {values.shape}; it is called with two arrays of points, not two points"
-            )
-        if not np.isfinite(values).all():
-            raise DataError(f"the kernel {self!r} returned NaN or infinity")
+        self._check(values, X, Z)
         out[...] = values
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """What the function returns for points of a device, after checking it; it must stay there."""
+        xp = namespace_of(X)
+        try:
+            values = self.function(xp.astype(X, dtype, copy=False), xp.astype(Z, dtype, copy=False))
+        except Exception as error:
+            raise DataError(
+                f"the kernel {self!r} raised {type(error).__name__} on points that are {where_it_lives(X)}: {error}"
+            ) from error
+        same_home(X=X, **{"the kernel's matrix": values})
+        self._check(values, X, Z)
+        return xp.astype(values, dtype, copy=False)
+
+    def _check(self, values: Any, X: Any, Z: Any) -> None:
+        shapes, shape = (tuple(X.shape), tuple(Z.shape)), (X.shape[0], Z.shape[0])
+        if tuple(values.shape) != shape:
+            raise DataError(
+                f"the kernel {self!r} must return a matrix of shape {shape} for point sets of shapes {shapes[0]} "
+                f"and {shapes[1]}, received {tuple(values.shape)}; it is called with two arrays of points, not two "
+                "points"
+            )
+        xp = namespace_of(values)
+        if not bool(xp.all(xp.isfinite(values))):
+            raise DataError(f"the kernel {self!r} returned NaN or infinity")
+
+    def diag(self, X: Any) -> Any:
         """Diagonal values, one point at a time (in blocks, to spare memory)."""
+        if is_device_array(X):
+            xp = namespace_of(X)
+            blocks = (X[rows, :] for rows in strips(X.shape[0], 64))
+            return xp.concat([xp.linalg.diagonal(self.evaluate(block, block, xp.float64)) for block in blocks])
         out = np.empty(X.shape[0])
         for start in range(0, X.shape[0], 64):
             rows = slice(start, min(start + 64, X.shape[0]))

@@ -7,9 +7,11 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import width
+from substrate.kernels.base import ones, width
+from substrate.kernels.device_distances import manhattan_distances
 from substrate.kernels.distances import metric_distances
 from substrate.kernels.median import median_distance, needs_number
+from substrate.namespaces import namespace_of
 
 __all__ = ["Laplacian"]
 
@@ -41,6 +43,11 @@ class Laplacian(Kernel):
         np.negative(out, out=out)
         np.exp(out, out=out)
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The same as a new array in the namespace of the points."""
+        distances = manhattan_distances(X, Z, needs_number(self, self.sigma), dtype)
+        return namespace_of(X).exp(-distances)
+
+    def diag(self, X: Any) -> Any:
         """Ones."""
-        return np.ones(X.shape[0])
+        return ones(X)

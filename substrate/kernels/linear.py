@@ -8,8 +8,9 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
+from substrate.namespaces import is_device_array, namespace_of
 
-__all__ = ["Linear", "inner_products", "squared_lengths"]
+__all__ = ["Linear", "inner_products", "new_inner_products", "refuse_overflow", "squared_lengths"]
 
 
 def inner_products(X: Any, Z: Any, out: Array, kernel: Kernel) -> None:
@@ -17,12 +18,29 @@ def inner_products(X: Any, Z: Any, out: Array, kernel: Kernel) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         product = X @ Z.T
     out[...] = product.toarray() if is_sparse(product) else product
-    if not np.isfinite(out).all():
+    refuse_overflow(out, kernel)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def new_inner_products(X: Any, Z: Any, dtype: Any, kernel: Kernel) -> Any:
+    """x_i'z_j as a new array in the namespace of the points; an overflow is refused."""
+    xp = namespace_of(X)
+    values = xp.astype(X, dtype, copy=False) @ xp.astype(Z, dtype, copy=False).T
+    return refuse_overflow(values, kernel)
+
+
+def refuse_overflow(values: Any, kernel: Kernel) -> Any:
+    """The values, all of them finite."""
+    xp = namespace_of(values)
+    if not bool(xp.all(xp.isfinite(values))):
         raise DataError(f"{kernel!r} overflows on these points; scale X first, for instance to unit variance")
+    return values
 
 
-def squared_lengths(X: Any) -> Array:
+def squared_lengths(X: Any) -> Any:
     """The values x_i'x_i."""
+    if is_device_array(X):
+        return namespace_of(X).sum(X * X, axis=1)
     squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     return np.asarray(squares, dtype=np.float64).ravel()
 
@@ -35,6 +53,10 @@ class Linear(Kernel):
         """Write the kernel values into ``out``."""
         inner_products(X, Z, out, self)
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The same as a new array in the namespace of the points."""
+        return new_inner_products(X, Z, dtype, self)
+
+    def diag(self, X: Any) -> Any:
         """Squared lengths."""
         return squared_lengths(X)

@@ -14,10 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, positive
+from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import width
+from substrate.kernels.base import ones, width
+from substrate.kernels.device_distances import euclidean_distances
 from substrate.kernels.distances import metric_distances
 from substrate.kernels.median import median_distance, needs_number
+from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]
 
@@ -63,9 +66,26 @@ class Matern(Kernel):
         np.exp(out, out=out)
         out *= factor
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The same as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise DeclarationError(
+                f"{self!r} needs a Bessel function that only numpy's road has; take nu = 0.5, 1.5 or 2.5, or pass "
+                "numpy arrays (X.cpu().numpy(), X.get())"
+            )
+        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
+        xp = namespace_of(X)
+        s = xp.clip(euclidean_distances(X, Z, unit, dtype), max=1e6)
+        values = xp.exp(-s)
+        if self.nu == 1.5:
+            values *= 1.0 + s
+        elif self.nu == 2.5:
+            values *= 1.0 + s + s * s / 3.0
+        return values
+
+    def diag(self, X: Any) -> Any:
         """Ones."""
-        return np.ones(X.shape[0])
+        return ones(X)
 
 
 def _bessel_form(s: Array, nu: float) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from substrate.arrays import is_sparse
 from substrate.errors import DeclarationError
+from substrate.namespaces import to_numpy
 
 __all__ = ["median_distance", "needs_number"]
 
@@ -30,6 +31,7 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
     """Median distance between distinct rows of X; 1 where all rows are the same point."""
     from scipy.spatial.distance import pdist
 
+    X = to_numpy(X)
     sparse = is_sparse(X)
     if sparse and X.shape[0] * X.shape[1] > _MOST_DENSE:
         X = _spaced(X)

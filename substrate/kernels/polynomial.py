@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, non_negative
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.linear import inner_products, squared_lengths
+from substrate.kernels.linear import inner_products, new_inner_products, refuse_overflow, squared_lengths
+from substrate.namespaces import is_device_array
 
 __all__ = ["Polynomial"]
 
@@ -36,9 +37,16 @@ class Polynomial(Kernel):
         inner_products(X, Z, out, self)
         self._power(out)
 
-    def diag(self, X: Any) -> Array:
+    @np.errstate(over="ignore", invalid="ignore")
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The same as a new array in the namespace of the points."""
+        return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
+
+    def diag(self, X: Any) -> Any:
         """Powers of the squared lengths."""
         lengths = squared_lengths(X)
+        if is_device_array(X):
+            return refuse_overflow((lengths + self.offset) ** self.degree, self)
         self._power(lengths)
         return lengths
 
@@ -46,5 +54,4 @@ class Polynomial(Kernel):
         values += self.offset
         with np.errstate(over="ignore"):
             np.power(values, self.degree, out=values)
-        if not np.isfinite(values).all():
-            raise DataError(f"{self!r} overflows on these points; scale X first, for instance to unit variance")
+        refuse_overflow(values, self)

@@ -8,6 +8,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
+from substrate.namespaces import is_device_array, namespace_of
 
 __all__ = ["Precomputed"]
 
@@ -25,15 +26,26 @@ class Precomputed(Kernel):
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Copy the given rows into ``out``."""
-        if X.shape != out.shape:
-            raise DataError(
-                f"a precomputed kernel matrix of shape {out.shape} is expected here, received {X.shape}; "
-                "rows are points, columns are training points"
-            )
+        _check_shape(X, out.shape)
         out[...] = X.toarray() if is_sparse(X) else X
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The given rows in the given precision."""
+        _check_shape(X, (X.shape[0], Z.shape[0]))
+        return namespace_of(X).astype(X, dtype, copy=False)
+
+    def diag(self, X: Any) -> Any:
         """The diagonal of the given matrix."""
         if X.shape[0] != X.shape[1]:
             raise DataError(f"a square kernel matrix is expected, received shape {X.shape}")
+        if is_device_array(X):
+            return namespace_of(X).linalg.diagonal(X)
         return np.array(X.diagonal(), dtype=np.float64)
+
+
+def _check_shape(X: Any, wanted: tuple[int, ...]) -> None:
+    if tuple(X.shape) != tuple(wanted):
+        raise DataError(
+            f"a precomputed kernel matrix of shape {tuple(wanted)} is expected here, received {tuple(X.shape)}; "
+            "rows are points, columns are training points"
+        )

@@ -13,9 +13,11 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import width
+from substrate.kernels.base import ones, width
+from substrate.kernels.device_distances import negative_squared_distances
 from substrate.kernels.distances import scaled_squared_distances
 from substrate.kernels.median import median_distance, needs_number
+from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]
 
@@ -50,6 +52,14 @@ class RBF(Kernel):
         scaled_squared_distances(X, Z, _ROOT_LOG2_E / sigma, -1.0, out)
         np.exp2(out, out=out)
 
-    def diag(self, X: Any) -> Array:
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The same as a new array in the namespace of the points."""
+        xp = namespace_of(X)
+        values = negative_squared_distances(X, Z, 1.0 / needs_number(self, self.sigma), dtype)
+        if dtype != X.dtype:
+            values = xp.clip(values, max=0.0)  # rounding may show where the kernel is one
+        return xp.exp(values)
+
+    def diag(self, X: Any) -> Any:
         """Ones."""
-        return np.ones(X.shape[0])
+        return ones(X)

@@ -23,9 +23,11 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.device_spectrum import device_leave_one_out_sums
 from substrate.closed_form.spectrum import Spectrum, Targets
 from substrate.errors import DataError
 from substrate.kernels.base import row_blocks
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -117,7 +119,8 @@ class Criterion(ABC):
 
     def _inverses(self, t: Array) -> Array:
         values = self.spectrum.values + (self.lift - self.spectrum.lift)
-        return np.asarray(1.0 / (values[:, None] + np.exp(t.ravel())))
+        inverses: Array = 1.0 / (values[:, None] + on_device_of(values, np.exp(t.ravel())))
+        return inverses
 
     def _shaped(self, values: Array, t: Array) -> Array:
         """(points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
@@ -147,20 +150,27 @@ class LeaveOneOut(Criterion):
         """Two matrix products, with the basis and with its squares, block by block."""
         n, z = self.spectrum.n, self.targets.coordinates
         g = self._inverses(t)
-        weighted = [g * z[:, [k]] for k in range(z.shape[1])]
-        squares, reciprocal = np.zeros((t.size, z.shape[1])), np.zeros(t.size)
-        with blas_threads(n):
-            for rows in row_blocks(n, n):
-                block = self.spectrum.basis[rows]
-                inverse = np.reciprocal(np.square(block) @ g)
-                reciprocal += inverse.sum(axis=0)
-                for k, columns in enumerate(weighted):
-                    residuals = block @ columns
-                    residuals *= inverse
-                    squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
-        falling = self._shaped(g.T @ z**2, t)
+        sums = device_leave_one_out_sums if is_device_array(g) else _leave_one_out_sums
+        squares, reciprocal = sums(self.spectrum.basis, g, z)
+        falling = self._shaped(to_numpy(g.T @ z**2), t)
         rising = reciprocal.reshape(*t.shape, 1) / n
         return Samples(self._shaped(squares / n, t), between(falling, rising))
+
+
+def _leave_one_out_sums(basis: Array, g: Array, z: Array) -> tuple[Array, Array]:
+    n = basis.shape[0]
+    weighted = [g * z[:, [k]] for k in range(z.shape[1])]
+    squares, reciprocal = np.zeros((g.shape[1], z.shape[1])), np.zeros(g.shape[1])
+    with blas_threads(n):
+        for rows in row_blocks(n, n):
+            block = basis[rows]
+            inverse = np.reciprocal(np.square(block) @ g)
+            reciprocal += inverse.sum(axis=0)
+            for k, columns in enumerate(weighted):
+                residuals = block @ columns
+                residuals *= inverse
+                squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
+    return squares, reciprocal
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +182,9 @@ class GeneralizedCrossValidation(LeaveOneOut):
     def sample(self, t: Array) -> Samples:
         """Sums over the spectrum only."""
         g = self._inverses(t)
-        falling = self._shaped((g**2).T @ self.targets.coordinates**2, t)
-        rising = (self.spectrum.n / g.sum(axis=0) ** 2).reshape(*t.shape, 1)
+        falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
+        total = to_numpy(namespace_of(g).sum(g, axis=0))
+        rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
         return Samples(falling * rising, between(falling, rising))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum
+from substrate.namespaces import to_numpy
 from substrate.paths.gamma_search import GammaSearch
 
 __all__ = ["GRID", "grid_gamma"]
@@ -30,7 +31,7 @@ def grid_gamma(
     low, high = (np.log(value - spectrum.lift) for value in lambdas)
     grid = np.exp(np.linspace(high, low, points)) + spectrum.lift
     losses = np.concatenate(
-        [loss(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE])) for k in range(0, points, _AT_ONCE)]
+        [loss(to_numpy(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE]))) for k in range(0, points, _AT_ONCE)]
     )
     best = losses.argmin(axis=0)
     values = losses.min(axis=0)

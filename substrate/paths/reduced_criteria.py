@@ -14,7 +14,8 @@ Leave-one-out (:mod:`~substrate.paths.reduced_leave_one_out`) takes a pass over 
 generalised cross-validation and folds take none, the sums of a fold being left out by subtraction; with features d of a
 fold's row, Cauchy's inequality bounds
 :math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the
-ceilings, from which the search takes its slack.
+ceilings, from which the search takes its slack. What a device has summed up and decomposed is brought to the host once,
+and searched there.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.moments import Moments
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
+from substrate.namespaces import to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.threads import blas_threads
 
@@ -42,7 +44,8 @@ class ReducedGCV(Criterion):
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
         """On a statistic."""
-        return cls(spectrum, spectrum.targets, 0.0, pooled)
+        known = spectrum.on_host()
+        return cls(known, known.targets, 0.0, pooled)
 
     def sample(self, t: Array) -> Samples:
         """Sums over the spectrum only."""
@@ -78,7 +81,8 @@ class ReducedFold(Criterion):
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
         held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
-        return cls(spectrum, spectrum.targets, 0.0, pooled, held.count, held.second, held.cross, held.squares)
+        known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
+        return cls(known, known.targets, 0.0, pooled, held.count, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""

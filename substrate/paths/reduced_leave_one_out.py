@@ -7,6 +7,7 @@ r"""Leave-one-out on a reduced basis as an analytic function of :math:`t = \log\
 of :mod:`~substrate.paths.reduced_criteria`.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -21,7 +22,7 @@ from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Block
 
-__all__ = ["ReducedLeaveOneOut"]
+__all__ = ["LeftOutSums", "ReducedLeaveOneOut", "RowsLeftOut"]
 
 #: Up to this many bytes the rows' features are kept between calls instead of being computed again.
 KEPT = 2.0**25
@@ -105,10 +106,33 @@ class FeaturesOfBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedLeaveOneOut(Criterion):
-    """The mean square of e_i/(1 - h_ii)."""
+class RowsLeftOut(Criterion):
+    """The mean square of e_i/(1 - h_ii), from sums over the rows wherever these are."""
 
     spectrum: ReducedSpectrum
+
+    @abstractmethod
+    def sums(self, g: Array) -> LeftOutSums:
+        """Over all rows, at the lambdas of g = 1/(a + lambda)."""
+
+    def sample(self, t: Array) -> Samples:
+        """A pass over the rows, or over their features where these were kept."""
+        spectrum, c = self.spectrum, self.targets.coordinates
+        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), spectrum.n
+        sums = self.sums(g)
+        falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
+        rising = (lambdas * sums.reciprocal / n).reshape(*t.shape, 1)
+        found = self._shaped(sums.squares / n, t)
+        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
+        terms = spectrum.values.size / (self.size + 16.0)
+        rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
+        return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedLeaveOneOut(RowsLeftOut):
+    """Of rows in numpy, or read in passes."""
+
     rows: KernelRows
     kept: ArraySource | None
 
@@ -122,24 +146,15 @@ class ReducedLeaveOneOut(Criterion):
             kept = ArraySource(X, Y)
         return cls(spectrum, spectrum.targets, 0.0, pooled, rows, kept)
 
-    def sample(self, t: Array) -> Samples:
+    def sums(self, g: Array) -> LeftOutSums:
         """A pass over the rows, or over their features where these were kept."""
         spectrum, c = self.spectrum, self.targets.coordinates
-        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), spectrum.n
         centre = spectrum.origin.targets + spectrum.target_mean
         values = None if self.kept is not None else self.rows.values
-        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, c, self.unit, centre, n)
+        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, c, self.unit, centre, spectrum.n)
         if self.kept is not None:
-            sums: LeftOutSums = Passes().sums(self.kept, function, "leave-one-out")
-        else:
-            sums = self.rows.sums(function, "leave-one-out at many gammas")
-        falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
-        rising = (lambdas * sums.reciprocal / n).reshape(*t.shape, 1)
-        found = self._shaped(sums.squares / n, t)
-        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
-        terms = spectrum.values.size / (self.size + 16.0)
-        rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
-        return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
+            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
+        return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
 
 def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:

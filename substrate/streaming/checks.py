@@ -7,6 +7,7 @@ import numpy as np
 
 from substrate.arrays import refuse_disguised
 from substrate.errors import DataError
+from substrate.namespaces import is_device_array, where_it_lives
 from substrate.streaming.source import Block
 
 __all__ = ["checked_block", "reblocked", "refuse_short"]
@@ -18,6 +19,13 @@ def _where(name: str, start: int, n: int) -> str:
 
 def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None) -> Block:
     """A block as finite float64 rows and one target a row (None: there are none); ``n_features`` None: any width."""
+    for array, word in ((X, "rows"), (y, "targets")):
+        if is_device_array(array):
+            raise DataError(
+                f"{name}, rows from {start}: the {word} are {where_it_lives(array)}, and what is read in passes is "
+                "numpy's; convert each block (X.cpu().numpy() for torch, X.get() for CuPy), or fit one array that fits "
+                "the device"
+            )
     try:
         refuse_disguised(X, "X")
         rows = np.asarray(X)

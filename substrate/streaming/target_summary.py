@@ -12,7 +12,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.streaming.source import Block
 
-__all__ = ["TargetSummary", "summary_of_targets"]
+__all__ = ["TargetSummary", "near_largest", "summary_of_targets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,15 @@ class TargetSummary:
         return np.asarray(np.clip(self.mean / unit, self.low / unit, self.high / unit))
 
 
+def near_largest(low: Array, high: Array) -> Array:
+    """A power of two near the largest size, in which a sum cannot overflow."""
+    exponents = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
+    return np.asarray(np.exp2(np.maximum(exponents, -1000).clip(max=1000)))
+
+
 def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
     """Of the targets of a leaf, whose mean is taken in units of a power of two near the largest."""
     Y = np.concatenate([block.Y for block in blocks])
     low, high = Y.min(axis=0), Y.max(axis=0)
-    unit = np.exp2(np.maximum(np.frexp(np.maximum(np.abs(low), np.abs(high)))[1], -1000).clip(max=1000))
+    unit = near_largest(low, high)
     return TargetSummary(Y.shape[0], (Y / unit).mean(axis=0) * unit, low, high)

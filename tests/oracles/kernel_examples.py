@@ -22,6 +22,7 @@ from substrate.kernels import (
     Product,
     Restricted,
     Scaled,
+    SinglePrecision,
     Sum,
 )
 
@@ -41,6 +42,8 @@ def _cauchy_pair(x, z):
 class Example:
     kernel: Kernel
     pair: Callable[..., float] | None
+    #: How much larger rounding is than in double precision.
+    rounding: float = 1.0
 
     def points(self, n: int, seed: int = 0) -> np.ndarray:
         """n points of three columns; for a precomputed kernel, the n x n matrix of an RBF on them."""
@@ -98,6 +101,10 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(0.0 * Linear(), naive.scaled(0.0, _L)),
         Example(2.0 * (3.0 * (RBF(1.3) * Linear())), naive.scaled(6.0, naive.product(_R, _L))),
         Example(0.25 * Precomputed(), None),
+    ),
+    SinglePrecision: (
+        Example(SinglePrecision(RBF(1.3)), _R, 1e7),
+        Example(SinglePrecision(Laplacian(0.7) + Linear()), naive.total(naive.laplacian(0.7), _L), 1e7),
     ),
     Restricted: (
         Example(RBF(1.3).on(1), naive.on(_R, 1)),

@@ -1,0 +1,168 @@
+"""Fits on a GPU through the estimators, beside the same matrices in plain torch.
+
+``python -m benchmarks device`` as every topic; ``python -m benchmarks.device`` where cvxpy is not installed: checks
+torch and CuPy against numpy first, then measures, and with ``--write`` puts the section into RESULTS.md, leaving the
+rest of the file alone.
+"""
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from benchmarks.data import COLUMNS
+from benchmarks.device_agreement import disagreements
+from benchmarks.table import Table, yes_no
+from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor
+from substrate.kernels import RBF
+
+__all__ = ["contenders", "run"]
+
+TITLE = "On a GPU: fits through the estimators, beside plain torch"
+MOST = 1.3
+GAMMA = 2.0
+#: Rows of a dense fit and of a search of gamma; width of their kernel.
+DENSE, SEARCHED, WIDE = 40_000, 5_000, 10.0**0.5
+#: Basis vectors and rows of the sparse fits; a width at which sums of kernel values keep their digits.
+REDUCED, NARROW = {1000: 16_000_000, 4000: 4_000_000}, 2.0
+QUICK = 10
+REPEATS = 5
+#: Entries of a block of rows in plain torch.
+BLOCK = 1 << 27
+
+
+def _data(torch: Any, n: int) -> tuple[Any, Any]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    X = torch.randn(n, COLUMNS, dtype=torch.float64, device="cuda", generator=generator)
+    noise = torch.randn(n, dtype=torch.float64, device="cuda", generator=generator)
+    return X, torch.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.1 * noise
+
+
+def _kernel_values(torch: Any, X: Any, Z: Any, sigma: float) -> Any:
+    """exp(-||x - z||^2 / sigma^2), with nothing but the products and passes it takes."""
+    left, right = X / sigma, Z / sigma
+    out = torch.addmm((right * right).sum(1)[None, :], left, right.T, beta=-1.0, alpha=2.0)
+    out -= (left * left).sum(1)[:, None]
+    return out.clamp_(max=0.0).exp_()
+
+
+def _dense(torch: Any, X: Any) -> Any:
+    K = _kernel_values(torch, X, X, WIDE)
+    K.diagonal().add_(1.0 / GAMMA)
+    return torch.linalg.cholesky(K)
+
+
+def _reduced(torch: Any, X: Any, Z: Any) -> Any:
+    total = torch.zeros(Z.shape[0], Z.shape[0], dtype=torch.float64, device="cuda")
+    step = BLOCK // Z.shape[0]
+    for first in range(0, X.shape[0], step):
+        block = _kernel_values(torch, X[first : first + step], Z, NARROW)
+        total.addmm_(block.T, block)
+    return total
+
+
+def contenders(torch: Any, quick: bool) -> dict[str, tuple[str, Callable[[], object], Callable[[], Any]]]:
+    """For every case: what is measured, plain torch, and the estimator's fit."""
+    cut = QUICK if quick else 1
+    X, y = _data(torch, DENSE // cut)
+    S, t = X[: SEARCHED // cut], y[: SEARCHED // cut]
+    K = _kernel_values(torch, S, S, WIDE)
+    dense, search = LSSVMRegressor(RBF(WIDE), GAMMA), LSSVMRegressorCV(RBF(WIDE))
+    cases: dict[str, tuple[str, Callable[[], object], Callable[[], Any]]] = {
+        f"dense, N = {X.shape[0]}": ("kernel matrix + potrf", lambda: _dense(torch, X), lambda: dense.fit(X, y)),
+        f"gamma by leave-one-out, N = {S.shape[0]}": (
+            "eigh",
+            lambda: torch.linalg.eigh(K),
+            lambda: search.fit(S, t),
+        ),
+    }
+    for n, rows in REDUCED.items():
+        many, known = _data(torch, rows // cut)
+        machine = SparseLSSVMRegressor(RBF(NARROW), GAMMA, n_basis=n // cut, basis="random", random_state=0)
+        cases[f"reduced basis, n = {n // cut}, {rows // cut:.1e} rows"] = (
+            "kernel values + Z'Z",
+            lambda X=many, n=n // cut: _reduced(torch, X, X[:n]),  # type: ignore[misc]
+            lambda machine=machine, X=many, y=known: machine.fit(X, y),  # type: ignore[misc]
+        )
+    return cases
+
+
+def _seconds(torch: Any, calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median wall seconds, to the end of the work on the device; they take turns, a first round is not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            gc.collect()
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            result = call()
+            torch.cuda.synchronize()
+            if turn:
+                taken[name].append(time.perf_counter() - start)
+            del result
+    return {name: median(values) for name, values in taken.items()}
+
+
+def _torch_with_a_gpu() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def run(quick: bool) -> Table | None:
+    torch = _torch_with_a_gpu()
+    if torch is None:
+        return None
+    rows: list[tuple[str, ...]] = []
+    shortfalls: list[str] = []
+    for case, (what, plain, fit) in contenders(torch, quick).items():
+        t = _seconds(torch, {"plain": plain, "fit": fit}, 2 if quick else REPEATS)
+        fitted = fit()
+        held = fitted.certificate_.holds
+        torch.cuda.empty_cache()
+        ratio = t["fit"] / t["plain"]
+        met = bool(ratio <= MOST and held)
+        told = dict(fitted.certificate_.record)
+        how = "; ".join(told[key] for key in ("statistic", "solver", "search of gamma") if key in told)
+        rows.append(
+            (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {MOST:g}", yes_no(met), how)
+        )
+        if not met:
+            shortfalls.append(
+                f"{case}: {ratio:.2f} times plain torch" + ("" if held else ", certificate does not hold")
+            )
+    name = torch.cuda.get_device_name()
+    return Table(
+        TITLE,
+        f"On one {name}, torch {torch.__version__}, double precision, {COLUMNS} columns, data on the device before and "
+        f"the model after. `LSSVMRegressor(RBF(sqrt(10)), gamma={GAMMA:g}).fit`, `LSSVMRegressorCV(RBF(sqrt(10))).fit` "
+        f"and `SparseLSSVMRegressor(RBF({NARROW:g}), gamma={GAMMA:g}, n_basis=n, basis='random').fit`, certificates "
+        "included; the limit is the matrices alone, in plain torch. Median wall seconds, warm, contenders take turns.",
+        ("fit", "limit", "limit, s", "fit, s", "fit / limit", "target", "met", "how"),
+        tuple(rows),
+        tuple(shortfalls),
+    )  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    from benchmarks.__main__ import RESULTS, replaced, section
+
+    wrong = disagreements()
+    quick = "--quick" in arguments
+    table = run(quick)
+    if table is None:
+        print("there is no GPU that torch can use; nothing is measured and RESULTS.md stays as it is")
+        return 1
+    text = section(table, "python -m benchmarks.device" + (" --quick" if quick else ""))
+    print(text, flush=True)
+    if "--write" in arguments:
+        RESULTS.write_text(replaced(RESULTS.read_text(encoding="utf-8"), table.title, text), encoding="utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""Does the same code run on a GPU?
+================================
+
+Kernels, closed forms and estimators take their library from the arrays they are given. The same lines run on numpy
+arrays and on torch tensors, on a GPU where there is one, and find the same machine.
+"""
+
+from importlib.util import find_spec
+
+import numpy as np
+
+from problems import LSSVMRegressorCV, SparseLSSVMRegressor
+from substrate.kernels import RBF
+from substrate.namespaces import to_numpy, where_it_lives
+
+
+def sender():
+    """The function that takes numpy arrays as far as this machine can."""
+    if find_spec("torch") is not None:
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return lambda values: torch.as_tensor(values, device=device)
+    if find_spec("array_api_strict") is not None:
+        import array_api_strict
+
+        return array_api_strict.asarray
+    print("neither torch nor array_api_strict is installed: numpy twice")
+    return np.asarray
+
+
+rng = np.random.default_rng(0)
+X, new = rng.uniform(-3.0, 3.0, size=(600, 2)), rng.uniform(-3.0, 3.0, size=(5, 2))
+y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.2 * rng.standard_normal(600)
+
+send = sender()
+sent, targets = send(X), send(y)
+print("arrays of", where_it_lives(sent))
+
+for model in (
+    LSSVMRegressorCV(RBF(sigma=1.5)),
+    SparseLSSVMRegressor(RBF(sigma=1.5), gamma=5.0, n_basis=60, random_state=0),
+):
+    known = model.fit(X, y).predict(new)
+    found = model.fit(sent, targets).predict(send(new))
+    left_out = model.leave_one_out() if isinstance(model, LSSVMRegressorCV) else model.leave_one_out(sent, targets)
+    print(f"\n{type(model).__name__}: predictions are arrays of {where_it_lives(found)}")
+    print(f"largest difference from numpy: {np.abs(to_numpy(found) - known).max():.0e}")
+    print(f"left out, root mean square: {np.sqrt(left_out.mean_square):.4f}; the noise is 0.2000")
+    print(f"for other machines: model.to_numpy(), or model.save(...): {model.to_numpy().predict(new)[0]:.6f}")
+
+print()
+print(model.certificate_)

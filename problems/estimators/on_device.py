@@ -1,0 +1,95 @@
+"""Rows, targets, labels and predictions on a device: the checks that scikit-learn does for numpy, and the expansion."""
+
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.namespaces import (
+    device_blocks,
+    device_points,
+    device_vector,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    same_home,
+    to_numpy,
+    where_it_lives,
+)
+
+__all__ = ["check_home", "checked_on_device", "expansion_on_device", "labels_on_device", "spreads_on_device"]
+
+
+def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
+    """Refuse rows that are not where the fitted model is; arrays are not moved between libraries in silence."""
+    here, there = where_it_lives(home), where_it_lives(X)
+    if here != there:
+        advice = f"{name}.cpu().numpy(), {name}.get()"
+        if is_device_array(home):
+            advice = "model.to_numpy() takes the model to numpy"
+        raise DataError(
+            f"this {type(estimator).__name__} is fitted to arrays of {here}, {name} is {there}; move {name} to them "
+            f"({advice}), or fit where {name} is"
+        )
+
+
+def checked_on_device(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool
+) -> tuple[Any, Any, Any]:
+    """Rows, targets or labels, and weights, all of one library and device."""
+    if y is None:
+        raise DataError(f"y is missing; give one target or label a row, where X is ({where_it_lives(X)})")
+    same_home(X=X, y=y, sample_weight=sample_weight)
+    X = device_points(X)
+    n = int(X.shape[0])
+    if n < 2:
+        raise DataError(f"at least two rows are needed, received {n}")
+    y = device_vector(y, "y", n=n, multiple=multi_output) if numeric else labels_on_device(y, n)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    xp = namespace_of(X)
+    if sample_weight is None:
+        weights = xp.ones(n, dtype=xp.float64, device=X.device)
+    else:
+        weights = device_vector(sample_weight, "sample_weight", n=n)
+        if bool(xp.any(weights < 0.0)):
+            raise DataError(f"sample_weight must not be negative, received {float(xp.min(weights))}")
+    estimator.n_features_in_ = int(X.shape[1])
+    return X, y, weights
+
+
+def labels_on_device(y: Any, n: int) -> Any:
+    """One label a row: integers, or floats that are integers."""
+    xp = namespace_of(y)
+    if y.ndim != 1 or y.shape[0] != n:
+        raise DataError(f"y must have one label for each of the {n} rows, received shape {tuple(y.shape)}")
+    if xp.isdtype(y.dtype, "real floating") and not bool(xp.all(xp.isfinite(y) & (y == xp.floor(y)))):
+        raise DataError("labels on a device are whole numbers, received fractions, NaN or infinity; number the classes")
+    if xp.isdtype(y.dtype, ("complex floating", "bool")):
+        raise DataError(f"labels on a device are whole numbers, received dtype {y.dtype}; number the classes")
+    return y
+
+
+def spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """On the host: lowest and highest value of the columns, and their standard deviations."""
+    xp = namespace_of(X)
+    part = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
+    low, high = to_numpy(xp.min(part, axis=0)), to_numpy(xp.max(part, axis=0))
+    with np.errstate(over="ignore"):
+        ranges = np.minimum(high - low, 1e300)
+    units = np.where(ranges > 0.0, ranges, 1.0)
+    scaled = (part - on_device_of(X, low)) / on_device_of(X, units)
+    return low, high, to_numpy(xp.std(scaled, axis=0)) * units
+
+
+def expansion_on_device(kernel: Any, points: Any, coefficients: Any, bias: Any, X: Any, support: Any) -> Any:
+    """sum_i alpha_i k(x_i, x) + b for every row x, block by block on the device."""
+    xp = namespace_of(X)
+    result = xp.empty((X.shape[0], *coefficients.shape[1:]), dtype=xp.float64, device=X.device)
+    chosen = on_device_of(X, support) if kernel.pairwise else None
+    for rows in device_blocks(X.shape[0], coefficients.shape[0]):
+        block = X[rows, :]
+        values = kernel.evaluate(block, points, xp.float64) if chosen is None else xp.take(block, chosen, axis=1)
+        result[rows, ...] = values @ coefficients + bias
+    return result

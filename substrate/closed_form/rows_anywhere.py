@@ -1,0 +1,72 @@
+"""What is computed from rows against a reduced basis, done where the rows are: in numpy's passes, or on a device."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from substrate.arrays import Array
+from substrate.closed_form.device_left_out import left_out_on_device
+from substrate.closed_form.device_reduced import accumulate_on_device, residuals_on_device, solve_on_device
+from substrate.closed_form.device_rows import DeviceRows
+from substrate.closed_form.eigen_features import EigenFeatures
+from substrate.closed_form.folds import Folds
+from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moment_sums import RowWeights
+from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_basis import ReducedSolution, residual_pass, solve_reduced
+from substrate.closed_form.reduced_certificate import Residuals
+from substrate.closed_form.reduced_left_out import LeftOutRows, LeverageFactor, left_out_rows
+from substrate.closed_form.reduced_spectrum import ReducedSpectrum
+from substrate.closed_form.reduced_statistic import Statistic, accumulate
+from substrate.errors import DataError
+
+__all__ = ["Rows", "in_passes", "left_out_of", "residuals_of", "solution_of", "statistic_of"]
+
+Rows = KernelRows | DeviceRows
+
+
+def in_passes(rows: Rows) -> KernelRows:
+    """Rows that numpy reads, for what is not computed on a device."""
+    if isinstance(rows, DeviceRows):
+        raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
+    return rows
+
+
+def statistic_of(
+    rows: Rows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    folds: Folds | None = None,
+    method: str = "auto",
+    some: Any = None,
+    weights: RowWeights | None = None,
+) -> Statistic:
+    """Sums over all rows, see :func:`~substrate.closed_form.reduced_statistic.accumulate`."""
+    if isinstance(rows, DeviceRows):
+        if weights is not None:
+            raise TypeError("rows on a device have no weights yet")
+        return accumulate_on_device(rows, features, origin, lam, folds, method)
+    return accumulate(rows, features, origin, lam, folds, method, some, weights)
+
+
+def solution_of(
+    rows: Rows, spectrum: ReducedSpectrum, lam: float, K_basis: Array, kernel_squares: float | None = None
+) -> ReducedSolution:
+    """Beta, b and their certificate; a device uses the squares of all kernel values if they are known."""
+    if isinstance(rows, DeviceRows):
+        return solve_on_device(rows, spectrum, lam, K_basis, kernel_squares)
+    return solve_reduced(rows, spectrum, lam, K_basis)
+
+
+def residuals_of(rows: Rows, unit: float, coefficients: Array, bias: Array) -> Residuals:
+    """The errors of all rows, in sums."""
+    one_pass: Any = residuals_on_device if isinstance(rows, DeviceRows) else residual_pass
+    residuals: Residuals = one_pass(rows, unit, coefficients, bias)
+    return residuals
+
+
+def left_out_of(rows: Rows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
+    """Fitted values, leverages and leave-one-out residuals of all rows in order."""
+    if isinstance(rows, DeviceRows):
+        return left_out_on_device(rows, coefficients, bias, factor)
+    return left_out_rows(rows, coefficients, bias, factor)

@@ -1,0 +1,151 @@
+r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side.
+
+A library on a device factors out of place, so two :math:`N \times N` arrays are alive where numpy's
+:class:`~substrate.gram.Gram` makes do with one; the products for refinement and certificate come from K itself. A
+matrix that is not positive definite is refused: there is no indefinite factorisation in the array API.
+"""
+
+import warnings
+from typing import Any
+
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
+from substrate.kernels import Kernel
+from substrate.kernels.device_matrix import device_matrix
+from substrate.namespaces import (
+    cholesky,
+    device_blocks,
+    diagonal_set,
+    is_device_array,
+    namespace_of,
+    room_on_device,
+    solve_triangular,
+    take_rows,
+    where_it_lives,
+)
+
+__all__ = ["DeviceGram", "gram_kind"]
+
+
+def gram_kind(X: Any) -> type[Gram]:
+    """The kind of Gram matrix that points have where they are: ``gram_kind(X).of(kernel, X)``."""
+    return DeviceGram if is_device_array(X) else Gram
+
+
+class DeviceGram(Gram):
+    """A symmetric kernel matrix on a device, its factor and its record."""
+
+    def __init__(self, matrix: Any, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
+        self.kernel = kernel
+        self.alterations = alterations
+        xp = namespace_of(matrix)
+        self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
+        self.jitter = 0.0
+        self._store = matrix
+        self._factor: Any = None
+        self._coordinates = {}
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, warn: bool = True) -> "DeviceGram":
+        """The Gram matrix of a resolved kernel on points of a device; ``warn`` of a kernel that tells none apart."""
+        n = int(X.shape[0])
+        # K and its factor
+        room_on_device(X, 16.0 * n * n, f"the {n} x {n} kernel matrix and its factor", "take a reduced set of rows.")
+        if kernel.pairwise:
+            _check_symmetric(X)
+        gram = cls(device_matrix(kernel, X), kernel)
+        if warn and kernel.decays and n > 1:
+            gram._warn_if_degenerate(X)
+        return gram
+
+    @property
+    def matrix(self) -> Any:
+        """K itself, not to be written to."""
+        return self._store
+
+    def product(self, V: Any) -> Any:
+        """K V."""
+        return self._store @ V
+
+    def factorize(self, ridge: Any) -> None:
+        """Factor K + diag(ridge); :meth:`solve` then uses it."""
+        self._factor = None  # its memory serves the next one
+        diagonal_set(self._store, self.diagonal + ridge)
+        try:
+            self._factor = cholesky(self._store)
+        finally:
+            diagonal_set(self._store, self.diagonal)
+
+    def solve(self, B: Any) -> Any:
+        """(K + diag(ridge))^{-1} B with the factor at hand."""
+        factor = self._checked_factor()
+        return solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+
+    def inverse_diagonal(self) -> Any:
+        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+        factor = self._checked_factor()
+        xp = namespace_of(factor)
+        inverse = solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
+        return xp.sum(inverse * inverse, axis=0)
+
+    def check_definite(self) -> None:
+        """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
+        xp = namespace_of(self._store)
+        lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
+        try:
+            self.factorize(xp.full_like(self.diagonal, lift))
+        except SolverError:
+            values = xp.linalg.eigvalsh(self._store)
+            smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))
+            if smallest < -ROUNDED_SINGLE * largest:
+                warnings.warn(
+                    f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the "
+                    "machine is fitted where K + I/gamma is positive definite, but no w stands behind it; use a "
+                    "positive semi-definite kernel",
+                    IndefiniteKernelWarning,
+                    stacklevel=5,
+                )
+            self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
+        self._factor = None
+
+    def _extreme_correlations(self, root: Any) -> tuple[float, float]:
+        xp, n = namespace_of(self._store), self.n
+        numbers, scale = xp.arange(n, device=root.device), 1.0 / root
+        lowest, highest = float("inf"), float("-inf")
+        for rows in device_blocks(n, n):
+            block = self._store[rows, :] * scale[rows][:, None] * scale
+            others = numbers[rows][:, None] != numbers
+            lowest = min(lowest, float(xp.min(xp.where(others, block, xp.full_like(block, float("inf"))))))
+            highest = max(highest, float(xp.max(xp.where(others, block, xp.full_like(block, float("-inf"))))))
+        return lowest, highest
+
+    def block(self, rows: Any) -> "DeviceGram":
+        """The Gram matrix of some of the points, by their numbers on the host."""
+        some = take_rows(take_rows(self._store, rows).T, rows)
+        return DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+
+    def release(self) -> None:
+        """Let the factor go."""
+        self._factor = None
+
+    def record(self) -> tuple[tuple[str, str], ...]:
+        """Facts for a certificate, and where the matrix lives."""
+        return (*super().record(), ("computed by", where_it_lives(self._store)))
+
+    def _checked_factor(self) -> Any:
+        if self._factor is None:
+            raise DeclarationError("factorize(ridge) must come before solve and inverse_diagonal")
+        return self._factor
+
+
+def _check_symmetric(K: Any) -> None:
+    xp = namespace_of(K)
+    if K.shape[0] != K.shape[1]:
+        raise DataError(f"the precomputed kernel matrix must be square, received shape {tuple(K.shape)}")
+    blocks = device_blocks(*K.shape)
+    asymmetry = max(float(xp.max(xp.abs(K[rows, :] - K[:, rows].T))) for rows in blocks)
+    if asymmetry > ROUNDED * float(xp.max(xp.abs(K))):
+        raise DataError(
+            f"the precomputed kernel matrix is not symmetric: entries differ from their mirror by up to "
+            f"{asymmetry:.3g}; (K + K.T) / 2 makes it so if the difference is rounding"
+        )

@@ -1,0 +1,205 @@
+r"""Which library an array belongs to, and where it lives: numpy, or an array namespace on a device.
+
+A function of this package that says so takes its namespace from its input: numpy arrays go the way of LAPACK in
+place, torch tensors and CuPy arrays stay on their device and come back as such. The common ground is the array API
+standard, by way of ``array_api_compat``, which is imported when the first array that is not numpy's arrives. What the
+standard lacks (triangular solves, the diagonal of a matrix, free memory of a device) is looked up here and nowhere
+else. Other libraries' arrays are converted to numpy as they always were.
+"""
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import check_memory
+from substrate.errors import DataError, SolverError
+
+__all__ = [
+    "cholesky",
+    "device_blocks",
+    "device_points",
+    "device_vector",
+    "diagonal_set",
+    "is_device_array",
+    "namespace_of",
+    "on_device_of",
+    "own_copy",
+    "room_on_device",
+    "same_home",
+    "solve_triangular",
+    "take_rows",
+    "to_numpy",
+    "where_it_lives",
+]
+
+#: The libraries whose arrays keep their namespace.
+_KNOWN = ("torch", "cupy", "array_api_strict")
+#: Entries of a block of rows on a device: 1 GiB, so that launches cost nothing beside the work.
+_BLOCK_ENTRIES = 1 << 27
+
+
+def _library(array: Any) -> str:
+    name = type(array).__module__.partition(".")[0]
+    return name if name in _KNOWN else "numpy"
+
+
+def is_device_array(array: Any) -> bool:
+    """Whether an array keeps its own namespace: torch, CuPy, or the standard's strict implementation."""
+    return _library(array) != "numpy"
+
+
+def namespace_of(array: Any) -> Any:
+    """numpy itself, or the array API namespace of a device array."""
+    if not is_device_array(array):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(array)
+
+
+def where_it_lives(array: Any) -> str:
+    """Library and device in words."""
+    return f"{_library(array)} on {array.device}" if is_device_array(array) else "numpy"
+
+
+def same_home(**arrays: Any) -> None:
+    """Refuse arrays of several libraries or devices; the first one named sets the place, ``None`` is nowhere."""
+    given = {name: array for name, array in arrays.items() if array is not None}
+    first, *others = given
+    home = where_it_lives(given[first])
+    for name in others:
+        there = where_it_lives(given[name])
+        if there != home:
+            raise DataError(
+                f"{first} and {name} must live in one place: {first} is {home}, {name} is {there}; move one of them, "
+                "for instance torch.as_tensor(y, device=X.device), or both to numpy"
+            )
+
+
+def to_numpy(array: Any) -> Any:
+    """The same values as a numpy array; numpy arrays and plain values as they are."""
+    library = _library(array)
+    if library == "torch":
+        return array.detach().cpu().numpy()
+    if library == "cupy":
+        return array.get()
+    return np.asarray(array) if library == "array_api_strict" else array
+
+
+def on_device_of(array: Any, values: Any) -> Any:
+    """Values from the host beside ``array``: in its library, on its device, of their own dtype."""
+    if not is_device_array(array):
+        return np.asarray(values)
+    return namespace_of(array).asarray(np.asarray(values), device=array.device)
+
+
+def device_points(X: Any, name: str = "X") -> Any:
+    """Points as the rows of a finite float64 matrix on its device."""
+    return _real(X, name, (2,))
+
+
+def device_vector(y: Any, name: str, *, n: int, multiple: bool = False) -> Any:
+    """One finite float64 number for each of n rows, or a row of them where ``multiple`` says so."""
+    values = _real(y, name, (1, 2) if multiple else (1,))
+    if values.shape[0] != n:
+        raise DataError(f"{name} must have one entry per row: expected {n}, received {values.shape[0]}")
+    return values
+
+
+def _real(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
+    xp = namespace_of(values)
+    if getattr(values, "requires_grad", False):
+        raise DataError(f"{name} requires a gradient, and no fit or prediction carries one; pass {name}.detach()")
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
+    if values.ndim not in ndim:
+        wanted = " or ".join(f"{n}-D" for n in ndim)
+        raise DataError(f"{name} must be {wanted}, received {values.ndim}-D of shape {tuple(values.shape)}")
+    if 0 in values.shape:
+        raise DataError(f"{name} is empty: received shape {tuple(values.shape)}")
+    result = xp.astype(values, xp.float64, copy=False)
+    if not bool(xp.all(xp.isfinite(result))):
+        raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
+    return result
+
+
+def own_copy(array: Any) -> Any:
+    """A contiguous array that nobody else writes to; numpy's may be the same one if it is contiguous already."""
+    return namespace_of(array).asarray(array, copy=True) if is_device_array(array) else np.ascontiguousarray(array)
+
+
+def take_rows(array: Any, rows: Any) -> Any:
+    """Some rows of an array by their numbers, which may be on the host."""
+    if not is_device_array(array):
+        return array[rows]
+    numbers = rows if is_device_array(rows) else on_device_of(array, np.asarray(rows, dtype=np.int64))
+    return namespace_of(array).take(array, numbers, axis=0)
+
+
+def device_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows whose blocks keep a device busy and leave its memory alone."""
+    step = max(_BLOCK_ENTRIES // max(n_columns, 1), 1)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def diagonal_set(matrix: Any, values: Any) -> None:
+    """Write the diagonal of a square, contiguous matrix in place."""
+    flat = namespace_of(matrix).reshape(matrix, (-1,))
+    flat[:: matrix.shape[0] + 1] = values
+
+
+def cholesky(matrix: Any) -> Any:
+    """The lower Cholesky factor; a matrix that is not positive definite is refused."""
+    xp = namespace_of(matrix)
+    try:
+        factor = xp.linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # torch's error is a RuntimeError, as is want of memory
+        if "memory" in str(error):
+            raise
+        raise SolverError(_NOT_DEFINITE) from error
+    if not math.isfinite(float(factor[-1, -1])):  # CuPy returns NaN instead of raising
+        raise SolverError(_NOT_DEFINITE)
+    return factor
+
+
+_NOT_DEFINITE = (
+    "K + I/gamma is not positive definite to working precision, and a device has no factorisation for that; lower "
+    "gamma, use a positive definite kernel in double precision, or fit numpy arrays (X.cpu().numpy(), X.get())"
+)
+
+
+def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> Any:
+    """L^{-1} B, or L^{-T} B, with the lower factor L."""
+    library = _library(factor)
+    if library == "torch":
+        matrix = factor.mT if transposed else factor
+        return sys.modules["torch"].linalg.solve_triangular(matrix, right, upper=transposed)
+    if library == "cupy":
+        from cupyx.scipy.linalg import solve_triangular as solve
+
+        return solve(factor, right, trans=int(transposed), lower=True)
+    return namespace_of(factor).linalg.solve(factor.mT if transposed else factor, right)
+
+
+def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
+    """Refuse an allocation that cannot fit beside ``array``, before anything is allocated."""
+    device = str(getattr(array, "device", ""))
+    if _library(array) == "torch" and device.startswith("cuda"):
+        cuda = sys.modules["torch"].cuda
+        free, _ = cuda.mem_get_info(array.device)
+        # what torch holds for later use is free too
+        available = free + cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device)
+    elif _library(array) == "cupy":
+        cupy = sys.modules["cupy"]
+        available = cupy.cuda.Device(array.device).mem_info[0] + cupy.get_default_memory_pool().free_bytes()
+    else:
+        check_memory(n_bytes, what, advice)
+        return
+    if n_bytes > available:
+        raise DataError(
+            f"{what} needs {n_bytes / 2**20:.0f} MiB and {available / 2**20:.0f} MiB are free on {device}; {advice}"
+        )

@@ -1,0 +1,171 @@
+"""The closed forms under every array namespace there is, against numpy's."""
+
+import numpy as np
+import pytest
+from array_homes import HOMES, close, sender
+
+from substrate.closed_form.device_reduced import accumulate_on_device, solve_on_device
+from substrate.closed_form.device_rows import DeviceRows
+from substrate.closed_form.eigen_features import eigen_features
+from substrate.closed_form.folds import GivenFolds
+from substrate.closed_form.hat_matrix import projected_diagonal
+from substrate.closed_form.kernel_rows import KernelRows
+from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_basis import solve_reduced
+from substrate.closed_form.reduced_left_out import leverage_factor
+from substrate.closed_form.reduced_spectrum import reduced_spectrum
+from substrate.closed_form.reduced_statistic import accumulate
+from substrate.closed_form.rows_anywhere import statistic_of
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.device_gram import DeviceGram, gram_kind
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear, Precomputed
+from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
+from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
+
+everywhere = pytest.mark.parametrize("home", HOMES)
+
+
+def data(n=60, d=3, outputs=2):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, :1]) + 0.3 * rng.normal(size=(n, outputs)), rng.uniform(0.5, 2.0, size=n)
+
+
+@everywhere
+@pytest.mark.parametrize("gamma", [1.0, 1e8])
+@pytest.mark.parametrize("unit", [1.0, 1e80])
+def test_the_saddle_system(home, gamma, unit):
+    send, (X, Y, v) = sender(home), data()
+    ridge = ridge_of(gamma, v)
+    wanted = solve_saddle_system(Gram.of(RBF(1.0), X), unit * Y, ridge)
+    found = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
+    tolerance = 1e-10 if gamma == 1.0 else 1e-6
+    for name in ("support_values", "bias", "products"):
+        close(getattr(found, name), getattr(wanted, name), tolerance)
+    assert found.backward_error < 1e-14
+    one = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
+    close(one.support_values, wanted.support_values[:, 0], tolerance)
+
+
+@everywhere
+def test_leave_one_out_by_factor_and_by_spectrum(home):
+    send, (X, Y, _) = sender(home), data()
+    gram, there = Gram.of(RBF(1.0), X), gram_kind(send(X)).of(RBF(1.0), send(X))
+    ridge = np.full(60, 0.5)
+    close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
+    lambdas = np.array([1e-3, 0.5, 20.0])
+    spectrum, found = centred_spectrum(gram), centred_spectrum(there)
+    close(found.leverages(lambdas), spectrum.leverages(lambdas))
+    close(found.values, spectrum.values)
+    a, b = spectrum.targets(Y), found.targets(send(Y))
+    close(found.leave_one_out(b, lambdas), spectrum.leave_one_out(a, lambdas))
+    alpha, known = found.support_values(b, lambdas), spectrum.support_values(a, lambdas)
+    close(alpha, known)
+    close(found.bias(b, alpha), spectrum.bias(a, known))
+    close(found.predictions(b, lambdas, send(X @ X.T)), spectrum.predictions(a, lambdas, X @ X.T))
+    np.testing.assert_allclose(found.degrees_of_freedom(lambdas), spectrum.degrees_of_freedom(lambdas), rtol=1e-10)
+
+
+@everywhere
+@pytest.mark.parametrize("kind", [LeaveOneOut, GeneralizedCrossValidation])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_best_gamma(home, kind, pooled, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
+    send, (X, Y, _) = sender(home), data()
+    here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
+    there = kind.of(centred_spectrum(gram_kind(send(X)).of(RBF(1.0), send(X))), send(Y), pooled=pooled)
+    wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
+    np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
+    np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
+    assert found.closed
+
+
+@everywhere
+@pytest.mark.parametrize(("sigma", "method"), [(1.0, "accumulated"), (1.0, "row-wise"), (6.0, "accumulated")])
+def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    send, (X, Y, _) = sender(home), data(400)
+    kernel, Z, lam = RBF(sigma), X[::40], 0.5
+    K = kernel(Z)
+    features, rows = eigen_features(K), KernelRows.of(kernel, X, Z, Y)
+    statistic = accumulate(rows, features, origin_of(K, rows.target_summary(), 1.0), lam, method=method)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+    wanted = solve_reduced(rows, spectrum, lam, K, most=0)
+    there = DeviceRows(kernel, send(X), send(Y), send(Z))
+    own = eigen_features(kernel(send(Z)))
+    origin = origin_of(kernel(send(Z)), there.target_summary(), 1.0)
+    found = accumulate_on_device(there, own, origin, lam, method=method)
+    assert found.method == method
+    assert found.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
+    assert found.total.count == 400
+    tolerance = 1e-10 if sigma == 1.0 else 1e-6
+    # the sign of an eigenvector is nobody's: what is compared does not depend on it
+    T, S = own.transform, features.transform
+    close(T @ found.total.second @ T.T, S @ statistic.total.second @ S.T, tolerance)
+    close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
+    decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
+    close(decomposed.values, spectrum.values, tolerance)
+    solved = solve_on_device(there, decomposed, lam, kernel(send(Z)), found.kernel_squares)
+    close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
+    close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
+    assert all(row.passes for row in solved.rows)
+    factor, known = leverage_factor(decomposed, lam), leverage_factor(spectrum, lam)
+    close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
+    assert decomposed.degrees_of_freedom(lam) == pytest.approx(spectrum.degrees_of_freedom(lam), rel=tolerance)
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["accumulated", "row-wise"])
+def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    send, (X, Y, _) = sender(home), data(300)
+    kernel, Z, lam = RBF(1.0), X[::30], 0.5
+    folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
+    rows, there = KernelRows.of(kernel, X, Z, Y), DeviceRows(kernel, send(X), send(Y), send(Z))
+    criteria, parts = [], []
+    for given, K in ((rows, kernel(Z)), (there, kernel(send(Z)))):
+        features = eigen_features(K)
+        statistic = statistic_of(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+        kind = DeviceLeaveOneOut if given is there else ReducedLeaveOneOut
+        criteria.append(kind.of(spectrum, given))
+        T = features.transform
+        parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
+    for known, found in zip(*parts, strict=True):
+        assert found[0] == known[0]
+        for this, that in zip(found[1:], known[1:], strict=True):
+            close(this, that, 1e-9)
+    g = 1.0 / (criteria[0].spectrum.values[:, None] + np.array([1e-2, 0.5, 20.0]))
+    known, found = (criterion.sums(g) for criterion in criteria)
+    for name in ("squares", "reciprocal", "smallest"):
+        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=1e-9)
+
+
+@everywhere
+def test_what_a_device_cannot_factor_is_refused(home):
+    send, X = sender(home), data()[0]
+    gram = gram_kind(send(X)).of(Linear(), send(X))
+    with pytest.raises(DeclarationError, match="factorize"):
+        gram.solve(send(np.ones((60, 1))))
+    with pytest.raises(SolverError, match="not positive definite"):
+        gram.factorize(send(np.full(60, -1.0)))
+    close(gram.matrix, X @ X.T)  # as it was
+
+
+@everywhere
+def test_a_given_matrix_is_checked(home):
+    send, X = sender(home), data()[0]
+    K = X @ X.T
+    with pytest.raises(DataError, match="not symmetric"):
+        gram_kind(send(np.tril(K))).of(Precomputed(), send(np.tril(K)))
+    with pytest.raises(DataError, match="must be square"):
+        gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
+    with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
+        gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
+    part = DeviceGram(send(K)).block([4, 2])
+    close(part.matrix, K[np.ix_([4, 2], [4, 2])])

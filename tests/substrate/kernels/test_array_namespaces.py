@@ -1,0 +1,125 @@
+"""Every kernel under every array namespace there is, against numpy's."""
+
+import numpy as np
+import pytest
+from array_homes import HOMES, close, sender
+from kernel_examples import ALL
+
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Foreign, Laplacian, Matern, SinglePrecision
+from substrate.kernels.base import BaseKernel
+from substrate.namespaces import to_numpy
+
+BESSEL = [example for example in ALL if isinstance(example.kernel, Matern) and example.kernel.nu not in (0.5, 1.5, 2.5)]
+FORMULAS = [example for example in ALL if example not in BESSEL and not isinstance(example.kernel, Foreign)]
+
+every = pytest.mark.parametrize("example", FORMULAS, ids=str)
+everywhere = pytest.mark.parametrize("home", HOMES)
+
+
+@everywhere
+@every
+def test_the_matrix_is_that_of_numpy(example, home):
+    send, X = sender(home), example.points(9)
+    tolerance = 1e-10 if example.rounding == 1.0 else 1e-6
+    K = example.kernel(send(X))
+    close(K, example.kernel(X), tolerance)
+    np.testing.assert_array_equal(to_numpy(K), to_numpy(K).T)
+    close(example.kernel.diag(send(X)), example.kernel.diag(X), tolerance)
+    if not example.kernel.pairwise:
+        Z = example.points(5, seed=1)
+        close(example.kernel(send(X), send(Z)), example.kernel(X, Z), tolerance)
+
+
+@everywhere
+def test_blocks_join_without_seams(home, monkeypatch):
+    send, X = sender(home), np.random.default_rng(0).normal(size=(23, 3))
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 23 * 5)
+    kernel = RBF(1.3) + Laplacian(0.7).on(1)
+    close(kernel(send(X)), kernel(X))
+    close(kernel(send(X), send(X[:7])), kernel(X, X[:7]))
+
+
+@everywhere
+@pytest.mark.parametrize("scale", [1e3, 1e155, 1e-170])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0), Matern(1.0, 2.5)], ids=repr)
+def test_no_scale_of_points_or_width_is_too_large(home, kernel, scale):
+    send, X = sender(home), np.random.default_rng(1).normal(size=(8, 2))
+    wide = kernel.with_params(sigma=scale)
+    close(wide(send(scale * X)), kernel(X))
+    far = kernel(send(1e308 * np.sign(X)))
+    assert np.isfinite(to_numpy(far)).all()
+
+
+@everywhere
+@pytest.mark.parametrize("kernel", [RBF(1.0), SinglePrecision(RBF(1.0)), SinglePrecision(Laplacian(1.0))], ids=repr)
+def test_an_offset_costs_nothing(home, kernel):
+    X = np.random.default_rng(2).integers(-4, 5, size=(8, 2)) / 4.0
+    close(kernel(sender(home)(X + 2.0**26)), kernel(X), 1e-6 if isinstance(kernel, SinglePrecision) else 1e-13)
+
+
+@pytest.mark.parametrize("home", ["numpy", *HOMES])
+@pytest.mark.parametrize("kernel", [RBF(1.3), Laplacian(0.7), Matern(1.1, 2.5)], ids=repr)
+def test_single_precision_computes_in_float32_and_hands_on_float64(home, kernel):
+    rng = np.random.default_rng(4)
+    X, Z = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
+    send = np.asarray if home == "numpy" else sender(home)
+    values, exact = to_numpy(SinglePrecision(kernel)(send(X), send(Z))), kernel(X, Z)
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, values.astype(np.float32))
+    assert not np.array_equal(values, exact.astype(np.float32)), "computed in double, rounded at the end"
+    np.testing.assert_allclose(values, exact, rtol=0.0, atol=1e-6)
+
+
+@everywhere
+def test_the_median_width_is_that_of_numpy(home):
+    X = np.random.default_rng(3).normal(size=(40, 3))
+    for kernel in (RBF(), Laplacian().on(0, 2), 2.0 * RBF() + Matern()):
+        assert kernel.resolved(sender(home)(X)) == kernel.resolved(X)
+
+
+@everywhere
+@pytest.mark.parametrize("example", BESSEL, ids=str)
+def test_a_kernel_without_a_formula_says_so(example, home):
+    with pytest.raises(DeclarationError, match=r"nu = 0\.5, 1\.5 or 2\.5"):
+        example.kernel(sender(home)(example.points(4)))
+
+
+def test_a_kernel_of_somebody_else_is_asked_for_its_formula():
+    class Ones(BaseKernel):
+        def fill(self, X, Z, out):
+            out[...] = 1.0
+
+        def diag(self, X):
+            return np.ones(X.shape[0])
+
+    with pytest.raises(DeclarationError, match="evaluate"):
+        Ones()(sender("array_api_strict")(np.eye(2)))
+
+
+def test_a_function_must_stay_where_its_points_are():
+    send, X = sender("array_api_strict"), np.eye(3)
+    close(Foreign(lambda A, B: A @ B.T)(send(X)), X)
+    with pytest.raises(DataError, match="must live in one place"):
+        Foreign(lambda A, B: np.asarray(A) @ np.asarray(B).T)(send(X))
+    with pytest.raises(DataError, match="must return a matrix of shape"):
+        Foreign(lambda A, B: A)(send(X[:, :2]))
+    with pytest.raises(DataError, match="raised ZeroDivisionError"):
+        Foreign(lambda A, B: A / (1 // 0))(send(X))
+
+
+def test_point_sets_must_agree():
+    send = sender("array_api_strict")
+    with pytest.raises(DataError, match="must live in one place"):
+        RBF(1.0)(send(np.eye(3)), np.eye(3))
+    with pytest.raises(DataError, match="X has 3 columns and Z has 2"):
+        RBF(1.0)(send(np.eye(3)), send(np.eye(2)))
+    with pytest.raises(DataError, match="overflows"):
+        (RBF(1.0) * 1e300 * 1e300)(send(np.eye(3)))
+
+
+def test_only_a_kernel_has_a_precision():
+    with pytest.raises(DeclarationError, match="only a kernel"):
+        SinglePrecision(1.0)
+    kernel = SinglePrecision(RBF())
+    assert kernel.resolved(np.eye(3)) == SinglePrecision(RBF().resolved(np.eye(3)))

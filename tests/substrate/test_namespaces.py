@@ -1,0 +1,125 @@
+"""Which library an array belongs to, and what the array API lacks."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from array_homes import HOMES, close, sender
+
+from substrate.arrays import memory_limit
+from substrate.errors import DataError, SolverError
+from substrate.namespaces import (
+    cholesky,
+    device_blocks,
+    device_points,
+    device_vector,
+    diagonal_set,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    room_on_device,
+    same_home,
+    solve_triangular,
+    take_rows,
+    to_numpy,
+    where_it_lives,
+)
+
+everywhere = pytest.mark.parametrize("home", HOMES)
+
+
+@everywhere
+def test_an_array_goes_there_and_back(home):
+    send, values = sender(home), np.arange(6.0).reshape(3, 2)
+    there = send(values)
+    assert is_device_array(there)
+    assert home in where_it_lives(there)
+    np.testing.assert_array_equal(to_numpy(there), values)
+    assert is_device_array(on_device_of(there, [1, 2]))
+    close(take_rows(there, [2, 0]), values[[2, 0]])
+    close(own_copy(there[:, 0]), values[:, 0])
+
+
+def test_numpy_is_its_own_namespace():
+    values = np.eye(3)
+    assert namespace_of(values) is np
+    assert to_numpy(values) is values
+    assert on_device_of(values, values) is values
+    assert where_it_lives(values) == "numpy"
+    assert not is_device_array([1.0])
+    assert to_numpy(2.0) == 2.0
+
+
+def test_numpy_does_not_pay_for_the_others():
+    code = "import numpy as np, sys\nfrom problems import LSSVMRegressor\n"
+    code += "LSSVMRegressor().fit(np.eye(4), np.arange(4.0)).predict(np.eye(4))\n"
+    code += "print(*[name for name in ('array_api_compat', 'torch', 'cupy') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+@everywhere
+def test_triangular_systems_and_factors(home):
+    send, rng = sender(home), np.random.default_rng(0)
+    A = rng.normal(size=(6, 6))
+    A, B = A @ A.T + np.eye(6), rng.normal(size=(6, 2))
+    L = cholesky(send(A))
+    close(L, np.linalg.cholesky(A))
+    close(solve_triangular(L, send(B)), np.linalg.solve(np.linalg.cholesky(A), B))
+    close(solve_triangular(L, send(B), transposed=True), np.linalg.solve(np.linalg.cholesky(A).T, B))
+    with pytest.raises(SolverError, match="not positive definite"):
+        cholesky(send(-A))
+    matrix = send(A.copy())
+    diagonal_set(matrix, send(np.arange(6.0)))
+    np.fill_diagonal(A, np.arange(6.0))
+    close(matrix, A)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([[1.0, np.nan]]), "NaN or infinity"),
+        (np.ones(3), "must be 2-D, received 1-D"),
+        (np.empty((0, 2)), "is empty"),
+        (np.eye(2, dtype=np.complex128), "is complex"),
+    ],
+)
+def test_points_are_checked(home, values, message):
+    with pytest.raises(DataError, match=message):
+        device_points(sender(home)(values))
+
+
+@everywhere
+def test_other_numbers_become_double_precision(home):
+    send = sender(home)
+    for dtype in (np.float32, np.int64):
+        assert to_numpy(device_points(send(np.eye(2, dtype=dtype)))).dtype == np.float64
+    with pytest.raises(DataError, match="expected 3, received 2"):
+        device_vector(send(np.ones(2)), "y", n=3)
+
+
+def test_a_gradient_is_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(DataError, match=r"X\.detach\(\)"):
+        device_points(torch.ones(2, 2, requires_grad=True))
+
+
+def test_two_places_are_refused():
+    send = sender("array_api_strict")
+    same_home(X=send(np.eye(2)), y=None)
+    with pytest.raises(DataError, match=r"X is array_api_strict on .*, y is numpy"):
+        same_home(X=send(np.eye(2)), y=np.ones(2))
+
+
+def test_blocks_cover_all_rows_once(monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 20)
+    assert [row for rows in device_blocks(11, 7) for row in range(11)[rows]] == list(range(11))
+    assert len(list(device_blocks(3, 100))) == 3
+
+
+def test_what_cannot_fit_is_refused():
+    with memory_limit(100.0), pytest.raises(DataError, match="a matrix needs 800 bytes"):
+        room_on_device(sender("array_api_strict")(np.eye(2)), 800.0, "a matrix", "take fewer rows.")
