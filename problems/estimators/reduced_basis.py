@@ -80,9 +80,10 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     verbose : bool, default=False
         Whether a line on the terminal says how far a pass is, in rows and rows a second.
     solver : {"auto", "direct", "cg"}, default="auto"
-        ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes some ten to twenty
-        passes of conjugate gradients instead, see :mod:`substrate.closed_form.reduced_gradient`; it can pay from some
-        2000 basis vectors on. It knows no leverages: no leave-one-out, no degrees of freedom, no checkpoint.
+        ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes ten to twenty-five
+        passes of conjugate gradients instead, see :mod:`substrate.closed_form.reduced_gradient`; with a wide kernel it
+        can pay from 1000 to 2000 basis vectors on. It knows no leverages: no leave-one-out, no degrees of freedom, no
+        checkpoint.
 
     Attributes
     ----------
