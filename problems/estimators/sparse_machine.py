@@ -60,7 +60,7 @@ class SparseMachine(StreamedPrediction):
         )
 
     def _check_solver(self) -> None:
-        if self.solver not in _SOLVERS:
+        if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
             raise DeclarationError(f"solver must be one of {', '.join(_SOLVERS)}, received {self.solver!r}")
         if self.solver == "cg" and self.checkpoint is not None:
             raise DeclarationError(

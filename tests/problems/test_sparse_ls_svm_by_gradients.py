@@ -78,6 +78,7 @@ def test_a_fit_again_by_the_other_solver_leaves_nothing_behind():
     ("options", "message"),
     [
         ({"solver": "newton"}, "solver must be one of auto, direct, cg, received 'newton'"),
+        ({"solver": np.ones(2)}, "solver must be one of auto, direct, cg"),
         ({"checkpoint": "a.npz"}, "checkpoint='a.npz'"),
     ],
 )
