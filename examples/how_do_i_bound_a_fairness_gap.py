@@ -1,4 +1,5 @@
 """How do I bound a fairness gap: the difference between the mean predictions of two groups?
+=========================================================================================
 
 Two groups differ in their inputs, and past decisions also paid one of them a bonus. The bound is one constraint; its
 multiplier is the price of the last bit of fairness.

@@ -1,4 +1,8 @@
-"""How do I add, multiply, restrict and tune kernels?"""
+"""How do I add, multiply, restrict and tune kernels?
+==================================================
+
+Kernels are values: add them, scale them, restrict them to columns, and search over their parameters by name.
+"""
 
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline

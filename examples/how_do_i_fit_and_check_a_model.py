@@ -1,4 +1,8 @@
-"""How do I fit a model, predict with it, and know that the fit is right?"""
+"""How do I fit a model, predict with it, and know that the fit is right?
+======================================================================
+
+Five lines, and a certificate: each condition of optimality with its residual, what it is measured against, a verdict.
+"""
 
 import numpy as np
 

@@ -1,4 +1,8 @@
-"""How do I get class probabilities from a least-squares machine?"""
+"""How do I get class probabilities from a least-squares machine?
+==============================================================
+
+Least squares gives scores; scikit-learn's calibration turns them into probabilities, compared here with what happened.
+"""
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV

@@ -1,4 +1,5 @@
 """How do I make a fit monotone, and what does it cost?
+====================================================
 
 A calibration curve is known to rise; the noisy sample does not. One constraint, written on values of the machine at a
 grid of points, is enough, and its multipliers say where it costs something.

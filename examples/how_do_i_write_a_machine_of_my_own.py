@@ -1,4 +1,5 @@
 """How do I write a kernel machine of my own, with a penalty and a constraint that nobody has implemented?
+=======================================================================================================
 
 The function has four relevant inputs and two irrelevant ones. The machine penalises the largest value that each
 component takes (so that irrelevant ones shrink) and must rise in the third input, as we happen to know it does.

@@ -1,4 +1,9 @@
-"""How few support vectors are enough?"""
+"""How few support vectors are enough?
+===================================
+
+The 1-norm of the support values as second level: the larger its weight, the fewer vectors remain, with zeros that are
+exact.
+"""
 
 from problems import L1SubstrateClassifier, LSSVMClassifier
 from substrate.datasets import ripley

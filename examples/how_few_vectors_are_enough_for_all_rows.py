@@ -1,4 +1,5 @@
 """How few basis vectors are enough, if the errors of all rows count?
+==================================================================
 
 Cawley and Talbot (2002, 2004) keep few vectors in the expansion but the errors of all rows in the objective. On the
 motorcycle data, where 133 readings share 94 times, about ten vectors predict as well left out as all of them do; how

@@ -1,6 +1,8 @@
-"""What do the displays show? Draws seven of them into a temporary folder (needs the extra [plot]).
+"""What do the displays show?
+==========================
 
-Each display keeps the numbers it draws as attributes, so that a picture can be checked, or drawn again elsewhere.
+Seven of them, drawn into a temporary folder (needs the extra [plot]). Each display keeps the numbers it draws as
+attributes, so that a picture can be checked, or drawn again elsewhere.
 """
 
 import tempfile

@@ -1,4 +1,8 @@
-"""What would the machine say of each point if it had never seen it, and what does that cost?"""
+"""What would the machine say of each point if it had never seen it, and what does that cost?
+==========================================================================================
+
+The prediction for each row by a machine that never saw it, from one factorisation, against as many refits.
+"""
 
 import time
 

@@ -1,4 +1,9 @@
-"""What does an LS-SVM fit look like? Draws the picture of the README (needs the extra [plot])."""
+"""What does an LS-SVM fit look like?
+==================================
+
+Draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate (needs the extra
+[plot]).
+"""
 
 import sys
 from pathlib import Path

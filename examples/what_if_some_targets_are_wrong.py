@@ -1,4 +1,5 @@
 """What if some targets are wrong: which rows are they, and does the fit follow them?
+==================================================================================
 
 Algorithm 1 of Suykens and others (2002): fit, measure the errors by a robust scale, fit again with a small weight on
 the rows of large error. Here twelve of 120 targets are off by three.

@@ -1,4 +1,8 @@
-"""What if the kernel matrix does not fit into memory?"""
+"""What if the kernel matrix does not fit into memory?
+===================================================
+
+The closed form says what it would need before it allocates anything; conjugate gradients never store the matrix.
+"""
 
 import numpy as np
 

@@ -1,4 +1,9 @@
-"""When does the fusion of training and validation by least squares over-fit?"""
+"""When does the fusion of training and validation by least squares over-fit?
+==========================================================================
+
+With as many validation points as training points least squares fits both, noise included. A penalty helps; so does
+leaving validation out of the fit.
+"""
 
 import warnings
 

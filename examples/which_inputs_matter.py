@@ -1,4 +1,5 @@
 """Which inputs matter?
+====================
 
 The function (31) of Pelckmans, Suykens and De Moor (2005) looks at four of its inputs. Structure detection penalises
 the largest value that each component takes at the training points, its maximal variation, and looks who keeps any.

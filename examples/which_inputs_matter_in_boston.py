@@ -1,4 +1,5 @@
 """Which inputs matter in the Boston data, and is that a finding?
+==============================================================
 
 It is none about Boston. The column B is 1000 (Bk - 0.63)^2, with Bk the share of Black inhabitants of a census tract:
 race, coded by authors who assumed that segregation raises house prices. LSTAT is no neutral number either, and the

@@ -1,4 +1,5 @@
 """Which inputs matter, and at which weight, with a proof that no other weight validates better?
+=============================================================================================
 
 Twelve inputs, four of which matter. The weight rho of the maximal variations is chosen by a validation set inside the
 fit: the whole solution path is followed exactly, and a bound over all rho says how far from the global optimum the

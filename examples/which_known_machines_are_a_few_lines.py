@@ -1,4 +1,8 @@
-"""Which known machines are a few lines: support vector machines, bounds, known values, two kernels?"""
+"""Which known machines are a few lines: support vector machines, bounds, known values, two kernels?
+=================================================================================================
+
+Each is one objective on a substrate, and agrees with its peer where there is one.
+"""
 
 import cvxpy as cp
 import numpy as np

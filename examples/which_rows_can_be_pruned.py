@@ -1,4 +1,5 @@
 """Which rows can be pruned, and how far does it go?
+=================================================
 
 Algorithm 2 of Suykens and others (2002) drops the rows with the smallest support values, fits again, and so on. Without
 weights an outlier has the largest support value and stays longest; with robust weights it has the smallest and leaves

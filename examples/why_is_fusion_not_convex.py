@@ -1,4 +1,9 @@
-"""Why is the fusion of training and validation not a convex problem, and what solves it?"""
+"""Why is the fusion of training and validation not a convex problem, and what solves it?
+======================================================================================
+
+Two training points are enough to see it: the penalised program (29) of [Pelckmans2005]_ against the program (28) that
+it should replace, and against ``fuse``.
+"""
 
 import cvxpy as cp
 import numpy as np

@@ -56,7 +56,10 @@ DEMONSTRATION = Demonstration(
 def declare(
     K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
 ) -> Declared:
-    """Declare the problem on a kernel matrix (or a Gram) and labels -1, +1; ``columns`` names the patterns S itself."""
+    """Declare the problem on a kernel matrix (or a Gram) and labels -1, +1; ``columns`` names the patterns S itself.
+
+    :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: the same, declared
+    """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     gram, labels, ridge, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=True)
     kept_columns = A[:, with_bias(kept)]

@@ -44,7 +44,10 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(K: Any, y: Any, gamma: float) -> Declared:
-    """Declare the problem on the component matrices (a list, or one matrix) and a target."""
+    """Declare the problem on the component matrices (a list, or one matrix) and a target.
+
+    :equation [Pelckmans2005]_ (6)-(7): the componentwise LS-SVM, model and primal
+    """
     grams = component_grams(K)  # refused where one is not positive semi-definite
     target = real_targets(y, grams[0].n)
     return _declared(grams, [gram.coordinates().factor for gram in grams], target, positive(gamma, "gamma"))
@@ -108,7 +111,10 @@ def _declared(grams: tuple[Gram, ...], factors: list[Array], y: Array, value: fl
 
 
 def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:
-    """The same quantities by linear algebra."""
+    """The same quantities by linear algebra.
+
+    :equation [Pelckmans2005]_ (8): its linear system, with the sum of the component matrices
+    """
     matrices = component_matrices(K)
     gram = Gram.from_matrix(np.sum(matrices, axis=0))
     ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))

@@ -70,7 +70,10 @@ def global_optimum(
     K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
     time_limit: float = 60.0,
 ) -> GlobalOptimum:  # fmt: skip
-    """The fused problem over all zeta by SCIP (``point.rho`` is zeta); with a ``weight``, the bilinear one."""
+    """The fused problem over all zeta by SCIP (``point.rho`` is zeta); with a ``weight``, the bilinear one.
+
+    :place [Pelckmans2005]_ section 4.2, "along the same lines": fusion of the sparse substrate with validation
+    """
     _, fit, below, known = _numbers(K, y, K_val, y_val, task)
     which = "(28)" if weight is None else f"(29), weight {weight:g}"
     return solve_complementarity_program(fit, below, known, f"Fused L1 substrate {which}", weight, time_limit)

@@ -48,7 +48,10 @@ DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20)-(22)", cases=_CASES)
 
 
 def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF) -> Declared:
-    """Declare the problem, in orthonormal coordinates z of the stacked kernel values of all rows."""
+    """Declare the problem, in orthonormal coordinates z of the stacked kernel values of all rows.
+
+    :equation [Pelckmans2005]_ (20)-(21): the fused system, and fusion by least squares
+    """
     gram, target, known, below = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     warn_of_overfitting(target.size, known.size)

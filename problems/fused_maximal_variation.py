@@ -69,6 +69,8 @@ def declare(
     """Declare (29) at one rho, where it is convex, on lists of component matrices and both targets.
 
     ``K_val`` is a list with the n x N matrix of each component, or their sum.
+
+    :equation [Pelckmans2005]_ (29): its penalised form, convex at one rho
     """
     grams, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
     level = fused_conditions(fit, positive(rho, "rho"), M, known, positive(weight, "weight"))
@@ -80,7 +82,10 @@ def global_optimum(
     K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
     bias: bool = True, cutoff: float = CUTOFF, time_limit: float = 60.0,
 ) -> GlobalOptimum:  # fmt: skip
-    """(28) over all rho by SCIP; with a ``weight``, the bilinear (29). For small cases: time grows exponentially."""
+    """(28) over all rho by SCIP; with a ``weight``, the bilinear (29). For small cases: time grows exponentially.
+
+    :equation [Pelckmans2005]_ (28)-(29): both over all rho, by branch and bound
+    """
     _, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
     which = "(28)" if weight is None else f"(29), weight {weight:g}"
     return solve_complementarity_program(fit, M, known, f"Fused maximal variation {which}", weight, time_limit)

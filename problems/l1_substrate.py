@@ -51,7 +51,10 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(K: Any, y: Any, zeta: float, task: str = "regression") -> Declared:
-    """Declare the problem on a kernel matrix (or a Gram) and targets or labels -1, +1; ``zeta`` is its parameter."""
+    """Declare the problem on a kernel matrix (or a Gram) and targets or labels -1, +1; ``zeta`` is its parameter.
+
+    :equation [Pelckmans2005]_ (16): the sparse substrate
+    """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target = checked_targets(y, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite

@@ -64,6 +64,9 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and labels -1, +1.
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
+
+    :equation [Pelckmans2005]_ (4): LS-SVM classification, primal
+    :equation [Carvalho2006]_ (2): LS-SVM classification, primal
     """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     labels = signed_labels(y, gram.n)
@@ -152,7 +155,11 @@ def _unit(gamma_v: Array) -> float:
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
-    """The same quantities through the regression factor: alpha = y∘alpha_reg, e = y∘e_reg."""
+    """The same quantities through the regression factor: alpha = y∘alpha_reg, e = y∘e_reg.
+
+    :equation [Pelckmans2005]_ (5): the linear system of LS-SVM classification
+    :equation [Carvalho2006]_ (3): the conditions for optimality with w and e eliminated
+    """
     gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
     labels = signed_labels(y, gram.n)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))

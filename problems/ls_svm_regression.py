@@ -59,6 +59,11 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and a target.
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``.
+
+    :equation [Pelckmans2005]_ (1): LS-SVM regression, primal
+    :equation [Suykens2002]_ (1)-(2): LS-SVM regression, primal and model
+    :equation [Cawley2002]_ (1): LS-SVM with the error term gamma sum e^2, half of our gamma
+    :equation [Cawley2004]_ (1): ridge regression, the LS-SVM with a linear kernel and half of our gamma
     """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target = real_targets(y, gram.n)

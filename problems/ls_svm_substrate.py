@@ -55,6 +55,8 @@ def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
 
     ``c`` is the parameter; in classification the problem is written for the target y and the constants y∘c, which is
     the same problem since :math:`y_i^2 = 1`.
+
+    :equation [Pelckmans2005]_ (9): the substrate with additive regularization, primal
     """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target = checked_targets(y, gram.n, task)
@@ -102,7 +104,11 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
 
 
 def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, Array]:
-    """The same quantities by the linear system (10)."""
+    """The same quantities by the linear system (10).
+
+    :equation [Pelckmans2005]_ (10): its linear system
+    :equation [Pelckmans2005]_ (15): support values as sensitivities of the optimal value to c
+    """
     gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
     target = checked_targets(y, gram.n, task)
     signs = target if task == "classification" else np.ones(gram.n)
@@ -113,7 +119,10 @@ def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, A
 
 
 def tikhonov_constants(support_values: Any, gamma: float) -> Array:
-    """The constants c = alpha/gamma - alpha that make the substrate the LS-SVM with that gamma, eq. (12)."""
+    """The constants c = alpha/gamma - alpha that make the substrate the LS-SVM with that gamma, eq. (12).
+
+    :equation [Pelckmans2005]_ (12): Tikhonov regularization as a special case
+    """
     alpha = real_array(support_values, "support_values", ndim=1)
     constants: Array = alpha / gamma - alpha
     return constants

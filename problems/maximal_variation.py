@@ -71,7 +71,10 @@ def declare(
     K: Any, y: Any, rho: float, task: str = "regression", form: str = "conditioned", bias: bool = True,
     cutoff: float = CUTOFF,
 ) -> Declared:  # fmt: skip
-    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1."""
+    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
+
+    :equation [Pelckmans2005]_ (14), (24): structure detection
+    """
     if form not in ("conditioned", "raw"):
         raise DeclarationError(f"form must be 'conditioned' or 'raw', received {form!r}")
     grams = component_grams(K)  # refused where one is not positive semi-definite

@@ -71,7 +71,10 @@ def conditions(
     K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
     cutoff: float = CUTOFF,
 ) -> OptimalityConditions:  # fmt: skip
-    """(27a) to (27d) as cvxpy constraints; ``rho`` a number, or a cvxpy parameter or variable that is not negative."""
+    """(27a) to (27d) as cvxpy constraints; ``rho`` a number, or a cvxpy parameter or variable that is not negative.
+
+    :equation [Pelckmans2005]_ (27a)-(27d): the linear ones as constraints
+    """
     return optimality_conditions(_fit(component_grams(K), y, task, form, bias, cutoff), rho)
 
 

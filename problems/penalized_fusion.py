@@ -52,7 +52,10 @@ DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20), (23)", cases=(_REGR
 
 
 def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> Declared:
-    """Declare the problem on the kernel matrix, the rows of the validation points, and both targets."""
+    """Declare the problem on the kernel matrix, the rows of the validation points, and both targets.
+
+    :equation [Pelckmans2005]_ (23): fusion with a penalty on the support values
+    """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)

@@ -62,7 +62,11 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None) -> Declared:
-    """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself."""
+    """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself.
+
+    :equation [Cawley2004]_ (2): the sparse LS-SVM, primal
+    :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
+    """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
     if target_unit(target) != 1.0:

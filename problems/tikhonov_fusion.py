@@ -66,7 +66,10 @@ def declare(
     task: str = "regression",
     gamma_range: Any = None,
 ) -> Declared:
-    """Search gamma, then declare level 1 at the optimum, with the validation errors and the gap."""
+    """Search gamma, then declare level 1 at the optimum, with the validation errors and the gap.
+
+    :equation [Pelckmans2005]_ (17), (19): level 1, and its fusion with validation
+    """
     gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     _, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
@@ -101,7 +104,10 @@ def declare(
 def search(
     K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> GammaSearch:
-    """The best gamma, its mean square validation error and the lower bound over the range, without cvxpy."""
+    """The best gamma, its mean square validation error and the lower bound over the range, without cvxpy.
+
+    :equation [Pelckmans2005]_ (18): level 2, the gamma that validates best
+    """
     gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
     return _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)[1]
 

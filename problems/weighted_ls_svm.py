@@ -60,6 +60,8 @@ def declare(
 
     ``form="primal"`` has the parameter ``gamma``, ``form="dual"`` the parameter ``inverse_gamma``; the weights do not
     follow when it changes.
+
+    :equation [Suykens2002]_ (10): the weighted LS-SVM, primal
     """
     gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
     target = real_targets(y, gram.n)
@@ -72,7 +74,10 @@ def declare(
 def closed_form(
     K: Any, y: Any, gamma: float, weights: Any = None, weighting: str = "hampel", scale: str = "iqr"
 ) -> dict[str, Array]:
-    """The same quantities by linear algebra: support values, bias and errors."""
+    """The same quantities by linear algebra: support values, bias and errors.
+
+    :equation [Suykens2002]_ (12): the weighted linear system
+    """
     gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
     target = real_targets(y, gram.n)
     v = _weights(gram, target, gamma, weights, weighting, scale)

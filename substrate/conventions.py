@@ -147,7 +147,10 @@ def _converted(convert: Callable[[], float], what: str) -> float:
 
 
 def gamma_from(name: str, value: float, n: int | None = None) -> float:
-    """Our gamma for somebody's weight of the errors (or ridge, or C)."""
+    """Our gamma for somebody's weight of the errors (or ridge, or C).
+
+    :equation [Cawley2002]_ (3): the error term as a mean: gamma divided by the number of rows
+    """
     convention, given = _find(name), positive(value, "value")
     size = _size(convention, n)
     return _converted(lambda: convention.to_gamma(given, size), f"gamma for {name}'s {value!r}")

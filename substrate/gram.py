@@ -67,6 +67,8 @@ class Coordinates:
         """R with K = R R': the finite-dimensional feature map of the training points, a row each.
 
         It has at least one column: K = 0 has the feature zero.
+
+        :equation [Suykens2002]_ (8): the kernel as an inner product of features
         """
         root: Array = self.basis * np.sqrt(self.values)
         return root if self.rank else np.zeros((self.basis.shape[0], 1))
@@ -216,6 +218,9 @@ class Gram:
 
         The default cut-off, N eps, is the noise of the matrix itself. A negative eigenvalue beyond that noise is
         refused with its value: no convex problem can be declared on such a matrix.
+
+        :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the points at hand, refused where the kernel is not
+            positive
         """
         relative = self.n * _EPS if cutoff is None else cutoff
         if relative not in self._coordinates:

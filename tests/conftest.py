@@ -1,6 +1,7 @@
-"""Puts the oracles on the path: slow, obvious programs that the fast ones are compared with."""
+"""Puts on the path the oracles, slow and obvious programs that the fast ones are compared with, and the docs."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "oracles"))
+for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "docs"):
+    sys.path.insert(0, str(folder))

@@ -20,8 +20,10 @@ def test_there_are_examples():
 def test_it_is_short_and_asks_a_question(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
-    question = ast.get_docstring(ast.parse(text)).splitlines()[0]
-    assert "?" in question
+    question, rule, *introduction = ast.get_docstring(ast.parse(text)).splitlines()
+    assert question.endswith("?")
+    assert rule == "=" * len(question), "the question is the title of a page of the gallery"
+    assert any(introduction), "a line or two under the question are its card in the gallery"
     assert path.stem.split("_")[0] in {"how", "what", "which", "do", "does", "why", "when", "where", "can", "is"}
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: From the ground up. A package's name stands for all its files; a file imports from its own floor and those before it.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate",),  # the root: its version and its name, nothing else
-    ("substrate.errors", "substrate.arrays", "substrate.threads", "substrate.whole_file"),
+    ("substrate.errors", "substrate.arrays", "substrate.threads", "substrate.whole_file", "substrate.folds"),
     ("substrate.certificates",),
     ("substrate.solvers",),
     ("substrate.kernels",),
@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("a problem file",),
     ("problems.estimators",),
     ("problems.displays",),
+    ("problems.reproductions",),
     ("problems.command_line",),
 )
 #: The roots stand for themselves only: a new file below one of them must be given a floor.

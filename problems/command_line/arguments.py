@@ -47,6 +47,16 @@ _DATASETS = """examples:
   substrate datasets
   substrate datasets motorcycle --out motorcycle.csv"""
 
+_REPRODUCE = f"""examples:
+  substrate reproduce --list
+  substrate reproduce --quick --out quick
+  substrate reproduce suykens2002 cawley2002-motorcycle --seeds 5
+  substrate reproduce --page reproductions.md --from reproductions
+
+Each study prints the published figures, ours with their spread over seeds, and a verdict made from the numbers; its
+figure (PNG) and its record (JSON) are in the folder before the next study begins. No verdict is a failure.
+{_CODES}"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command."""
@@ -61,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     _fit(commands)
     _predict(commands)
     _datasets(commands)
+    _reproduce(commands)
     _verify(commands)
     return made
 
@@ -103,7 +114,7 @@ def _fit(commands: _Commands) -> None:
     fit.add_argument(
         "--executor",
         choices=("serial", "joblib", "dask"),
-        help="read the rows in passes instead of into memory, and by whom (sparse only; Parquet or .npy)",
+        help="read the rows in passes instead of into memory, and by whom (sparse only, Parquet only)",
     )
     fit.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
     fit.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes goes on from")
@@ -126,6 +137,19 @@ def _datasets(commands: _Commands) -> None:
     datasets = _command(commands, "datasets", "list the embedded data sets, or write one as CSV", _DATASETS)
     datasets.add_argument("name", nargs="?", help="which one")
     datasets.add_argument("--out", metavar="FILE.csv", help="where it goes; standard output unless given")
+
+
+def _reproduce(commands: _Commands) -> None:
+    reproduce = _command(commands, "reproduce", "measure the published tables and figures again", _REPRODUCE)
+    reproduce.add_argument("studies", nargs="*", metavar="STUDY", help="a study, or a paper for all of its studies")
+    reproduce.add_argument("--list", action="store_true", help="name the studies and stop")
+    reproduce.add_argument("--quick", action="store_true", help="few seeds and small sizes; figures are rough")
+    reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds; each study has its own number")
+    reproduce.add_argument("--out", default="reproductions", metavar="FOLDER", help="where files go (reproductions)")
+    reproduce.add_argument("--page", metavar="PAGE.md", help="run nothing: write the page of the records in --from")
+    reproduce.add_argument(
+        "--from", dest="source", default="reproductions", metavar="FOLDER", help="where the records are (reproductions)"
+    )
 
 
 def _verify(commands: _Commands) -> None:

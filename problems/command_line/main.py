@@ -18,7 +18,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used."""
     options = parser().parse_args(arguments)
-    run = {"fit": _fit, "predict": _predict, "datasets": _datasets, "verify": _verify}[options.command]
+    commands = {"fit": _fit, "predict": _predict, "datasets": _datasets, "reproduce": _reproduce, "verify": _verify}
+    run = commands[options.command]
     try:
         return run(options)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -150,6 +151,20 @@ def _verify(options: argparse.Namespace) -> int:
     lines = list(verify(options.problem, options.solver))
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from problems.command_line.reproduce import chosen_studies, listing, page_from, reproduce
+
+    studies = chosen_studies(options.studies)
+    if options.list:
+        print(listing())
+        return 0
+    if options.page is not None:
+        _refuse_unwritable(options.page)
+        _write(options.page, page_from(options.source, options.page))
+        return 0
+    return reproduce(studies, options.quick, options.seeds, options.out)
 
 
 def _refuse_unwritable(path: str | None, *taken: str | None) -> None:

@@ -17,13 +17,14 @@ from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
+from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
 
-__all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "checked_splits", "criterion_of", "judge"]
+__all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "criterion_of", "judge", "trainable_splits"]
 
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds")
 ROBUST: dict[str, Callable[[Array], Any]] = {
@@ -31,8 +32,6 @@ ROBUST: dict[str, Callable[[Array], Any]] = {
     "median_absolute": median_absolute,
     "trimmed": trimmed_mean_square,
 }
-
-Splits = tuple[tuple[Any, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Task:
     X: Any
     Y: Array
     criterion: str
-    splits: Splits
+    splits: tuple[Split, ...]
     gammas: Any
     gap: float
     pooled: bool
@@ -75,19 +74,15 @@ def checked_criterion(criterion: Any, others: tuple[str, ...] = ()) -> str:
     return str(criterion)
 
 
-def checked_splits(splits: Any, n: int, labels: Any = None) -> Splits:
-    """Pairs of training and validation rows: none empty, none overlapping, no class absent from training."""
-    pairs = tuple((np.asarray(train, dtype=np.intp), np.asarray(valid, dtype=np.intp)) for train, valid in splits)
-    if not pairs:
-        raise DataError("cv gives no split; give at least one")
+def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ...]:
+    """Checked splits that also leave at least two rows, and of every class one, to train on."""
+    pairs = checked_splits(splits, n)
     for number, (train, valid) in enumerate(pairs):
-        if valid.size == 0 or train.size < 2:
+        if train.size < 2:
             raise DataError(
                 f"split {number} has {train.size} training and {valid.size} validation rows of {n}; it needs at least "
                 "two and one, so use fewer folds or more rows"
             )
-        if np.intersect1d(train, valid).size:
-            raise DataError(f"split {number} trains on row {np.intersect1d(train, valid)[0]} and validates on it")
         if labels is not None and np.unique(labels[train]).size < np.unique(labels).size:
             raise DataError(f"split {number} has a class that is absent from its training rows; use stratified folds")
     return pairs
@@ -148,9 +143,9 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
         return kind.of(centred_spectrum(gram), Y, pooled=pooled)
     machines, counts = [], []
     for column in Y.T:  # one against one: every machine on rows of its own
-        (rows,) = np.nonzero(column)
-        machines.append(kind.of(centred_spectrum(gram.block(rows)), column[rows], pooled=True))
-        counts.append(float(rows.size))
+        (members,) = np.nonzero(column)
+        machines.append(kind.of(centred_spectrum(gram.block(members)), column[members], pooled=True))
+        counts.append(float(members.size))
     return Sum.of(machines, [count / sum(counts) for count in counts])
 
 

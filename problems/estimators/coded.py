@@ -50,11 +50,17 @@ class CodedClassifier(ClassifierMixin, KernelEstimator):
     coding: str
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) for two classes, one score a class for more; the largest score wins."""
+        """f(x) for two classes, one score a class for more; the largest score wins.
+
+        :equation [Carvalho2006]_ (1): the separating hyperplane, where the decision value is zero
+        """
         return scores_of(self._expansion(X), self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
-        """The class of each row."""
+        """The class of each row.
+
+        :equation [Carvalho2006]_ (5): the classifier, a sign of the expansion on the support vectors
+        """
         scores = self.decision_function(X)  # says so if nothing is fitted yet
         return self.classes_[winners(scores)]
 

@@ -13,7 +13,7 @@ ALSSVMClassifier          an Adaline that lets patterns go                the LS
 ========================  ==============================================  ===========================================
 
 The row and the column of the bias never leave. On the paper's data a random S of the same size with the same least
-squares tests as well as any of the first three rules (``python -m benchmarks column_reduced``): what matters is that
+squares tests as well as any of the first three rules (``substrate reproduce carvalho2006``): what matters is that
 every row counts in the fit, not which columns are kept.
 
 The problem itself is :mod:`problems.column_reduced_ls_svm`.

@@ -16,6 +16,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 
@@ -124,10 +125,7 @@ class FusedEstimator(KernelEstimator):
             return Rounds((), every, "every row left out in turn")
         if self.cv is not None:
             splitter = check_cv(self.cv, labels, classifier=classifier)
-            splits = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(every, labels)]
-            for number, (train, test) in enumerate(splits):
-                if not train.size or not test.size or np.intersect1d(train, test).size:
-                    raise DataError(f"fold {number} is empty, or rows both train and validate in it")
+            splits = checked_splits(splitter.split(every, labels), every.size)
             rounds = tuple(
                 Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train)) for train, test in splits
             )

@@ -99,7 +99,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     lower_bound_ : float
         No zeta of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why the path ``stop``s.
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
         How many rows have a support value other than zero.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -152,8 +152,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     lower_bound_ : float
         No rho of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why the path ``stop``s, and for one
-        validation set the ``maximal_variation`` at the knots.
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        one validation set the ``maximal_variation`` at the knots.
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -275,7 +275,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     lower_bound_ : float
         No zeta of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why the path ``stop``s.
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
         How many rows have a support value other than zero.
     classes_, code_book_, support_codes_
@@ -334,8 +334,8 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     lower_bound_ : float
         No rho of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why the path ``stop``s, and for one
-        validation set the ``maximal_variation`` at the knots.
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        one validation set the ``maximal_variation`` at the knots.
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.
     classes_, code_book_, support_codes_

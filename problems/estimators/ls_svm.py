@@ -209,7 +209,10 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LSSVM):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b, in memory that does not grow with the number of rows."""
+        """f(x) = sum_i alpha_i k(x_i, x) + b, in memory that does not grow with the number of rows.
+
+        :equation [Suykens2002]_ (9): the predictor
+        """
         return self._expansion(X)
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:

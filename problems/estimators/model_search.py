@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.candidates import Judged, Task, checked_criterion, checked_splits
+from problems.estimators.candidates import Judged, Task, checked_criterion, trainable_splits
 from problems.estimators.kernel_search import best_of, nelder_mead
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.progress import Progress
@@ -70,7 +70,7 @@ class ModelSearch:
         if self.criterion != "folds":
             return ()
         splitter = check_cv(5 if self.cv is None else self.cv, y, classifier=classifier)
-        return checked_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
+        return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
         total = len(kernels) + (self.max_evaluations if self.search else 0)

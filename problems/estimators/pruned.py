@@ -3,7 +3,7 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
 [Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the way down is in :mod:`problems.estimators.pruning_path`, the
-index in :mod:`problems.estimators.performance_index`. A row is counted here, not weighed: there is no
+index in ``problems.estimators.performance_index``. A row is counted here, not weighed: there is no
 ``sample_weight``.
 """
 
@@ -45,7 +45,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     n_support : int, default=None
         How many rows to stop at, whatever the index; None lets the index decide.
     index : {"training", "leave_one_out", "cross_validation", "validation"}, default="training"
-        Over which rows the mean squared error is taken, see :mod:`problems.estimators.performance_index`;
+        Over which rows the mean squared error is taken, see ``problems.estimators.performance_index``;
         ``"validation"`` needs ``X_val`` and ``y_val`` in :meth:`fit`.
     folds : int, default=10
         The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.
@@ -114,7 +114,10 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         self.retune = retune
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``."""
+        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
+
+        :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
+        """
         self._forget()
         (gamma,) = gammas_of(self.gamma, 1)
         self._check_settings(X_val, y_val)
@@ -205,7 +208,10 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         self.retune = retune
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``."""
+        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
+
+        :place [Carvalho2006]_ section 3.2: pruning of the classifier
+        """
         self._forget()
         gamma = positive(self.gamma, "gamma")
         self._check_settings(X_val, y_val)

@@ -104,7 +104,7 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
     degrees_of_freedom_ : float
         Trace of the hat matrix (absent for ``solver="cg"``).
     leverage_factor_, leverage_offset_ : array
-        What leave-one-out needs: the leverage of x is 1/n_rows_ + ||factor k(x) - offset||^2 (absent as well).
+        What leave-one-out needs: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well).
     n_rows_ : int
         How many rows were fitted.
     kernel_, certificate_
@@ -152,7 +152,10 @@ class SparseLSSVMRegressor(RegressorMixin, SparseMachine):
         self.solver = solver
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows, wherever they are."""
+        """Choose the basis, then fit to all rows, wherever they are.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()

@@ -118,7 +118,10 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
         self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y; a row of weight 2 counts as two rows, also in the robust scale."""
+        """Fit to rows X and targets y; a row of weight 2 counts as two rows, also in the robust scale.
+
+        :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
+        """
         self._forget()
         (gamma,) = gammas_of(self.gamma, 1)
         most = _whole(self.max_reweightings, "max_reweightings")

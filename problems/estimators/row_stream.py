@@ -20,7 +20,7 @@ from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.choice import executor_of
 from substrate.streaming.executors.serial import Serial
-from substrate.streaming.npy_source import NpySource
+from substrate.streaming.npy_source import NpySource, is_mapped
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 from substrate.streaming.sources import source_of, streams
@@ -102,7 +102,7 @@ class RowStream(KernelEstimator):
         """A source where rows are named as one, and for a mapped file that memory or another process could not hold."""
         if streams(X, y):
             return source_of(X, y)
-        mapped = isinstance(X, np.memmap) and X.filename is not None and X.ndim == 2 and X.flags.c_contiguous
+        mapped = is_mapped(X, 2) and (y is None or is_mapped(y, 1))
         if mapped and (X.nbytes > self.memory_budget or not isinstance(passes.executor, Serial)):
             return NpySource.mapped(X, y)
         return None

@@ -102,7 +102,10 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Choose, then fit to all rows."""
+        """Choose, then fit to all rows.
+
+        :place [Cawley2004]_ section 3: model selection by a simplex search
+        """
         self._forget()
         self._check_rules()
         X, y, weights = self._checked(X, y, None, numeric=True, multi_output=True)

@@ -201,7 +201,10 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_l f^l(x^l) + b."""
+        """f(x) = sum_l f^l(x^l) + b.
+
+        :equation [Pelckmans2005]_ (30): the predictor
+        """
         return self._expansion(X)
 
 

@@ -93,7 +93,7 @@ class L1SubstrateRegressor(RegressorMixin, KernelEstimator):
 
     Attributes
     ----------
-    support_ : array of shape (n_support_,)
+    support_ : array of shape (n_support,)
         The rows with a support value other than zero.
     n_support_ : int
         How many they are.

@@ -65,7 +65,10 @@ def spectral_norm(A: Array, steps: int = 50) -> float:
 def solve_by_adaline(
     A: Array, B: Array, *, tolerance: float = 1e-3, max_epochs: int = 10_000, accelerated: bool = True
 ) -> AdalineSolution:
-    """Train on A W = B for one output (a vector B) or several (a column each), every output as if it were alone."""
+    """Train on A W = B for one output (a vector B) or several (a column each), every output as if it were alone.
+
+    :place [Carvalho2006]_ section 3.1, steps 1-2: the Adaline
+    """
     if B.shape[0] != A.shape[0]:
         raise DeclarationError(f"A has {A.shape[0]} rows and B has {B.shape[0]}; they must agree")
     right = B[:, None] if B.ndim == 1 else B

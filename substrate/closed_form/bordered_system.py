@@ -40,7 +40,10 @@ def bordered_target(Y: Array) -> Array:
 
 
 def bordered_system(K: Array, y: Array, ridge: Array) -> tuple[Array, Array]:
-    """A and B of (4) for labels -1, +1."""
+    """A and B of (4) for labels -1, +1.
+
+    :equation [Carvalho2006]_ (4): the matrix A and the right-hand side B
+    """
     signs = np.append(1.0, y)
     A: Array = signs[:, None] * bordered_matrix(K, ridge) * signs
     return A, np.append(0.0, np.ones(y.size))

@@ -47,7 +47,10 @@ def with_bias(columns: Any) -> Any:
 
 
 def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
-    """Least squares on the column of the bias and those of the given patterns."""
+    """Least squares on the column of the bias and those of the given patterns.
+
+    :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
+    """
     with blas_threads(A.shape[0]):
         C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK wants it
         x = _normal_equations(C, B)

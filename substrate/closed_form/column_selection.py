@@ -51,7 +51,10 @@ def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
 
 
 def ranked_columns(criterion: Array, count: int) -> Any:
-    """The patterns with the largest criterion, in the order of the rows."""
+    """The patterns with the largest criterion, in the order of the rows.
+
+    :place [Carvalho2006]_ sections 3.4 and 3.5: Ada-Pinv and IP-LSSVM, columns by rank
+    """
     largest = float(np.abs(criterion).max(initial=0.0))
     rounded = np.round(criterion / largest, _DIGITS) if largest > 0.0 else criterion
     return np.sort(np.argsort(-rounded, kind="stable")[:count])
@@ -67,6 +70,8 @@ def echelon_columns(A: Array, threshold: float) -> Any:
 
     Gaussian elimination, a block of columns at a time: the kept columns of earlier blocks are applied to it at once,
     its own one by one, and dropped columns cost nothing afterwards.
+
+    :place [Carvalho2006]_ section 3.3: LS2-SVM, echelon reduction under a tolerance
     """
     from scipy.linalg import solve_triangular
 

@@ -79,6 +79,8 @@ def solve_by_conjugate_gradients(
     """Solve for all columns of Y together; they and the column of ones share every product with K.
 
     Each system is stopped when its residual is below ``tolerance`` times its right-hand side.
+
+    :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
     if kernel.pairwise:
         raise DeclarationError(

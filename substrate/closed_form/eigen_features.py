@@ -70,7 +70,10 @@ def eigen_features(K: Any) -> EigenFeatures:
 
 
 def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
-    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row."""
+    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
+
+    :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space
+    """
     explained = np.square(rows @ features.transform).sum(axis=1)
     positive = diagonal > 0.0
     errors = np.where(positive, 1.0 - explained / np.where(positive, diagonal, 1.0), 0.0)

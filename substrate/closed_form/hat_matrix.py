@@ -33,7 +33,10 @@ def projected_diagonal(gram: Gram, ridge: Array) -> Array:
 
 
 def hat_matrix(gram: Gram, ridge: Array) -> Array:
-    """H with f = H y."""
+    """H with f = H y.
+
+    :place [Cawley2004]_ section 2.6: the hat matrix
+    """
     H = -ridge[:, None] * projected_inverse(gram, ridge)
     H[np.diag_indices(gram.n)] += 1.0
     return H

@@ -52,7 +52,10 @@ def zeta_max(Phi: Array, y: Array) -> float:
 
 
 def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) -> ActiveSetSolution:
-    """Solve for one zeta > 0, from a = 0."""
+    """Solve for one zeta > 0, from a = 0.
+
+    :equation [Pelckmans2005]_ (16): its active set
+    """
     n_atoms = Phi.shape[1]
     limit = 20 * n_atoms + 100 if max_steps is None else max_steps
     with blas_threads(n_atoms):

@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.errors import DataError, SolverError
+from substrate.folds import checked_folds
 
 __all__ = [
-    "checked_folds",
     "generalized_cross_validation",
     "k_fold_residuals",
     "leave_one_out_residuals",
@@ -33,10 +32,9 @@ __all__ = [
     "median_absolute",
     "misclassification",
     "press",
+    "relative_error",
     "trimmed_mean_square",
 ]
-
-Rows = NDArray[np.intp]
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
@@ -44,6 +42,8 @@ def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
 
     B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
     not positive semi-definite.
+
+    :place [Cawley2004]_ section 2.5: leave-one-out in closed form, for the full machine
     """
     (rows,) = np.nonzero(~(np.min(np.atleast_2d(diagonal.T), axis=0) > 0.0))
     if rows.size:
@@ -87,28 +87,17 @@ def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> A
     return residuals
 
 
-def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
-    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
-    checked = tuple(np.asarray(fold) for fold in folds)
-    if not checked:
-        raise DataError("there are no folds; give at least one set of rows to leave out")
-    seen = np.zeros(n, dtype=np.intp)
-    for number, fold in enumerate(checked):
-        if fold.ndim != 1 or fold.size == 0 or fold.dtype.kind not in "iu":
-            raise DataError(f"fold {number} must be a non-empty list of row numbers, received {fold!r}")
-        if fold.min() < 0 or fold.max() >= n:
-            raise DataError(f"fold {number} names row {fold.max()} of {n} rows; row numbers run from 0 to {n - 1}")
-        if fold.size >= n:
-            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
-        np.add.at(seen, fold, 1)
-        if seen.max() > 1:
-            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
-    return tuple(fold.astype(np.intp) for fold in checked)
-
-
 def press(residuals: Array) -> Any:
     """The predicted residual sum of squares, one number an output."""
     return np.sum(np.square(residuals), axis=0)
+
+
+def relative_error(explicit: Array, fast: Array) -> float:
+    """||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
+
+    :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
+    """
+    return float(np.linalg.norm(explicit - fast) / np.linalg.norm(explicit))
 
 
 def mean_square(residuals: Array) -> Any:

@@ -54,7 +54,10 @@ class VariationSolution:
 
 
 def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationSolution:
-    """Solve for one rho."""
+    """Solve for one rho.
+
+    :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
+    """
     target = coordinates.targets(y)
     R, parts = coordinates.metric, coordinates.parts
     spread = float(np.linalg.norm(centred(y, coordinates.bias)))

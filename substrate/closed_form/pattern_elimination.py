@@ -48,6 +48,8 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
 
     The signs of B tell the classes apart; A must be in the signs of regression, see
     :mod:`substrate.closed_form.bordered_system`.
+
+    :place [Carvalho2006]_ section 3.1, steps 3-4: A-LSSVM, patterns leave, with an end
     """
     count = max(count, 2)  # one of each class stays
     norm = spectral_norm(A)

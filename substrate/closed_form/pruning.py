@@ -51,6 +51,8 @@ def bordered_inverse(gram: Gram) -> Array:
 class DownDating:
     """Support values, bias and the diagonal of the inverse, for ever fewer of n rows.
 
+    :equation [Cawley2004]_ (A.1): its left-hand side, the Schur complement of a leaving row in the bordered inverse
+
     Parameters
     ----------
     gram

@@ -78,7 +78,11 @@ def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Arra
 def solve_reduced(
     rows: KernelRows, spectrum: ReducedSpectrum, lam: float, K_basis: Array, most: int = _MOST_REFINEMENTS
 ) -> ReducedSolution:
-    """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify."""
+    """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
+
+    :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
+    """
     features, unit = spectrum.features, spectrum.origin.unit
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0

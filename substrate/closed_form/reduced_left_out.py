@@ -18,7 +18,7 @@ from substrate.errors import SolverError
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = ["LeftOutRows", "LeverageFactor", "leave_rows_out_once", "left_out_rows", "leverage_factor"]
+__all__ = ["LeftOutRows", "LeverageFactor", "left_out_rows", "leverage_factor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,8 @@ class LeftOutOfBlock:
 
 
 def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
-    """Fitted values, leverages and leave-one-out residuals of all rows in order, in one pass."""
+    """Fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
+
+    :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
+    """
     return rows.each(LeftOutOfBlock(rows.values, coefficients, bias, factor), "leave-one-out")
-
-
-def leave_rows_out_once(
-    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor
-) -> tuple[Array, Array, Array]:
-    """Fitted values, leverages, and residuals e_i/(1 - h_ii), of all rows at once."""
-    parts = list(left_out_rows(rows, coefficients, bias, factor))
-    return (
-        np.concatenate([part.fitted for part in parts]),
-        np.concatenate([part.leverages for part in parts]),
-        np.concatenate([part.residuals for part in parts]),
-    )

@@ -58,6 +58,8 @@ def accumulate(
     """One pass over all rows; ``lam`` is the smallest 1/gamma that the statistic must serve.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if at hand.
+
+    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
     if method == "auto":
         expected = _expected_error(rows, features, origin, lam, some)

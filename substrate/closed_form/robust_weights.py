@@ -77,6 +77,8 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
     """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
 
     It is zero where half of the errors are one number up to rounding.
+
+    :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
     """
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
@@ -89,7 +91,10 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
-    """One weight in [1e-4, 1] a row; all ones where the scale is zero, since no error is then large or small."""
+    """One weight in [1e-4, 1] a row; all ones where the scale is zero, since no error is then large or small.
+
+    :equation [Suykens2002]_ (14): Hampel's weights
+    """
     check_choice(weighting, WEIGHTINGS, "weighting")
     if scale == 0.0:
         return np.ones(errors.size)

@@ -35,6 +35,8 @@ def saddle_rows(
 ) -> tuple[Row, ...]:
     """Rows for one output, in units of :func:`~substrate.closed_form.saddle_system.target_unit`.
 
+    :equation [Suykens2002]_ (4): the conditions for optimality, with w eliminated
+
     Parameters
     ----------
     products

@@ -48,7 +48,10 @@ def target_unit(y: Array) -> float:
 
 
 def ridge_of(gamma: float, weights: Array) -> Array:
-    """The diagonal 1/(gamma v) that the error term adds to K."""
+    """The diagonal 1/(gamma v) that the error term adds to K.
+
+    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
+    """
     with np.errstate(over="ignore", divide="ignore"):
         ridge: Array = 1.0 / (gamma * weights)
     if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
@@ -59,8 +62,15 @@ def ridge_of(gamma: float, weights: Array) -> Array:
     return ridge
 
 
-def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
-    """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each)."""
+def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
+    """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each).
+
+    ``balance`` is what the support values sum to: zero, unless further ones are known and held fixed.
+
+    :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
+    :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
+    :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
+    """
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
@@ -75,15 +85,16 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array) -> SaddleSolution:
     total = float(eta.sum())
     if not np.isfinite(total) or total == 0.0:
         raise SolverError("1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel")
-    alpha, bias = _eliminate(solved[:, :-1], eta, total, np.zeros(Y.shape[1]))
+    wanted = np.full(Y.shape[1], balance / unit)
+    alpha, bias = _eliminate(solved[:, :-1], eta, total, wanted)
     products = gram.product(alpha)
-    residual, error = _residual(gram, target, ridge, alpha, bias, products)
+    residual, error = _residual(gram, target, ridge, alpha, bias, products, wanted)
     refinements = 0
     while error > _REFINE_ABOVE * np.sqrt(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_bias = _eliminate(gram.solve(np.asfortranarray(residual)), eta, total, -alpha.sum(axis=0))
+        step, step_bias = _eliminate(gram.solve(np.asfortranarray(residual)), eta, total, wanted - alpha.sum(axis=0))
         better, better_bias = alpha + step, bias + step_bias
         better_products = gram.product(better)
-        better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products)
+        better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products, wanted)
         if not better_error < 0.5 * error:
             break
         alpha, bias, products = better, better_bias, better_products
@@ -104,7 +115,9 @@ def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[
     return alpha - np.outer(eta, rest), b + rest
 
 
-def _residual(gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array) -> tuple[Array, float]:
+def _residual(
+    gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
+) -> tuple[Array, float]:
     """y - (K + D) alpha - b 1 and the normwise backward error of the bordered system, worst column."""
     residual = y - products - ridge[:, None] * alpha - b
     norm_alpha = np.linalg.norm(alpha, axis=0)
@@ -114,6 +127,6 @@ def _residual(gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, produc
     norm_k = np.maximum(stretch, gram.diagonal.max()) + ridge.max()
     root = np.sqrt(float(gram.n))
     scale = norm_k * norm_alpha + np.abs(b) * root + np.linalg.norm(y, axis=0)
-    size = np.hypot(np.linalg.norm(residual, axis=0), np.abs(alpha.sum(axis=0)))
+    size = np.hypot(np.linalg.norm(residual, axis=0), np.abs(alpha.sum(axis=0) - wanted_sum))
     relative = np.where(scale > 0.0, size / np.where(scale > 0.0, scale, 1.0), 0.0)
     return residual, float(relative.max())

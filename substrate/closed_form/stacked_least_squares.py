@@ -71,7 +71,10 @@ class StackedSolution:
 
 
 def solve_stacked(Phi: Array, t: Array, cutoff: float = CUTOFF) -> StackedSolution:
-    """Decompose and project."""
+    """Decompose and project.
+
+    :equation [Pelckmans2005]_ (22): the same with e, c and the validation errors eliminated
+    """
     return StackedBasis.of(Phi, cutoff).project(t)
 
 

@@ -31,7 +31,10 @@ def variation_unit(y: Array) -> float:
 def stationarity_row(
     parts: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
 ) -> Row:
-    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, a row a component."""
+    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, a row a component.
+
+    :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
+    """
     fitted, bounded = parts.sum(axis=0).T @ e, np.tensordot(difference, parts, 2)
     residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
     scale = float(np.linalg.norm(parts.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient))

@@ -1,7 +1,8 @@
-"""The grammar of hierarchical machines: level 1 is a :class:`Substrate`, everything above it is cvxpy.
+"""The grammar of hierarchical machines: level 1 is a :class:`~substrate.Substrate`, everything above it is cvxpy.
 
-Terms and constraints are written on expressions of the substrate; a :class:`Machine` gathers them into ONE convex
-problem, chooses well-conditioned coordinates for it, solves it, and reads, predicts with and certifies the solution.
+Terms and constraints are written on expressions of the substrate; a :class:`~substrate.Machine` gathers them into ONE
+convex problem, chooses well-conditioned coordinates for it, solves it, and reads, predicts with and certifies the
+solution.
 """
 
 from substrate.composition.level import Substrate

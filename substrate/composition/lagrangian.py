@@ -72,7 +72,7 @@ def stationarity_row(
 
 
 def cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:
-    """|objective| at a given point, zero where it is not defined there; the variables keep the values they have."""
+    """The size of the objective at a point, zero where it is not defined there; the variables keep their values."""
     kept = [variable.value for variable in variables]
     try:
         for variable, value in zip(variables, values, strict=True):

@@ -141,7 +141,10 @@ class Substrate:
         return self.errors(None, self.y)
 
     def errors(self, points: Any, targets: Any) -> Any:
-        """The errors at further points with known targets, as the validation equalities (11) define them."""
+        """The errors at further points with known targets, as the validation equalities (11) define them.
+
+        :equation [Pelckmans2005]_ (11): the validation equalities
+        """
         values = self.f(points)
         known = real_array(targets, "targets", ndim=1)
         if known.size != values.size:
@@ -162,7 +165,10 @@ class Substrate:
 
     @property
     def maximal_variation(self) -> Any:
-        """The vector of max_i |f^l(x_i)| over the training points, an entry a component ([Pelckmans2005]_ eq. (13))."""
+        """The vector of ``max_i |f^l(x_i)|`` over the training points, one a component ([Pelckmans2005]_ eq. (13)).
+
+        :equation [Pelckmans2005]_ (13): the maximal variation of a component
+        """
         return cp.hstack([cp.norm_inf(self.component(part)) for part in range(len(self.components))])
 
     @property

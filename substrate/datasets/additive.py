@@ -46,6 +46,8 @@ def additive_function(
 ) -> "Arrays | Bunch":
     """Draw the additive function (31) of [Pelckmans2005], with noise and with inputs of no effect.
 
+    :equation [Pelckmans2005]_ (31): the additive test function
+
     Parameters
     ----------
     n_samples

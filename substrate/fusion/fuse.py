@@ -22,6 +22,7 @@ from substrate.arrays import Array, positive, real_array, real_points
 from substrate.certificates import Certificate, Row
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
+from substrate.folds import checked_splits
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Fold, Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
@@ -45,6 +46,8 @@ def fuse(
     **options: Any,
 ) -> Fusion:
     """Choose the parameter whose machine validates best, and bound how much better any other could be.
+
+    :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all rho
 
     Parameters
     ----------
@@ -169,6 +172,8 @@ def _folds(
     if validation is not None:
         final = _built(build, X, y)
         return [final], [_checked_validation(final, *validation)], final
+    if isinstance(cv, (str, bytes)) or not isinstance(cv, Sequence):
+        raise DeclarationError(f"cv must be a sequence of (train, test) rows, received {cv!r}")
     splits = checked_splits(cv, y.size)
     final = _built(build, X, y)
     machines, sets = [], []
@@ -184,26 +189,6 @@ def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
     if not isinstance(machine, Machine):
         raise DeclarationError(f"the function must return a Machine, received {machine!r}")
     return machine
-
-
-def checked_splits(cv: Any, n: int) -> list[tuple[Array, Array]]:
-    """Folds as pairs of rows that train and rows that validate; refused where they overlap or are empty."""
-    if cv is None or isinstance(cv, (str, bytes)) or not isinstance(cv, Sequence):
-        raise DeclarationError(f"cv must be a sequence of (train, test) rows, received {cv!r}")
-    splits = []
-    for number, pair in enumerate(cv):
-        train, test = (np.asarray(part) for part in pair)
-        for name, rows in (("train", train), ("test", test)):
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
-                raise DataError(f"fold {number}: {name} must be row numbers, at least one, received {rows!r}")
-            if rows.min() < 0 or rows.max() >= n:
-                raise DataError(f"fold {number}: {name} names rows outside 0 to {n - 1}")
-        if np.intersect1d(train, test).size:
-            raise DataError(f"fold {number}: rows {np.intersect1d(train, test)[:5]} both train and validate")
-        splits.append((train, test))
-    if not splits:
-        raise DataError("cv holds no folds")
-    return splits
 
 
 def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:

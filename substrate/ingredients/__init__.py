@@ -18,6 +18,14 @@ from substrate.ingredients.component_bounds import (
     slackness_products,
     variation_rows,
 )
+from substrate.ingredients.huber_errors import (
+    HuberConjugate,
+    HuberErrors,
+    huber_conjugate,
+    huber_errors,
+    huber_loss,
+    huber_rows,
+)
 from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
 from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
 from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
@@ -28,6 +36,8 @@ __all__ = [
     "ClassificationFit",
     "ComplementarySlackness",
     "ComponentBounds",
+    "HuberConjugate",
+    "HuberErrors",
     "RegressionFit",
     "Sparsity",
     "SquaredErrors",
@@ -38,6 +48,10 @@ __all__ = [
     "component_bounds",
     "error_row",
     "fit_row",
+    "huber_conjugate",
+    "huber_errors",
+    "huber_loss",
+    "huber_rows",
     "label_signed",
     "margin_row",
     "norm_row",

@@ -76,6 +76,8 @@ def complementary_slackness(
 
     ``size`` is what the sum of products is compared with; unless given, the sum of multipliers times their bounds,
     which is rho sum(t) where (27b) holds.
+
+    :equation [Pelckmans2005]_ (27e)-(27f): complementary slackness, all products
     """
     known = [real_array(part, name, ndim=2) for part, name in _named(values, xi_minus, xi_plus)]
     bounds = real_array(t, "t", ndim=1)

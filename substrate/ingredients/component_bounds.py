@@ -40,7 +40,10 @@ class ComponentBounds:
 
 
 def component_bounds(values: Any, t: Any) -> ComponentBounds:
-    """Build -t_l <= values <= t_l for the stacked values of as many components as t has entries."""
+    """Build -t_l <= values <= t_l for the stacked values of as many components as t has entries.
+
+    :equation [Pelckmans2005]_ (26): the Lagrangian of the bounds, its multipliers in the paper's sign
+    """
     spread = np.kron(np.eye(t.size), np.ones((values.size // t.size, 1)))
     lower, upper = values + spread @ t >= 0, values - spread @ t <= 0
     lower.set_label("components above -t")
@@ -59,6 +62,8 @@ def variation_rows(
     """(27b) to (27f) from plain numbers: values (d x N), t (d), multipliers (d x N each).
 
     ``cost`` is what the trivial machine costs and ``unit`` the size of the targets: the scales of products and values.
+
+    :equation [Pelckmans2005]_ (27b)-(27f): the other optimality conditions, (27b) corrected
     """
     sums = np.abs((xi_minus + xi_plus).sum(axis=1) - rho)
     negative = max(0.0, -float(xi_minus.min()), -float(xi_plus.min()))

@@ -40,7 +40,10 @@ class RegressionFit:
 
 
 def regression_fit(y: Array, f: Any, e: Any) -> RegressionFit:
-    """Build y - f - e = 0 from a target and two affine expressions."""
+    """Build y - f - e = 0 from a target and two affine expressions.
+
+    :equation [Suykens2002]_ (3): the Lagrangian of the equalities, its multipliers in the paper's sign
+    """
     constraint = y - f - e == 0
     constraint.set_label(LABEL)
     return RegressionFit(constraint, y, f, e)

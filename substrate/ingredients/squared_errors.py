@@ -30,7 +30,10 @@ class SquaredErrors:
 
 
 def squared_errors(e: Any, gamma: Any, weights: Array) -> SquaredErrors:
-    """Build gamma/2 sum v e^2 with the weights inside the square, which keeps it DPP in gamma."""
+    """Build gamma/2 sum v e^2 with the weights inside the square, which keeps it DPP in gamma.
+
+    :equation [Suykens2002]_ (11): the error term of the weighted Lagrangian, stationary at alpha = gamma v e
+    """
     import cvxpy as cp
 
     return SquaredErrors(0.5 * gamma * cp.sum_squares(cp.multiply(np.sqrt(weights), e)), gamma, weights, e)

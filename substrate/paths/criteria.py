@@ -179,7 +179,10 @@ class GeneralizedCrossValidation(LeaveOneOut):
 
 @dataclass(frozen=True, slots=True)
 class Validation(Criterion):
-    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y."""
+    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
+
+    :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
+    """
 
     cone: ClassVar[int] = 2
     growth: ClassVar[float] = 2.0

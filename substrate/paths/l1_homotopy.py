@@ -42,6 +42,8 @@ def l1_path(
 ) -> Path:
     """Coefficients, bias and nu for every zeta from ``zeta_min`` up.
 
+    :equation [Pelckmans2005]_ (16): its path in zeta
+
     Parameters
     ----------
     Phi, y

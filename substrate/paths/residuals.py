@@ -35,7 +35,10 @@ def knots_and_midpoints(path: Path) -> Array:
 def variation_point_rows(
     parts: Sequence[Array], target: Array, rho: float, u: Array, xi: Array, tolerance: float = 1e-9
 ) -> tuple[Row, ...]:
-    """Stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi)."""
+    """Stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi).
+
+    :equation [Pelckmans2005]_ (27a)-(27f): at any point of the path in rho
+    """
     multipliers = np.split(xi, np.cumsum([part.shape[0] for part in parts])[:-1])
     values = [part @ u for part in parts]
     levels = np.array([np.abs(value).max(initial=0.0) for value in values])

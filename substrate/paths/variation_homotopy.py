@@ -49,6 +49,8 @@ def variation_path(
 ) -> Path:
     """u and xi for every rho from zero up; xi has the parts' rows one after the other.
 
+    :equation [Pelckmans2005]_ (25): its path in rho
+
     Parameters
     ----------
     parts

@@ -18,9 +18,16 @@ from substrate.errors import DataError
 from substrate.streaming.checks import checked_block
 from substrate.streaming.source import Block, Source
 
-__all__ = ["NpyFile", "NpySource"]
+__all__ = ["NpyFile", "NpySource", "is_mapped"]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def is_mapped(values: Any, ndim: int) -> bool:
+    """Whether values are a file that is mapped into memory, their rows behind each other."""
+    if not isinstance(values, np.memmap) or values.filename is None or values.ndim != ndim:
+        return False
+    return bool(values.flags.c_contiguous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +66,8 @@ class NpyFile:
         return made
 
     @classmethod
-    def behind(cls, mapped: Any, name: str) -> Self:
-        """The file of a memory-mapped array, which may be a part of it; rows must follow each other."""
-        if not isinstance(mapped, np.memmap) or mapped.filename is None or not mapped.flags.c_contiguous:
-            raise DataError(
-                f"{name} is not a memory-mapped file whose rows follow each other, and the others are read in passes; "
-                "map it too, np.load(path, mmap_mode='r')"
-            )
+    def behind(cls, mapped: Any) -> Self:
+        """The file of a memory-mapped array, which may be a part of it."""
         whole = mapped
         while isinstance(whole.base, np.memmap):
             whole = whole.base
@@ -107,7 +109,7 @@ class NpySource(Source):
     @classmethod
     def mapped(cls, X: Any, y: Any) -> Self:
         """The file behind a memory-mapped matrix; targets are mapped likewise."""
-        rows, targets = NpyFile.behind(X, "X"), None if y is None else NpyFile.behind(y, "y")
+        rows, targets = NpyFile.behind(X), None if y is None else NpyFile.behind(y)
         if targets is not None and targets.shape != rows.shape[:1]:
             raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target a row is needed")
         return cls(rows, targets)

@@ -23,10 +23,14 @@ class Span(NamedTuple):
 
 
 def spans(n_rows: int, level: int, start: int = 0) -> Iterator[Span]:
-    """All rows from an aligned row on, in spans of ``2**level`` leaves."""
-    size = LEAF << level
-    for begin in range(start, n_rows, size):
-        yield Span(begin, min(begin + size, n_rows), level)
+    """All rows from the first of a leaf on in aligned spans, of ``2**level`` leaves as soon as one can begin."""
+    while start < n_rows:
+        leaf = start // LEAF
+        aligned = (leaf & -leaf).bit_length() - 1 if leaf else level
+        height = min(level, aligned)
+        stop = min(start + (LEAF << height), n_rows)
+        yield Span(start, stop, height)
+        start = stop
 
 
 def highest(n_rows: int) -> int:

@@ -1,8 +1,5 @@
 """LS2-SVM, Ada-Pinv, IP-LSSVM and A-LSSVM: the machines their papers describe, with an end and a fair control."""
 
-import runpy
-from pathlib import Path
-
 import column_reduction as oracle
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from problems import (
     LSSVMClassifier,
     column_reduced_ls_svm,
 )
+from problems.reproductions.carvalho_tables import PUBLISHED
 from substrate.datasets import pima, tic_tac_toe
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
@@ -59,6 +57,7 @@ def signs(y):
 @pytest.mark.parametrize(("estimator", "selection"), [(IPLSSVMClassifier, "signed"), (AdaPinvClassifier, "absolute")])
 @pytest.mark.parametrize("n_support", [7, 0.4])
 def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support):
+    """:place [Carvalho2006]_ sections 3.4 and 3.5: both estimators against the declared problem."""
     X, y = two_classes()
     tight = {"tol": 1e-10} if estimator is AdaPinvClassifier else {}
     model = made(estimator, gamma=3.0, n_support=n_support, **tight).fit(X, y)
@@ -217,8 +216,6 @@ def test_bad_parameters_are_refused_by_name(estimator, name, value):
 
 # ---- the paper's tables --------------------------------------------------------------------------
 
-PUBLISHED = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "carvalho_tables.py"))["PUBLISHED"]
-
 
 def test_ada_pinv_is_three_to_eighteen_times_slower_by_the_printed_times():
     """The erratum of section 4, where the text says 4 to 40."""
@@ -238,7 +235,10 @@ SETTINGS = {"pima": (pima, 8.0, 1.0), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0)}
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_random_columns_do_as_well(name):
-    """The control that the paper lacks: same number of columns, drawn by lot, same least squares."""
+    """The control that the paper lacks: same number of columns, drawn by lot, same least squares.
+
+    :place [Carvalho2006]_ Tables 1-3: the control that the tables lack.
+    """
     load, sigma, gamma = SETTINGS[name]
     X, labels = load()
     ours, control = [], []

@@ -67,6 +67,7 @@ def written_down(K, y, gamma):
 @pytest.mark.parametrize("gamma", [1e-2, GAMMA, 1e3])
 @pytest.mark.parametrize("kernel", [RBF(0.8), Linear(), Polynomial(degree=2)], ids=repr)
 def test_declared_closed_form_numpy_and_written_down_agree(kernel, gamma):
+    """:equation [Pelckmans2005]_ (6)-(7): the declared problem, the problem written down anew and its system."""
     K, y = case(kernel)
     expected = by_numpy(K, y, gamma)
     closed = componentwise_ls_svm.closed_form(K, y, gamma)
@@ -98,6 +99,7 @@ def test_every_solver_agrees(solver):
 
 
 def test_it_is_the_ls_svm_of_the_sum_kernel():
+    """:equation [Pelckmans2005]_ (8): the matrix is the sum of the component matrices."""
     K, y = case()
     closed = componentwise_ls_svm.closed_form(K, y, GAMMA)
     single = ls_svm_regression.closed_form(sum(K), y, GAMMA)

@@ -28,6 +28,7 @@ def scip(*given, **options):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_scip_and_fuse_agree(seed):
+    """:place [Pelckmans2005]_ section 4.2, "along the same lines": two ways to the global optimum."""
     X, y, V, w = case(seed=seed)
     found = scip(KERNEL(X), y, KERNEL(V, X), w)
     assert found.certificate.holds, str(found.certificate)

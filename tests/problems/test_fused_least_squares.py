@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import fused_least_squares
+from substrate.closed_form.stacked_least_squares import solve_stacked
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, OverfittingWarning
 from substrate.gram import Gram
@@ -45,6 +46,7 @@ def assert_same(found, expected, tolerance):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_closed_form_declared_and_lstsq_agree(task):
+    """:equation [Pelckmans2005]_ (21): the declared problem against the eliminated one."""
     given = case(task)
     expected = eliminated(*given, task)
     closed = fused_least_squares.closed_form(*given, task)
@@ -92,6 +94,23 @@ def test_all_errors_are_orthogonal_to_all_that_can_be_fitted():
     stacked = np.vstack([K, below])
     assert_allclose(e.sum(), 0.0, atol=1e-12)
     assert_allclose((stacked[:, :-1] - stacked[:, -1:]).T @ e, 0.0, atol=1e-10)
+
+
+def test_the_solution_satisfies_the_under_determined_system():
+    """:equation [Pelckmans2005]_ (20): block by block as printed, with c = e - alpha."""
+    K, y, below, known = case("regression", n=8, n_val=14)
+    solved = solve_stacked(np.vstack([K, below]), np.append(y, known))
+    found = fused_least_squares.closed_form(K, y, below, known)
+    alpha, c = solved.coefficients, found["errors"] - solved.coefficients
+    matrix = np.block(
+        [
+            [np.zeros((1, 8)), np.zeros((1, 14)), np.zeros((1, 1)), np.ones((1, 8))],
+            [np.eye(8), np.zeros((8, 14)), np.ones((8, 1)), K + np.eye(8)],
+            [np.zeros((14, 8)), np.eye(14), np.ones((14, 1)), below],
+        ]
+    )
+    unknowns = np.concatenate([c, found["validation_errors"], [solved.bias], alpha])
+    assert_allclose(matrix @ unknowns, np.concatenate([[0.0], y, known]), atol=1e-9)
 
 
 def test_the_lower_block_needs_ones_for_every_validation_row():

@@ -493,9 +493,9 @@ def test_too_few_rows_are_refused(over):
 def test_folds_that_overlap_or_are_empty_are_refused(over):
     X, y, _, _ = regression()
     fused = REGRESSORS[over][0]
-    for fold in ((np.arange(10), np.arange(9, 15)), (np.arange(10), np.array([], dtype=int))):
-        with pytest.raises(DataError, match="fold 0 is empty, or rows both train and validate in it"):
-            fused(KERNEL, cv=[fold]).fit(X, y)
+    for test, message in ((np.arange(9, 15), "trains on row 9"), (np.array([], dtype=int), "at least one")):
+        with pytest.raises(DataError, match=message):
+            fused(KERNEL, cv=[(np.arange(10), test)]).fit(X, y)
 
 
 # ---- hard cases --------------------------------------------------------------------------------------

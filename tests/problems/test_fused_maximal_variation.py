@@ -36,6 +36,7 @@ def scip(*given, **options):
 
 
 def test_28_of_the_hand_example():
+    """:equation [Pelckmans2005]_ (28): the optimum known by hand."""
     best = scip(**HAND)
     assert_allclose(best.value, 4.0, rtol=1e-7)
     assert_allclose(best.support_values, [1.0, -1.0], atol=1e-6)
@@ -50,7 +51,10 @@ def test_28_of_the_hand_example():
 )
 def test_29_of_the_hand_example_is_exact_from_weight_two_on(weight, value, alpha, products):
     """With a = (s, -s), s >= 1: (4 - 2s)^2 + weight (2s)(2s - 2), at its least for s = 1 + (2 - weight)/(2 + 2 weight)
-    on (1, 1.5], that is, where the weight is below two."""
+    on (1, 1.5], that is, where the weight is below two.
+
+    :equation [Pelckmans2005]_ (29): over all rho, for light and heavy weights.
+    """
     best = scip(**HAND, weight=weight)
     assert_allclose(best.value, value, rtol=1e-6)
     assert_allclose(best.support_values, [alpha, -alpha], atol=1e-3)
@@ -73,7 +77,10 @@ def test_fuse_solves_28_of_the_hand_example():
 
 
 def test_29_of_the_hand_example_at_one_rho():
-    """At rho = 0.5 the convex problem finds the bilinear optimum: 3.5, with products that add up to 1.25."""
+    """At rho = 0.5 the convex problem finds the bilinear optimum: 3.5, with products that add up to 1.25.
+
+    :equation [Pelckmans2005]_ (29): the value known by hand at one rho.
+    """
     declared = fused_maximal_variation.declare(**HAND, rho=0.5).solve()
     assert_allclose(declared.problem.value, 3.5, rtol=1e-6)
     assert_allclose(declared.support_values, [1.25, -1.25], atol=1e-5)
@@ -90,6 +97,7 @@ def test_29_of_the_hand_example_at_one_rho():
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(5, 1, 0), (6, 2, 1), (7, 2, 2), (8, 2, 0)])
 def test_scip_and_fuse_agree(n, d, seed):
+    """:equation [Pelckmans2005]_ (28): two ways to the global optimum."""
     X, y, V, w = case(n, d, seed=seed)
     kernel = Componentwise(RBF(1.0))
     found = scip(*matrices(kernel, X, V)[:1], y, matrices(kernel, X, V)[1], w)

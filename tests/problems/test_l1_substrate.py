@@ -49,6 +49,7 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize("share", [0.8, 0.2, 0.02])
 @pytest.mark.parametrize("task", TASKS)
 def test_active_set_declared_and_written_down_agree(task, share):
+    """:equation [Pelckmans2005]_ (16): the declared problem, the active set and the problem written down anew."""
     K, y = case(task)
     zeta = share * l1_substrate.zeta_max(K, y)
     expected, value = written_down(K, y, zeta, task)

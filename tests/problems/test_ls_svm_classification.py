@@ -81,6 +81,7 @@ def assert_same(found, expected, tolerance):
 
 
 def test_the_closed_form_is_the_bordered_solve(case):
+    """:equation [Pelckmans2005]_ (5): against the system written out."""
     K, y, gamma, weights = case
     assert_same(ls_svm_classification.closed_form(K, y, gamma, weights), bordered(K, y, gamma, weights), 1e-9)
 
@@ -103,6 +104,9 @@ def test_every_solver_agrees_with_the_bordered_solve(made, form, solver):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_optimal_values_meet(case, form):
+    """:equation [Pelckmans2005]_ (4): the declared optimum is the objective at the solution of the linear system.
+    :equation [Carvalho2006]_ (2): the same problem.
+    """
     K, y, gamma, weights = case
     expected = bordered(K, y, gamma, weights)
     v = np.ones(y.size) if weights is None else weights
@@ -306,6 +310,7 @@ def carvalho(K, y, gamma, *, every_entry=False, first_row=1.0):
 
 @pytest.mark.parametrize("gamma", [0.3, 3.0])
 def test_carvalho_3_as_printed_is_not_the_optimum(small, gamma):
+    """:equation [Carvalho2006]_ (3): with 1/gamma on the diagonal the optimum, with it in every entry not."""
     K, y, _ = small
     optimum = ls_svm_classification.declare(K, y, gamma).solve()
     ones = np.ones(y.size)

@@ -239,6 +239,22 @@ def test_support_values_are_multipliers_of_the_margin(coding, n_classes):
     assert (alpha[wrong_side] > 3.0 * weights.min()).all()
 
 
+def test_the_class_is_the_sign_of_the_expansion_on_the_labels():
+    """:equation [Carvalho2006]_ (1), (5): decision value and class against the sum written out."""
+    X, k = blobs(2)
+    points = np.random.default_rng(8).normal(scale=2.0, size=(50, X.shape[1]))
+    model = LSSVMClassifier(KERNEL, gamma=3.0).fit(X, k)
+    y = np.where(k == model.classes_[1], 1.0, -1.0)
+    f = [
+        sum(a * s * KERNEL(x[None], z[None])[0, 0] for a, s, x in zip(model.support_values_, y, X, strict=True))
+        + model.bias_
+        for z in points
+    ]
+    assert_allclose(model.decision_function(points), f, atol=1e-10)
+    assert set(np.sign(f)) == {-1.0, 1.0}
+    assert_array_equal(model.predict(points), np.where(np.sign(f) > 0.0, model.classes_[1], model.classes_[0]))
+
+
 # ---- weights -------------------------------------------------------------------------------------
 
 

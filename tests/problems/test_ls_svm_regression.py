@@ -75,6 +75,7 @@ def test_the_script_of_a_teacher_works_as_written(case):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_closed_form_is_the_bordered_solve(case, weighted):
+    """:equation [Pelckmans2005]_ (2): against the system written out."""
     K, y, gamma = case
     weights = np.linspace(0.1, 3.0, y.size) if weighted else None
     assert_same(ls_svm_regression.closed_form(K, y, gamma, weights), bordered(K, y, gamma, weights), 1e-9)
@@ -97,6 +98,9 @@ def test_every_solver_agrees_with_the_bordered_solve(case, form, solver):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_optimal_values_meet(case, form):
+    """:equation [Pelckmans2005]_ (1): the declared optimum is the objective at the solution of the linear system.
+    :equation [Suykens2002]_ (1)-(2): the same problem.
+    """
     K, y, gamma = case
     expected = bordered(K, y, gamma)
     alpha, e = expected["support_values"], expected["errors"]

@@ -150,6 +150,7 @@ KERNELS = [
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_prediction_in_blocks_is_the_direct_formula(data, kernel):
+    """:equation [Suykens2002]_ (9): against the sum written out."""
     X, y = data
     model = LSSVMRegressor(kernel, gamma=3.0).fit(X, y)
     X_new = np.random.default_rng(2).normal(size=(613, 3))  # several blocks, the last one ragged
@@ -213,6 +214,7 @@ def test_kernel_ridge_on_centred_data_is_the_same_machine(data, gamma):
 
 @pytest.mark.parametrize("gamma", [0.1, 1.0, 50.0])
 def test_the_linear_kernel_is_ridge_regression(data, gamma):
+    """:equation [Cawley2004]_ (1): against scikit-learn's ridge regression."""
     X, y = data
     weights = np.linspace(0.5, 2.0, 30)
     ridge = Ridge(alpha=1.0 / gamma).fit(X, y, sample_weight=weights)

@@ -52,6 +52,7 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize("kind", ["scalar", "vector", "nought"])
 @pytest.mark.parametrize("task", TASKS)
 def test_declared_closed_form_and_numpy_agree(task, kind):
+    """:equation [Pelckmans2005]_ (9)-(10): the declared problem and the system written out."""
     K, y = case(task)
     c = constants(kind, y.size)
     expected = bordered(K, y, c, task)
@@ -105,6 +106,7 @@ def test_classification_is_regression_on_signed_constants():
 @pytest.mark.parametrize("gamma", [0.02, 1.0, 3.0, 500.0])
 @pytest.mark.parametrize("task", TASKS)
 def test_tikhonov_is_a_special_case(task, gamma):
+    """:equation [Pelckmans2005]_ (12): the constants make the LS-SVM, and meet the printed equation."""
     K, y = case(task)
     module = ls_svm_regression if task == "regression" else ls_svm_classification
     machine = module.closed_form(K, y, gamma)
@@ -122,6 +124,7 @@ def test_gamma_one_has_constants_nought():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_alpha_is_minus_the_slope_of_the_optimal_value(task):
+    """:equation [Pelckmans2005]_ (15): against differences of the optimal value."""
     K, y = case(task, n=8)
     c = constants("vector", y.size)
     signs = y if task == "classification" else np.ones(y.size)

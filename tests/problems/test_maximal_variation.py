@@ -99,6 +99,7 @@ def largest(K, y, bias=True):
 @over_tasks
 @over_kernels
 def test_declared_fast_path_and_written_down_agree(kernel, task, bias, share):
+    """:equation [Pelckmans2005]_ (24): the declared problem, the fast path and the problem written down anew."""
     K, y = case(kernel, task)
     rho = share * largest(K, y, bias)
     G = features(kernel, K, bias)
@@ -176,6 +177,7 @@ def parts_of(declared):
 @over_bias
 @over_tasks
 def test_tampering_makes_the_right_row_fail(task, bias):
+    """:equation [Pelckmans2005]_ (27a): a changed number shows in the row of its condition."""
     K, y = case(RBF(0.5), task)
     rho = 0.3 * largest(K, y, bias)
     declared = maximal_variation.declare(K, y, rho, task, bias=bias).solve()
@@ -267,6 +269,7 @@ def test_products_add_up_to_the_duality_gap():
 
 @over_kernels
 def test_27_holds_as_corrected_and_not_as_printed(kernel):
+    """:equation [Pelckmans2005]_ (27a)-(27b): the optimum meets them as corrected and not as printed."""
     K, y = case(kernel)
     rho = 0.3 * largest(K, y, False)
     _, _, (alpha, minus, plus) = written_down(K, y, rho, bias=False)  # from (24) on the paper has no bias
@@ -283,6 +286,7 @@ def test_27_holds_as_corrected_and_not_as_printed(kernel):
 
 
 def test_the_rho_of_14_is_twice_that_of_24():
+    """:equation [Pelckmans2005]_ (14): its rho is twice that of (24)."""
     K, y = case(RBF(0.5))
     ours = maximal_variation.closed_form(K, y, 0.4)
     assert_same(ours, written_down(K, y, 0.8, True, half=1.0)[1], 1e-5, np.abs(y).max())

@@ -25,6 +25,7 @@ def case(n=9, d=2, seed=0, task="regression"):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rho", [0.1, 0.6])
 def test_the_conditions_have_the_solution_of_the_problem(form, bias, rho):
+    """:equation [Pelckmans2005]_ (27a)-(27d): the conditions alone lead to the solution of (25)."""
     K, y = case()
     declared = maximal_variation_kkt.declare(K, y, rho, form=form, bias=bias).solve()
     closed = maximal_variation.closed_form(K, y, rho, bias=bias)

@@ -61,6 +61,7 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize("share", [0.5, 0.05])
 @pytest.mark.parametrize("task", TASKS)
 def test_declared_active_set_and_written_down_agree(task, share):
+    """:equation [Pelckmans2005]_ (23): the declared problem, the active set and the problem written down anew."""
     given = case(task)
     xi = share * largest(*given)
     expected, value = written_down(*given, xi, task)

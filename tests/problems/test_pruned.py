@@ -65,6 +65,7 @@ def test_weights_of_the_whole_machine_are_kept_on_the_way():
 
 
 def test_or_found_anew_at_every_step_as_in_the_paper():
+    """:place [Suykens2002]_ Algorithm 2: against the steps written out."""
     X, y = sinc_outliers(60, n_outliers=4, random_state=1)
     model = pruned(weighting="hampel", reweight=True, n_support=4).fit(X, y)
     assert_same_path(model.pruning_path_, naive.prune(KERNEL(X), y, GAMMA, np.ones(60), fewest=4, reweight=True))
@@ -79,6 +80,7 @@ def test_at_least_one_row_leaves_where_five_per_cent_are_none():
 
 
 def test_several_machines_are_pruned_by_the_norm_of_their_support_values():
+    """:place [Carvalho2006]_ section 3.2: against refits."""
     X, labels = three_classes()
     for coding in ("one_vs_rest", "minimum_output", "ecoc"):
         Y = code_book(coding, 3)[np.searchsorted(["a", "b", "c"], labels)]

@@ -23,6 +23,7 @@ GAMMA = 4.0
 @pytest.mark.parametrize("residuals", ["all", "kept"])
 @pytest.mark.parametrize("solver", ["CLARABEL", "PIQP"])
 def test_declared_is_closed_form(residuals, solver):
+    """:equation [Cawley2004]_ (2): the declared problem and the closed form agree."""
     declared = declare(K, Y, GAMMA, residuals=residuals, basis=S).solve(solver)
     certificate = declared.certificate(against=closed_form(K, Y, GAMMA, residuals=residuals, basis=S))
     assert certificate.holds, str(certificate)
@@ -53,6 +54,7 @@ def test_on_all_points_it_is_the_dense_machine():
 
 
 def test_the_printed_sparse_system_is_ours_and_the_printed_dense_one_is_off_by_two():
+    """:equation [Cawley2004]_ (3), (A.3): against the printed system."""
     printed = conventions.gamma_to("Cawley2004", GAMMA)
     M, right = naive.printed_system(K, K, Y, printed)
     sparse = K @ np.linalg.solve(M, right)[:-1] + np.linalg.solve(M, right)[-1]
@@ -65,6 +67,7 @@ def test_the_printed_sparse_system_is_ours_and_the_printed_dense_one_is_off_by_t
 
 
 def test_gamma_of_the_mean_squared_error():
+    """:equation [Cawley2002]_ (beta): against the printed system."""
     assert conventions.gamma_to("Cawley2002", GAMMA, n=40) == GAMMA * 40 / 2
     n_rows = 40
     gamma_000 = conventions.gamma_to("Cawley2002", GAMMA, n=n_rows)
@@ -79,7 +82,10 @@ def test_gamma_of_the_mean_squared_error():
 
 
 def test_the_appendix_needs_l_where_one_is_printed():
-    """(A.2): with b and 1 for l b and l the bias equation has another solution than the minimum."""
+    """(A.2): with b and 1 for l b and l the bias equation has another solution than the minimum.
+
+    :equation [Cawley2004]_ (A.2): with the corner l, and not with the printed 1.
+    """
     part, rows = K[np.ix_(S, S)], K[:, S]
     omega, phi = part / GAMMA + rows.T @ rows, rows.sum(axis=0)
     right = np.append(rows.T @ Y, Y.sum())

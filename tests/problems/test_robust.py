@@ -30,6 +30,7 @@ def robust(**parameters):
 
 
 def test_it_is_algorithm_1():
+    """:place [Suykens2002]_ Algorithm 1: against the steps written out."""
     X, y = data()
     model = robust().fit(X, y)
     v, alpha, b = naive.algorithm_1(KERNEL(X), y, GAMMA)

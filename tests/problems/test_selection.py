@@ -140,6 +140,7 @@ def test_gcv_is_that_of_the_final_machine():
 
 
 def test_the_simplex_search_improves_on_its_start_and_says_that_it_is_local():
+    """:place [Cawley2004]_ section 3: the search improves on its start."""
     X1, y1 = MOTORCYCLE
     start = LSSVMRegressorCV(RBF(40.0)).fit(X1, y1)
     model = LSSVMRegressorCV(RBF(40.0), search="nelder-mead", max_evaluations=25).fit(X1, y1)
@@ -243,7 +244,7 @@ def test_bad_splits_are_refused_by_number():
     for splits, message in (
         ([(every, every[:5])], "trains on row 0 and validates on it"),
         ([(every[:1], every[5:])], "1 training"),
-        ([(every, every[:0])], "0 validation"),
+        ([(every, every[:0])], "test must be row numbers, at least one"),
         ([], "no split"),
     ):
         with pytest.raises(DataError, match=message):

@@ -125,6 +125,21 @@ def test_executors_change_no_bit(folder, client):
         assert same(clone(model).fit(X, Y), expected)
 
 
+def test_mapped_files_are_read_where_they_are_large(folder, monkeypatch):
+    from problems.estimators.row_stream import NpySource
+
+    asked = []
+    monkeypatch.setattr(NpySource, "mapped", lambda *given, made=NpySource.mapped: asked.append(1) or made(*given))
+    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
+    expected = clone(model).fit(X, Y)
+    mapped = [np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
+    for budget, times in ((1e5, 1), (1e9, 0)):
+        asked.clear()
+        assert same(clone(model).set_params(memory_budget=budget).fit(*mapped), expected)
+        assert len(asked) == times
+    assert same(clone(model).set_params(memory_budget=1e5).fit(mapped[0], Y), expected), "targets in memory"
+
+
 def test_a_client_survives_clones_searches_and_files(client, tmp_path):
     model = SparseLSSVMRegressor(KERNEL, n_basis=10, random_state=0, executor=client)
     assert clone(model).executor is client

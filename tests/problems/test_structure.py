@@ -266,6 +266,7 @@ def test_decoupled_predictions_by_brute_force():
 
 
 def test_shared_predictions_by_brute_force():
+    """:equation [Pelckmans2005]_ (30): against the sum written out."""
     X, y = additive_function(30, 5, random_state=0)
     points = additive_function(7, 5, random_state=9)[0]
     model = fitted(X, y, rho=4.0)

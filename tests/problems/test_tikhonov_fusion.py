@@ -21,6 +21,7 @@ def validation_error(gamma):
 
 
 def test_no_gamma_validates_better():
+    """:equation [Pelckmans2005]_ (3), (18): the criterion against refits, and its minimum against a grid."""
     found = tikhonov_fusion.search(**DATA, gap=1e-6)
     assert_allclose(found.criterion[0], validation_error(found.gamma[0]), rtol=1e-8)
     errors = [validation_error(gamma) for gamma in np.logspace(-3, 8, 45)]
@@ -30,6 +31,7 @@ def test_no_gamma_validates_better():
 
 
 def test_the_closed_form_is_the_machine_at_that_gamma():
+    """:equation [Pelckmans2005]_ (17): level 1 at the gamma found is the LS-SVM."""
     solved = tikhonov_fusion.closed_form(**DATA)
     model = LSSVMRegressor(RBF(10.0), float(solved["gamma"])).fit(X[TRAIN], Y[TRAIN])
     assert_allclose(solved["support_values"], model.support_values_, rtol=1e-8, atol=1e-8)
@@ -39,6 +41,7 @@ def test_the_closed_form_is_the_machine_at_that_gamma():
 
 
 def test_the_declared_problem_agrees_and_its_gamma_stays_a_parameter():
+    """:equation [Pelckmans2005]_ (19): the declared optimum validates better than other values of gamma."""
     declared = tikhonov_fusion.declare(**DATA).solve("CLARABEL")
     certificate = declared.certificate(against=tikhonov_fusion.closed_form(**DATA))
     assert certificate.holds

@@ -20,6 +20,7 @@ def sinc():
 
 
 def test_the_closed_form_is_algorithm_1_written_down_naively():
+    """:equation [Suykens2002]_ (12): against the system written out, with the weights of Algorithm 1."""
     for K, y, gamma in ((*sinc()[:2], 10.0), (RBF(6.6)(motorcycle()[0]), motorcycle()[1], 2.0)):
         v, alpha, b = naive.algorithm_1(K, y, gamma)
         assert_allclose(weighted_ls_svm.algorithm_1_weights(K, y, gamma), v, rtol=1e-8)
@@ -32,6 +33,7 @@ def test_the_closed_form_is_algorithm_1_written_down_naively():
 @over_forms
 @pytest.mark.parametrize("found", [True, False], ids=["found", "given"])
 def test_declared_and_closed_form_agree(form, found):
+    """:equation [Suykens2002]_ (10): the declared problem against the closed form."""
     K, y, _ = sinc()
     weights = None if found else np.random.default_rng(3).uniform(1e-4, 1.0, size=60)
     declared = weighted_ls_svm.declare(K, y, 10.0, weights, form).solve()

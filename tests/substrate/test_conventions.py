@@ -155,6 +155,9 @@ def test_papers_with_our_objective(data, name):
 
 
 def test_cawley_2004_weighs_without_the_half(data):
+    """:equation [Cawley2002]_ (1): against the minimum of the printed objective.
+    :equation [Cawley2004]_ (1): the same with a kernel.
+    """
     X, y, X_new = data
     K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
     theirs = 1.9  # 1/2 w'w + gamma_003 sum e^2
@@ -163,6 +166,7 @@ def test_cawley_2004_weighs_without_the_half(data):
 
 
 def test_cawley_2002_divides_by_the_number_of_rows(data):
+    """:equation [Cawley2002]_ (3): against the minimum of the printed objective."""
     X, y, X_new = data
     K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
     theirs = 40.0  # 1/2 w'w + gamma_000/N sum e^2
@@ -178,7 +182,10 @@ def bordered(K, y, diagonal):
 
 
 def test_the_diagonal_cawley_prints_belongs_to_our_objective(data):
-    """gamma sum e^2 gives K + I/(2 gamma); the printed K + I/gamma solves the objective with the half."""
+    """gamma sum e^2 gives K + I/(2 gamma); the printed K + I/gamma solves the objective with the half.
+
+    :equation [Cawley2002]_ (2): the diagonal that belongs to (1), and the printed one that does not.
+    """
     X, y, X_new = data
     K, K_new = RBF(SIGMA)(X), RBF(SIGMA)(X_new, X)
     weight = 1.9

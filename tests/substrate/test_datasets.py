@@ -339,6 +339,7 @@ def test_sinc_without_noise_against_the_formula(draw, domain):
 
 @pytest.mark.parametrize("n_features", [4, 7, 25])
 def test_additive_function_without_noise_against_a_loop(n_features):
+    """:equation [Pelckmans2005]_ (31): against the formula, row by row."""
     X, y = additive_function(60, n_features, 0.0, random_state=1)
     naive = [10 * math.sin(row[0]) + 20 * (row[1] - 0.5) ** 2 + 10 * row[2] + 5 * row[3] for row in X.tolist()]
     assert_allclose(y, naive, rtol=1e-14)

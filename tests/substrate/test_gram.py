@@ -229,6 +229,7 @@ def test_a_singular_system_is_refused_and_leaves_the_matrix_as_it_was():
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("factored", [False, True])
 def test_coordinates_are_orthonormal_and_rebuild_k(kernel, factored):
+    """:equation [Suykens2002]_ (6), (8): inner products of the features are the kernel matrix."""
     gram = Gram.of(kernel, _points(50))
     if factored:
         gram.factorize(np.ones(50))
@@ -264,6 +265,7 @@ def test_a_cut_off_leaves_out_what_it_says():
 
 
 def test_an_indefinite_matrix_has_no_coordinates_and_the_smallest_eigenvalue_says_why():
+    """:equation [Suykens2002]_ (7): a kernel that violates it is refused."""
     with pytest.raises(
         DeclarationError, match=r"its smallest eigenvalue is -0\.5 \(the largest is 2\), so .* not convex"
     ):

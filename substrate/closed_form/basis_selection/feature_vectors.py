@@ -29,7 +29,10 @@ _CANCELLED = 1e-8
 
 
 def select_feature_vectors(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
-    """Choose up to ``count`` of the candidates; stop where the mean reconstruction error is at ``tolerance``."""
+    """Choose up to ``count`` of the candidates; stop where the mean reconstruction error is at ``tolerance``.
+
+    :equation [Cawley2004]_ (5): greedy selection by the mean reconstruction
+    """
     rows, scoring = candidates.rows, candidates.scoring
     whole = candidates.diagonal(scoring)
     own = candidates.diagonal(rows)

@@ -24,7 +24,10 @@ _BLOCK = 512
 
 
 def select_by_pruning(candidates: Candidates, Y: Array, all_rows: Any, count: int, lam: float) -> Chosen:
-    """Drop candidates until ``count`` are left; ``Y`` are the targets of all rows, a column an output."""
+    """Drop candidates until ``count`` are left; ``Y`` are the targets of all rows, a column an output.
+
+    :place [Cawley2002]_ section 2, backward elimination: the basis by the size of beta
+    """
     rows = candidates.rows
     n = rows.size
     check_memory(32.0 * n * n, f"the sums over {n} candidates", "take fewer candidates, by n_candidates.")

@@ -11,7 +11,7 @@ __all__ = ["Executor", "Pass"]
 
 
 #: Spans that a worker gets, at least, so that none waits long for the last one.
-_SPANS_A_WORKER = 4
+_SPANS_A_WORKER = 2
 
 
 class Pass(NamedTuple):
@@ -35,14 +35,14 @@ class Executor(ABC):
         return 1
 
     def span_level(self, n_rows: int) -> int:
-        """The height of the spans of so many rows: four or more a worker, where there are enough leaves for that."""
+        """The height of the spans of so many rows: two or more a worker, where there are enough leaves for that."""
         leaves = -(-n_rows // LEAF)
         shared = max(leaves // (_SPANS_A_WORKER * self.workers), 1).bit_length() - 1
         return min(self.level, shared if self.workers > 1 else highest(n_rows))
 
     @abstractmethod
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """The result of every span of the rows, from an aligned row on, in their order.
+        """The result of every span of the rows, from the first of a leaf on, in their order.
 
         Of sums, several neighbours may come as one: a higher span, with the sum of theirs.
         """

@@ -51,6 +51,7 @@ def test_the_error_never_grows(accelerated, gamma):
 
 
 def test_the_plain_rule_is_that_of_the_textbook():
+    """:place [Carvalho2006]_ section 3.1, steps 1-2: epoch by epoch."""
     A, B = system()
     found = solve_by_adaline(A, B, tolerance=1e-12, max_epochs=7, accelerated=False)
     assert found.epochs == 7

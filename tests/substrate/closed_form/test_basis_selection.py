@@ -13,7 +13,7 @@ from substrate.closed_form.basis_selection.pivots import select_pivots
 from substrate.closed_form.basis_selection.pruned import select_by_pruning
 from substrate.closed_form.basis_selection.renyi import select_by_entropy
 from substrate.closed_form.basis_selection.stochastic import select_stochastically
-from substrate.closed_form.eigen_features import eigen_features
+from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
 from substrate.closed_form.pivoted_cholesky import pivoted_cholesky
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
@@ -66,6 +66,7 @@ def test_all_of_them(rule):
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(0.3), Polynomial(2, 1.0)], ids=repr)
 def test_the_greedy_rule_is_the_published_one(kernel):
+    """:equation [Cawley2004]_ (5): against J(S) computed anew for every candidate."""
     matrix = kernel(X[:30])
     chosen = select_feature_vectors(everything(kernel, X[:30]), 5).rows
     assert list(chosen) == naive.greedy_basis(matrix, 5)
@@ -140,6 +141,7 @@ def naive_pruning(count, lam, start):
 
 
 def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows():
+    """:place [Cawley2002]_ section 2, backward elimination: against refits."""
     # a narrow kernel: beta is known to all digits, so the order is
     far = np.flatnonzero(X[:, 0] > 0.3)  # candidates whose mean is not that of all rows
     for start, count in ((EVERY, 45), (EVERY, 15), *((far, count) for count in range(2, far.size, 2))):
@@ -157,6 +159,18 @@ def test_pruning_works_from_fewer_candidates_than_rows():
 def test_a_block_that_cannot_fit_is_refused_before_it_is_allocated():
     with memory_limit(1000.0), pytest.raises(DataError, match=r"60 x 60 block.*n_candidates"):
         select_feature_vectors(everything(), 5)
+
+
+def test_reconstruction_errors_are_squared_distances_from_the_span():
+    """:equation [Cawley2004]_ (4): with the linear kernel features are the points, and the span can be projected on."""
+    points = np.random.default_rng(3).normal(size=(20, 5))
+    kernel, chosen = Linear(), [2, 7, 11]
+    features = eigen_features(kernel(points[chosen]))
+    found = reconstruction_errors(kernel(points, points[chosen]), kernel.diag(points), features)
+    projected = np.linalg.lstsq(points[chosen].T, points.T, rcond=None)[0].T @ points[chosen]
+    expected = np.sum((points - projected) ** 2, axis=1) / np.sum(points**2, axis=1)
+    assert_allclose(found, expected, atol=1e-12)
+    assert expected.max() > 0.5
 
 
 def test_features_of_a_greedy_basis_span_what_they_say():

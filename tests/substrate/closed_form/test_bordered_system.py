@@ -18,6 +18,7 @@ def data(n=15, seed=0):
 
 
 def test_it_is_the_printed_system_with_the_ridge_on_the_diagonal():
+    """:equation [Carvalho2006]_ (4): against the system written out."""
     K, y = data()
     A, B = bordered_system(K, y, np.full(15, 1.0 / 3.0))
     expected, target = oracle.system(K, y, 3.0)

@@ -51,6 +51,7 @@ def test_ties_up_to_rounding_go_to_the_earlier_row():
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(5.0), Linear()], ids=repr)
 @pytest.mark.parametrize("tolerance", [1e-3, 0.1, 0.6])
 def test_the_reduction_is_that_of_the_textbook(gamma, kernel, tolerance):
+    """:place [Carvalho2006]_ section 3.3: against Gaussian elimination written out."""
     K, ridge = matrix(gamma=gamma, kernel=kernel)
     M = bordered_matrix(K, ridge)
     threshold = echelon_threshold(K.diagonal(), ridge, tolerance)

@@ -48,6 +48,7 @@ def assert_same(found, expected, tolerance=1e-6):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("gamma", [1e-4, 1.0, 100.0])
 def test_equals_the_closed_form(kernel, gamma):
+    """:place [Suykens2002]_ end of section 2: against the direct solution."""
     direct, iterated = both(kernel, *make(), gamma)
     assert iterated.converged
     assert_same(iterated, direct)

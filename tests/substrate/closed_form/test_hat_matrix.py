@@ -21,6 +21,7 @@ cases = pytest.mark.parametrize(
 
 @cases
 def test_the_hat_matrix_is_one_refit_a_column(kernel, ridge):
+    """:place [Cawley2004]_ section 2.6: against one fit a column."""
     H = hat_matrix(Gram.of(kernel, X), ridge)
     assert_allclose(H, oracle.hat_matrix(kernel(X), ridge), atol=1e-10)
 

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from substrate.closed_form.hat_matrix import hat_matrix, projected_diagonal, projected_inverse
 from substrate.closed_form.leave_one_out import (
-    checked_folds,
     generalized_cross_validation,
     k_fold_residuals,
     leave_one_out_residuals,
@@ -40,6 +39,7 @@ def fitted(kernel, ridge, y=Y):
 @cases
 @ridges
 def test_leave_one_out_equals_one_refit_a_row(kernel, ridge):
+    """:place [Cawley2004]_ section 2.5: against one refit a row."""
     alpha, B = fitted(kernel, ridge)
     residuals = leave_one_out_residuals(alpha, B.diagonal())
     explicit = oracle.leave_one_out(kernel(X), Y, ridge)
@@ -101,24 +101,6 @@ def test_one_row_and_a_fold_of_all_rows_leave_nothing():
         left_out_residuals(alpha, np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), [0, 1])
     with pytest.raises(SolverError, match="zero on its diagonal"):
         left_out_residuals(alpha, np.zeros((3, 3)), [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("folds", "message"),
-    [
-        ([], "no folds"),
-        ([[0, 1], []], "fold 1 must be a non-empty"),
-        ([[0, 1], [1, 2]], "row 1 a second time"),
-        ([[0, 0]], "row 0 a second time"),
-        ([[0, 5]], "names row 5 of 5"),
-        ([[-1]], "row numbers run from 0"),
-        ([[0.5]], "list of row numbers"),
-        ([[0, 1, 2, 3, 4]], "holds all 5 rows"),
-    ],
-)
-def test_bad_folds_are_refused_by_number(folds, message):
-    with pytest.raises(DataError, match=message):
-        checked_folds(folds, 5)
 
 
 def test_criteria_by_hand():

@@ -92,6 +92,7 @@ def assert_solved(coordinates, y, rho, tolerance=1e-6):
 @over_bias
 @over_choices
 def test_the_optimum_is_that_of_a_conic_solver(choice, bias, share):
+    """:equation [Pelckmans2005]_ (25): against a conic solver."""
     coordinates, y = instance(choice, bias)
     rho = share * rho_max(coordinates, y)
     solved = assert_solved(coordinates, y, rho)

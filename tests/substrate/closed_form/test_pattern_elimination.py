@@ -76,6 +76,7 @@ def test_the_seed_alone_decides():
 
 
 def test_epoch_by_epoch_it_is_the_paper_written_with_masks():
+    """:place [Carvalho2006]_ section 3.1, steps 3-4: epoch by epoch."""
     A, B = system(20)
     found = eliminate_patterns(A, B, threshold=0.3, count=8, max_epochs=60, seed=3)
     norm = np.linalg.norm(A, 2)

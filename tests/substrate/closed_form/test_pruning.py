@@ -61,6 +61,7 @@ def test_every_machine_on_the_way_is_the_one_refitted(panel, monkeypatch):
 
 @pytest.mark.parametrize("panel", [2, 5, 128])
 def test_the_inverse_and_its_diagonal_follow(panel, monkeypatch):
+    """:equation [Cawley2004]_ (A.1): the Schur complement is the inverse of what is left of the bordered matrix."""
     monkeypatch.setattr("substrate.closed_form.pruning._PANEL", panel)
     K, Y, ridge, rng = problem(seed=1)
     engine, order = started(K, Y, ridge), rng.permutation(40)

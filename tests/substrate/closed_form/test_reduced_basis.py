@@ -10,7 +10,7 @@ from substrate.closed_form.folds import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import solve_reduced
-from substrate.closed_form.reduced_left_out import leave_rows_out_once, leverage_factor
+from substrate.closed_form.reduced_left_out import left_out_rows, leverage_factor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.reduced_statistic import LARGEST_ERROR, accumulate
 from substrate.datasets import motorcycle
@@ -34,7 +34,10 @@ def solved(kernel, X, Y, points, gamma, method="auto", folds=()):
 def left_out(kernel, X, Y, points, gamma, method="auto"):
     rows, _, spectrum, solution = solved(kernel, X, Y, points, gamma, method)
     factor = leverage_factor(spectrum, 1.0 / gamma)
-    return leave_rows_out_once(rows, solution.coefficients, solution.bias, factor), spectrum
+    parts = list(left_out_rows(rows, solution.coefficients, solution.bias, factor))
+    return [
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("fitted", "leverages", "residuals")
+    ], spectrum
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -53,6 +56,7 @@ def test_the_fit_is_that_of_stacked_least_squares(kernel, gamma, method):
 @pytest.mark.parametrize("points", [X[:40], X[:3], X, np.repeat(X[:10], 3, axis=0)], ids=["40", "3", "all", "tied"])
 @pytest.mark.parametrize("kernel", [RBF(1.5), Linear()], ids=repr)
 def test_leave_one_out_is_one_refit_a_row(kernel, points):
+    """:place [Cawley2004]_ section 2.6: against one refit a row."""
     (_, leverages, residuals), spectrum = left_out(kernel, X, Y[:, :1], points, 5.0)
     expected = naive.explicit_leave_one_out(kernel(points), kernel(X, points), Y[:, 0], 5.0)
     assert_allclose(residuals[:, 0], expected, atol=1e-10)

@@ -20,6 +20,7 @@ over_scales = pytest.mark.parametrize("scale", SCALES)
 
 
 def test_hampel_is_the_table_of_the_paper_kept_off_zero():
+    """:equation [Suykens2002]_ (14): by hand, and kept off zero."""
     r = np.array([0.0, 1.0, -2.5, 2.6, 2.75, -2.9, 2.99999, 3.0, -3.1, 50.0])
     expected = [1.0, 1.0, 1.0, 0.8, 0.5, 0.2, 1e-4, 1e-4, 1e-4, 1e-4]
     assert_allclose(robust_weights(7.0 * r, 7.0), expected, rtol=1e-10)
@@ -76,6 +77,7 @@ def test_the_scale_follows_the_unit_and_not_the_centre(scale):
 
 
 def test_the_mad_is_that_of_the_errors():
+    """:equation [Suykens2002]_ (15): both scales by hand."""
     errors = np.array([1.0, 2.0, 4.0, 8.0, 100.0])
     assert_allclose(robust_scale(errors, "mad"), 1.483 * 3.0)  # |e - 4| = 3, 2, 0, 4, 96
     assert_allclose(robust_scale(errors, "iqr"), (8.0 - 2.0) / 1.349)

@@ -94,6 +94,7 @@ def test_the_verdict_does_not_depend_on_the_unit_of_the_target(fitted, unit):
 
 
 def test_the_rows_are_the_formulas(fitted):
+    """:equation [Suykens2002]_ (4): each row against the condition written out."""
     K, ridge, _ = fitted
     rng = np.random.default_rng(0)
     alpha, b = rng.normal(size=len(Y)), 0.7

@@ -41,6 +41,7 @@ def _failures(gram, ridge, y, solved):
 @pytest.mark.parametrize("n", [2, 3, 50, 130])
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3])
 def test_equals_the_dense_bordered_system(kernel, n, gamma):
+    """:equation [Suykens2002]_ (5), (12)-(13): against the dense system, with and without weights."""
     X, y = _data(n)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, n)
     for v in (np.ones(n), weights):
@@ -50,6 +51,19 @@ def test_equals_the_dense_bordered_system(kernel, n, gamma):
         assert_allclose(solved.support_values, alpha, rtol=1e-8, atol=1e-9 * np.abs(alpha).max())
         assert_allclose(solved.bias, b, rtol=1e-8, atol=1e-9 * np.abs(y).max())
         assert_allclose(solved.products, kernel(X) @ alpha, rtol=1e-7, atol=1e-8 * np.abs(y).max())
+
+
+@pytest.mark.parametrize("balance", [0.7, -1e6])
+def test_a_balance_is_what_the_support_values_sum_to(balance):
+    """Against the system of all rows, of which one is held fixed and moved to the right-hand side."""
+    X, y = _data(30)
+    K, ridge = RBF(1.0)(X), np.full(30, 0.3)
+    solved = solve_saddle_system(Gram.from_matrix(K), y, ridge, balance)
+    matrix = np.block([[np.zeros((1, 1)), np.ones((1, 30))], [np.ones((30, 1)), K + np.diag(ridge)]])
+    expected = np.linalg.solve(matrix, np.append(balance, y))
+    assert_allclose(solved.support_values, expected[1:], rtol=1e-9, atol=1e-9)
+    assert_allclose(solved.bias, expected[0], rtol=1e-9)
+    assert_allclose(solved.support_values.sum(), balance, rtol=1e-12)
 
 
 @every_kernel

@@ -29,6 +29,7 @@ def case(n=20, p=9, seed=0):
 
 @pytest.mark.parametrize(("n", "p"), [(20, 9), (10, 9), (30, 2), (3, 2)])
 def test_full_rank_is_the_eliminated_system(n, p):
+    """:equation [Pelckmans2005]_ (22): against numpy on the eliminated system."""
     Phi, t = case(n, p)
     solved = solve_stacked(Phi, t)
     a, b, e = eliminated(Phi, t)

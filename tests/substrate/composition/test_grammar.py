@@ -141,6 +141,7 @@ def test_prediction_is_the_kernel_expansion(data, s):
 
 
 def test_components_add_up_and_vary_as_they_say(data, additive):
+    """:equation [Pelckmans2005]_ (13): the largest absolute value of each component over the training points."""
     X, _ = data
     s = additive
     result = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.3 * cp.sum(s.maximal_variation)).solve()

@@ -276,6 +276,7 @@ def test_given_constants_c_in_classification(classes):
 
 
 def test_validation_errors_are_a_term_like_any_other(wave):
+    """:equation [Pelckmans2005]_ (11): the errors are targets minus predictions."""
     X, y = wave
     s = Substrate(RBF(1.0), X[:25], y[:25])
     held_out = s.errors(X[25:], y[25:])

@@ -230,14 +230,14 @@ def test_a_function_with_one_validation_set_is_a_machine():
 @pytest.mark.parametrize(
     ("cv", "error", "words"),
     [
-        ([], DataError, "holds no folds"),
+        ([], DataError, "gives no split"),
         (5, DeclarationError, "sequence of"),
         ("loo", DeclarationError, "sequence of"),
-        ([(np.arange(6), np.arange(5, 9))], DataError, r"rows \[5\] both train and validate"),
+        ([(np.arange(6), np.arange(5, 9))], DataError, "trains on row 5 and validates on it"),
         ([(np.arange(6), np.arange(0))], DataError, "test must be row numbers, at least one"),
         ([(np.arange(0), np.arange(3))], DataError, "train must be row numbers, at least one"),
-        ([(np.arange(6), np.array([11, 12]))], DataError, "outside 0 to 11"),
-        ([(np.arange(6), np.array([-1]))], DataError, "outside 0 to 11"),
+        ([(np.arange(6), np.array([11, 12]))], DataError, "names row 12 of 12"),
+        ([(np.arange(6), np.array([-1]))], DataError, "names row -1 of 12"),
         ([(np.ones(12, dtype=bool), np.arange(2))], DataError, "row numbers"),
     ],
 )

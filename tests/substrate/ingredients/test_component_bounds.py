@@ -40,6 +40,7 @@ def broken(*point, **options):
 
 @pytest.mark.parametrize("solver", ORDER)
 def test_the_multipliers_have_the_papers_sign_with_every_solver(solver):
+    """:equation [Pelckmans2005]_ (26): stationarity of the Lagrangian, with the signs of its multipliers."""
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")
     goal, values, t, minus, plus = solved(solver)
@@ -63,6 +64,7 @@ def test_all_rows_hold_at_the_optimum():
 
 
 def test_products_are_those_of_the_paper():
+    """:equation [Pelckmans2005]_ (27e)-(27f): by hand."""
     values, t = np.array([[1.0, -2.0]]), np.array([2.0])
     minus, plus = np.array([[0.5, 1.0]]), np.array([[2.0, 3.0]])
     lower, upper = slackness_products(values, t, minus, plus)
@@ -71,6 +73,7 @@ def test_products_are_those_of_the_paper():
 
 
 def test_each_row_sees_what_it_is_for():
+    """:equation [Pelckmans2005]_ (27b)-(27f): each row fails where its own condition is broken."""
     _, values, t, minus, plus = solved()
     more = plus.copy()
     more[0, 0] += 0.01

@@ -67,6 +67,7 @@ def _dual():
 @every_solver
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_the_multiplier_of_the_fit_equalities_is_plus_alpha(solver):
+    """:equation [Suykens2002]_ (3): the sign of the multipliers, with every solver."""
     _needs(solver)
     problem, fit, _, _, b = _primal()
     problem.solve(solver=solver, **_accurate(solver))
@@ -102,6 +103,7 @@ def test_the_terms_are_convex_and_affine_in_their_parameter():
 
 
 def test_the_terms_are_the_formulas():
+    """:equation [Suykens2002]_ (11): the weighted error term, and its stationarity in e."""
     _, fit, norm, errors, b = _primal()
     values = [RNG.normal(size=N), RNG.normal(size=N)]
     norm.w.value, errors.e.value = values

@@ -62,6 +62,7 @@ def test_matrix_is_exactly_symmetric(example, n):
 
 @every
 def test_matrix_is_positive_semi_definite_up_to_rounding(example):
+    """:equation [Suykens2002]_ (7): every kernel here meets it on points."""
     X = example.points(40)
     if not example.kernel.pairwise:
         X[20:] = X[:20]

@@ -72,6 +72,7 @@ def test_between_knots_it_equals_the_active_set(share):
 
 
 def test_between_knots_it_equals_a_conic_solver():
+    """:equation [Pelckmans2005]_ (16): the path against a conic solver."""
     rng = np.random.default_rng(3)
     Phi, y = rng.standard_normal((25, 12)), rng.standard_normal(25)
     path = l1_path(Phi, y, 0.0)

@@ -103,6 +103,7 @@ def test_with_linear_kernels_it_is_lars_path(n, d):
 
 
 def test_between_knots_it_equals_a_conic_solver():
+    """:equation [Pelckmans2005]_ (25): the path against a conic solver."""
     form = smooth()
     path = variation_path(form.parts, form.target)
     for rho in np.random.default_rng(1).uniform(0.0, 1.1, 6) * path.values[-1]:
@@ -300,6 +301,7 @@ def test_bad_input_is_refused():
 
 
 def test_tampering_with_a_knot_makes_rows_fail():
+    """:equation [Pelckmans2005]_ (27a)-(27f): a changed knot breaks them."""
     form = smooth()
     path = variation_path(form.parts, form.target)
     k = len(path) // 2

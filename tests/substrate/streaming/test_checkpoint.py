@@ -11,6 +11,7 @@ from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
+from substrate.streaming.executors.joblib_threads import Joblib
 from substrate.streaming.executors.serial import Serial
 from substrate.streaming.passes import Passes
 from substrate.streaming.progress import RowProgress
@@ -58,6 +59,20 @@ def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
     assert bits(Passes(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
     kept.done()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("begun", [1, 3, 6, 20])
+@pytest.mark.parametrize("executor", [Serial(), Joblib(1), Joblib(3)], ids=repr)
+def test_another_executor_goes_on_from_any_leaf(tmp_path, begun, executor):
+    class Leaves(Breaking):
+        level = 0
+
+    path = tmp_path / "sums.npz"
+    with pytest.raises(KeyboardInterrupt):
+        Passes(Leaves(begun * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert Checkpoint(path, "these").begun(digest(FUNCTION), FUNCTION)[0] == begun * LEAF
+    again = Passes(executor, checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(Passes().sums(SOURCE, FUNCTION, "sums"))
 
 
 def test_what_was_summed_is_not_read_again(tmp_path):

@@ -14,6 +14,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.streaming.executors.base import Pass
 from substrate.streaming.executors.choice import executor_of
 from substrate.streaming.executors.dask_client import DaskClient, DaskCluster
 from substrate.streaming.executors.joblib_threads import Joblib
@@ -21,6 +22,8 @@ from substrate.streaming.executors.serial import Serial
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
+from substrate.streaming.span import sum_over
+from substrate.streaming.tree import SummationTree
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 
@@ -81,6 +84,11 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     passes = Passes(DaskClient(client), memory_budget=1e6)
     for source in (files, ArraySource(X, Y)):
         assert bits(passes.sums(source, FUNCTION, "sums")) == expected
+    tree = SummationTree([(1, passes.sums(ArraySource(X[: 2 * LEAF], Y[: 2 * LEAF]), FUNCTION, "sums"))])
+    job = Pass(sum_over, FUNCTION, files, LEAF)
+    for span, part in passes.executor.results(job, 2 * LEAF, N, 4):  # as a fit that is resumed
+        tree.push(span.height, part)
+    assert bits(tree.total()) == expected
     few = 5 * LEAF + 7
     collection = source_of(da.from_array(X[:few], chunks=(50_000, 2)), da.from_array(Y[:few, 0], chunks=70_000))
     alone = bits(Passes().sums(ArraySource(X[:few], Y[:few]), FUNCTION, "sums"))

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Carvalho and Braga as printed: training seconds, training and test accuracy, support vectors."""
+"""Tables 1 to 3 of [Carvalho2006]_ as printed: training seconds, training and test accuracy, support vectors."""
 
 __all__ = ["PUBLISHED", "Published"]
 

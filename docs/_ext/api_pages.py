@@ -1,0 +1,156 @@
+"""Writes the pages of the reference from the packages themselves, so that no public name can be missing from them.
+
+A page lists the public names of a package (its ``__all__``), or the modules in a folder; autosummary then gives each
+its own page. The lists are written before Sphinx looks for files.
+"""
+
+import argparse
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.ext import autosummary
+
+import problems
+import substrate
+from problems.command_line.arguments import parser
+
+OURS = {"problems", "substrate"}
+#: What a reader looks for first; the other families follow.
+FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
+ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
+
+
+def table(package: str, names: Iterable[str]) -> str:
+    """An autosummary of names in a package."""
+    head = f".. currentmodule:: {package}\n\n.. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n"
+    return head + "".join(f"   {name}\n" for name in names) + "\n"
+
+
+def headed(heading: str, text: str, rule: str = "=") -> str:
+    """A heading with what stands under it."""
+    return f"{heading}\n{rule * len(heading)}\n\n{text}\n"
+
+
+def said_by(package: str) -> str:
+    """What a package says of itself, and a target for references to it."""
+    return f".. automodule:: {package}\n   :no-members:\n\n"
+
+
+def public(package: str) -> Iterator[str]:
+    """The names in a package's ``__all__``, without constants of the distribution."""
+    return (name for name in import_module(package).__all__ if name not in {"DISTRIBUTION", "__version__"})
+
+
+def modules(package: str) -> Iterator[str]:
+    """The names of the modules below a package."""
+    found = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
+    return (module.name.removeprefix(f"{package}.") for module in found)
+
+
+def first_line(module: str) -> str:
+    """What a module says it is."""
+    return (import_module(module).__doc__ or module).strip().splitlines()[0]
+
+
+def by_family() -> str:
+    """The estimators, one table a file."""
+    family = problems.ESTIMATORS.__getitem__
+    rank = {f"problems.estimators.{name}": place for place, name in enumerate(FIRST_FAMILIES)}
+    order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
+    groups = groupby(order, key=family)
+    tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
+    return "\n".join(tables) + headed("Saved models", table("problems", ["load"]), rule="-")
+
+
+def problem_pages() -> str:
+    """The problems, which are the public names of their package that are no estimators."""
+    return table("problems", (name for name in public("problems") if name not in {*problems.ESTIMATORS, "load"}))
+
+
+def whole(package: str, names: Iterable[str]) -> str:
+    """A package in its own words, and what is in it."""
+    return said_by(package) + table(package, names)
+
+
+def command_line() -> str:
+    """The help of the command and of everything it can do."""
+    whole_parser = parser()
+    (commands,) = (action for action in whole_parser._actions if isinstance(action, argparse._SubParsersAction))
+    parts = [("substrate", whole_parser), *((f"substrate {name}", part) for name, part in commands.choices.items())]
+    helps = (headed(name, ".. code-block:: text\n\n" + indent(part.format_help(), "   "), "-") for name, part in parts)
+    return "\n".join(helps)
+
+
+def ground() -> str:
+    """The files of substrate that are in no folder, and the folders that have no page of their own."""
+    found = list(pkgutil.iter_modules(substrate.__path__))
+    files = table("substrate", (module.name for module in found if not module.ispkg))
+    folders = (f"substrate.{module.name}" for module in found if module.ispkg and module.name not in ON_OTHER_PAGES)
+    return files + "".join(whole(folder, modules(folder)) for folder in folders)
+
+
+def pages() -> dict[str, str]:
+    """The text of each page, by file name."""
+    return {
+        "composition": headed("Machines of one's own", whole("substrate", public("substrate"))),
+        "estimators": headed("Estimators", said_by("problems.estimators") + by_family()),
+        "problems": headed("Problem pages", said_by("problems") + problem_pages()),
+        "kernels": headed("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
+        "datasets": headed("Data", whole("substrate.datasets", public("substrate.datasets"))),
+        "displays": headed("Displays", whole("problems.displays", public("problems.displays"))),
+        "ingredients": headed("Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))),
+        "closed_forms": headed("Closed forms", whole("substrate.closed_form", modules("substrate.closed_form"))),
+        "paths": headed("Paths", whole("substrate.paths", modules("substrate.paths"))),
+        "inside": headed(
+            "Inside machines and fusion",
+            whole("substrate.composition", modules("substrate.composition"))
+            + whole("substrate.fusion", modules("substrate.fusion")),
+        ),
+        "command_line": headed("Command line", command_line()),
+        "ground": headed("The ground floor", ground()),
+    }
+
+
+def listed(text: str) -> Iterator[str]:
+    """The full names in the tables of a page."""
+    package = ""
+    for line in text.splitlines():
+        if line.startswith(".. currentmodule:: "):
+            package = line.split()[-1]
+        elif re.fullmatch(r"   [\w.]+", line):
+            yield f"{package}.{line.strip()}"
+
+
+def write_pages(app: Sphinx, config: Config) -> None:
+    """Write what has changed, and forget the pages of names that are gone."""
+    folder, texts = Path(app.srcdir) / "api", pages()
+    for name, text in texts.items():
+        target = folder / f"{name}.rst"
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
+    names = {name for text in texts.values() for name in listed(text)}
+    for page in folder.glob("generated/*.rst"):
+        if page.stem not in names:
+            page.unlink()
+
+
+def of_others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Members inherited from other libraries are documented there."""
+    home = getattr(getattr(obj, "fget", obj), "__module__", None)
+    return True if what == "class" and home is not None and home.partition(".")[0] not in OURS else None
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Connect both steps."""
+    autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.",)  # "eq. (1)" does not end a summary
+    app.connect("config-inited", write_pages)
+    app.connect("autodoc-skip-member", of_others)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,91 @@
+"""How the documentation is built: offline, from this clone, every warning an error.
+
+``python -m sphinx -W -b html docs docs/build/html`` runs the examples for the gallery; ``-D plot_gallery=0`` leaves
+their output out.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]  # this clone, whatever else is installed
+
+import substrate  # noqa: E402
+
+project = "lssvm-substrate"
+author = "The lssvm-substrate developers"
+copyright = author
+version = release = substrate.__version__
+nitpicky = True
+nitpick_ignore_regex = [("py:class", r"(numpy|collections)\..*")]  # documented elsewhere, and nothing is fetched
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "api_pages",
+    "citations",
+    "own_names",
+    "source_pages",
+]
+exclude_patterns = ["build", "**/backreferences/*"]
+templates_path = ["_templates"]
+
+# -- Markdown: dollars are mathematics, headings can be linked to
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# -- Mathematics, drawn as SVG by the copy in _static
+mathjax_path = "mathjax/tex-svg-full.js"
+mathjax3_config = {
+    "options": {"enableMenu": False},  # its menu would look for files that are not there
+    "svg": {"fontCache": "global"},
+}
+
+# -- Reference pages
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# -- The gallery: every script in examples/
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "copyfile_regex": r"index\.rst$",
+    "abort_on_example_error": True,
+    "doc_module": ("problems", "substrate"),
+    "backreferences_dir": "api/backreferences",
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+# -- Pages
+html_theme = "pydata_sphinx_theme"
+html_title = "lssvm-substrate"
+html_static_path = ["_static"]
+html_css_files = ["substrate.css"]
+html_show_sphinx = False
+html_favicon = "_static/mark.svg"
+html_context = {"default_mode": "auto"}
+html_theme_options = {
+    "logo": {"text": "lssvm-substrate", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    # pages that are one wide table have the whole width
+    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "errata": [], "ledger": [], "notation": []},
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "friendly",
+    "pygments_dark_style": "github-dark",
+}
+html_sidebars = {"index": [], "changelog": [], "references": []}

@@ -1,0 +1,80 @@
+"""Fields of docstrings, read from the sources without running them.
+
+A field stands on a line of its own at the end of a docstring and may go on indented, as reStructuredText has it:
+``:equation [Pelckmans2005]_ (16): the sparse substrate``, or ``:place [Suykens2002]_ Algorithm 1: weights from errors``
+for what has no number. In the package such a field says what implements an equation, in a test what checks it, in a
+demonstration of :mod:`errata` what is wrong with it.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ROOT", "Field", "documented", "fields_of", "fields_under"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_FIELD = re.compile(r"^:(\w+)(?: \[(\w+)\]_ ([^:]+))?:(?: (.*))?$")
+_Owner = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its kind, the paper and the place there (empty where none is named), its text, and whose it is."""
+
+    kind: str
+    key: str
+    where: str
+    text: str
+    path: str
+    symbol: str
+
+    @property
+    def dotted(self) -> str:
+        """The symbol with its module, as it is imported."""
+        parts = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
+        return ".".join([*parts, *([self.symbol] if self.symbol else [])])
+
+
+def fields_of(docstring: str, path: str = "", symbol: str = "") -> list[Field]:
+    """The fields of one docstring, continuation lines joined."""
+    found: list[Field] = []
+    inside = False
+    for line in inspect.cleandoc(docstring).splitlines():
+        if match := _FIELD.match(line):
+            kind, key, where, text = (part or "" for part in match.groups())
+            found.append(Field(kind, key, where, text, path, symbol))
+            inside = True
+        elif inside and line.startswith(" "):
+            last = found[-1]
+            found[-1] = Field(last.kind, last.key, last.where, f"{last.text} {line.strip()}", path, symbol)
+        else:
+            inside = False
+    return found
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Every docstring of a file with the name of what it documents; the module's own has the empty name."""
+
+    def walk(node: _Owner, name: str) -> Iterator[tuple[str, str]]:
+        if text := ast.get_docstring(node, clean=False):
+            yield name, text
+        for child in node.body:
+            if isinstance(child, ast.ClassDef | ast.FunctionDef):
+                yield from walk(child, f"{name}.{child.name}" if name else child.name)
+
+    return walk(tree, "")
+
+
+def fields_under(*folders: str, root: Path = ROOT) -> list[Field]:
+    """The fields of every Python file below these folders, in the order of files and lines."""
+    found = []
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            name = path.relative_to(root).as_posix()
+            found += [field for symbol, text in documented(tree) for field in fields_of(text, name, symbol)]
+    return found

@@ -1,0 +1,47 @@
+"""The numbered equations of the five papers, and how a docstring names them.
+
+A docstring claims an equation in a field, ``:equation [Pelckmans2005]_ (16): the sparse substrate``; several are
+separated by commas, and a range runs in the order of the paper: ``(20)-(22), (27a)-(27d)``. The parts of (27) count one
+by one. The sparse system of [Cawley2002] has no number in print and is called (beta), after its unknowns.
+"""
+
+import re
+
+__all__ = ["EQUATIONS", "expand", "label"]
+
+
+def _numbers(first: int, last: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(first, last + 1))
+
+
+EQUATIONS: dict[str, tuple[str, ...]] = {
+    "Cawley2002": (*_numbers(1, 3), "beta"),
+    "Carvalho2006": _numbers(1, 5),
+    "Pelckmans2005": (*_numbers(1, 26), *(f"27{part}" for part in "abcdef"), *_numbers(28, 31)),
+    "Cawley2004": (*_numbers(1, 6), "A.1", "A.2", "A.3"),
+    "Suykens2002": _numbers(1, 15),
+}
+
+_ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")
+
+
+def expand(key: str, where: str) -> tuple[str, ...]:
+    """The equations that a field names, in the paper's order; one that the paper does not have is a ValueError."""
+    if key not in EQUATIONS:
+        raise ValueError(f"[{key}] is not one of the papers with an equation ledger: {', '.join(EQUATIONS)}")
+    known, named = EQUATIONS[key], set[str]()
+    for item in where.split(", "):
+        found = _ITEM.fullmatch(item)
+        ends = [end for end in found.groups() if end is not None] if found else []
+        if not ends or any(end not in known for end in ends):
+            raise ValueError(f"[{key}] has no equation {item}; it has {label(known[0])} to {label(known[-1])}")
+        first, last = known.index(ends[0]), known.index(ends[-1])
+        if first > last:
+            raise ValueError(f"the range {item} of [{key}] runs backwards")
+        named.update(known[first : last + 1])
+    return tuple(number for number in known if number in named)
+
+
+def label(number: str) -> str:
+    """The number as a paper prints it."""
+    return f"({number})"

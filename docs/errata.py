@@ -1,0 +1,116 @@
+"""``python docs/errata.py [number ...]``: run the demonstrations of the errata; ``--write`` writes the page.
+
+An erratum is a function of :mod:`demonstrations` whose docstring says where it is (fields ``:equation`` and ``:place``,
+with what is printed there) and what holds (``:holds:``), and which computes both. What is a matter of printing only, or
+takes a benchmark to show, stands in the docstring of the file.
+"""
+
+import ast
+import importlib
+import sys
+from dataclasses import dataclass
+
+from docstring_fields import ROOT, Field, documented, fields_of
+
+__all__ = ["FILES", "PAGE", "Erratum", "entries", "main", "page", "remarks"]
+
+PAGE = ROOT / "docs" / "errata.md"
+#: In the order of the papers on the ledger.
+FILES = ("cawley2002", "carvalho2006", "pelckmans2005", "pelckmans2005_structure", "cawley2004", "suykens2002")
+
+_HEAD = """# Errata of the source papers
+
+Slips found by implementing every equation, each with a demonstration that computes the printed statement and the one
+that holds: `python docs/errata.py` runs all of them and shows both numbers, `python docs/errata.py 18` the one of that
+number. A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
+Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; those of the papers are
+on [conventions](conventions.md).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Erratum:
+    """One entry: its number, its line, where it is with what is printed there, what holds, and the function."""
+
+    number: int
+    title: str
+    places: tuple[Field, ...]
+    holds: str
+    module: str
+    function: str
+
+    def shown(self):
+        """Run the demonstration."""
+        return getattr(importlib.import_module(f"demonstrations.{self.module}"), self.function)()
+
+
+def _docstrings(name: str) -> list[tuple[str, str]]:
+    path = ROOT / "docs" / "demonstrations" / f"{name}.py"
+    return list(documented(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+
+
+def entries() -> list[Erratum]:
+    """All errata that can be computed, in the order of papers and files."""
+    found: list[Erratum] = []
+    for module in FILES:
+        for function, text in _docstrings(module):
+            fields = fields_of(text, f"docs/demonstrations/{module}.py", function)
+            places = tuple(field for field in fields if field.kind in ("equation", "place"))
+            if function and places:
+                holds = "; ".join(field.text for field in fields if field.kind == "holds")
+                found.append(Erratum(len(found) + 1, text.splitlines()[0], places, holds, module, function))
+    return found
+
+
+def remarks(kind: str) -> list[Field]:
+    """The fields of one kind in the docstrings of the files: ``typography`` or ``benchmark``."""
+    return [field for module in FILES for field in fields_of(_docstrings(module)[0][1], module) if field.kind == kind]
+
+
+def page() -> str:
+    """The page as Markdown."""
+    lines = [_HEAD, "| no. | paper | where | as printed | what holds | shown by |", "|---|---|---|---|---|---|"]
+    for entry in entries():
+        papers = "; ".join(f"[{key}]" for key in dict.fromkeys(place.key for place in entry.places))
+        where = "; ".join(place.where for place in entry.places)
+        printed = "; ".join(place.text for place in entry.places)
+        anchor = f'<a id="erratum-{entry.number}"></a>{entry.number}'
+        cells = (
+            anchor,
+            papers,
+            where,
+            f"{entry.title} Printed: {printed}",
+            entry.holds,
+            f"`{entry.module}.{entry.function}`",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    for kind, title in (("typography", "Matters of printing"), ("benchmark", "Figures that do not reproduce")):
+        lines += ["", f"## {title}", "", "| paper | where | what |", "|---|---|---|"]
+        lines += [f"| [{field.key}] | {field.where} | {field.text} |" for field in remarks(kind)]
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or run the demonstrations asked for; the status says whether each showed what it says."""
+    if arguments == ["--write"]:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    known = entries()
+    if not all(argument.isdecimal() and 1 <= int(argument) <= len(known) for argument in arguments):
+        print(f"usage: python docs/errata.py [--write | numbers from 1 to {len(known)}]", file=sys.stderr)
+        return 2
+    asked = {int(argument) for argument in arguments} or {entry.number for entry in known}
+    faults = 0
+    for entry in known:
+        if entry.number in asked:
+            shown = entry.shown()
+            where = ", ".join(f"[{place.key}] {place.where}" for place in entry.places)
+            print(f"{entry.number:2d}. {where}. {entry.title}\n    {shown.measure}:")
+            verdict = "" if shown.demonstrated else "  NOT DEMONSTRATED"
+            print(f"    printed {shown.printed:.3g}, corrected {shown.holds:.3g}, limit {shown.limit:.3g}{verdict}")
+            faults += not shown.demonstrated
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

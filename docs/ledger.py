@@ -1,0 +1,142 @@
+"""``python docs/ledger.py [--write]``: the equation ledger, collected from docstrings.
+
+Fields in the package and the benchmarks say what implements an equation, fields in tests what checks it, and fields in
+the demonstrations of the errata what is wrong with it in print; see :mod:`docstring_fields` for their form. Nothing is
+written by hand, so a function that moves takes its row along.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from docstring_fields import ROOT, Field, fields_under
+from equations import EQUATIONS, expand, label
+from errata import entries
+
+__all__ = ["PAGE", "Ledger", "main"]
+
+PAGE = ROOT / "docs" / "ledger.md"
+
+_HEAD = """# Equation ledger
+
+Every numbered equation of the five papers: what implements it, which test checks it, and what is wrong with it in print
+([errata](errata.md)). Made by `python docs/ledger.py --write` from the fields `:equation` and `:place` at the ends of
+docstrings; a test holds this page and the docstrings together. The sparse system of [Cawley2002] has no number and is
+called (beta).
+"""
+
+
+class Ledger:
+    """The fields by equation and by place: who owns, who checks, which erratum; and what is wrong with them."""
+
+    def __init__(self, owners: Iterable[Field], checks: Iterable[Field], errata: Iterable[Field]) -> None:
+        self.owners: dict[tuple[str, str], list[Field]] = defaultdict(list)
+        self.checks: dict[tuple[str, str], list[Field]] = defaultdict(list)
+        self.errata: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.faults: list[str] = []
+        self._sort(owners, self.owners)
+        checks = list(checks)
+        self._sort(checks, self.checks)
+        self._numbered(errata)
+        for field in checks:
+            function, file = field.symbol.rpartition(".")[2], Path(field.path).name
+            if field.kind in ("equation", "place") and not (function.startswith("test_") and file.startswith("test_")):
+                self.faults.append(f"{field.path} {field.symbol or 'itself'} is no test that pytest collects")
+        for key, where in self._wanted():
+            for table, word in ((self.owners, "owner"), (self.checks, "test")):
+                if not table[key, where]:
+                    self.faults.append(f"[{key}] {where} has no {word}")
+
+    @classmethod
+    def of_the_sources(cls) -> "Ledger":
+        """The ledger of this repository."""
+        owners = fields_under("substrate", "problems", "benchmarks", "examples")
+        errata = [place for entry in entries() for place in entry.places]
+        return cls(owners, fields_under("tests"), errata)
+
+    def _sort(self, fields: Iterable[Field], table: dict[tuple[str, str], list[Field]]) -> None:
+        for field in fields:
+            for where in self._places(field):
+                table[field.key, where].append(field)
+
+    def _numbered(self, errata: Iterable[Field]) -> None:
+        numbers: dict[tuple[str, str], int] = {}
+        for field in errata:
+            if field.kind in ("equation", "place"):
+                number = numbers.setdefault((field.path, field.symbol), len(numbers) + 1)
+                for where in self._places(field):
+                    self.errata[field.key, where].append(number)
+
+    def _places(self, field: Field) -> tuple[str, ...]:
+        if field.kind == "place":
+            if field.key not in EQUATIONS:
+                self.faults.append(f"{field.path} {field.symbol}: [{field.key}] is not one of the five papers")
+            return (field.where,)
+        if field.kind != "equation":
+            return ()
+        try:
+            return tuple(label(number) for number in expand(field.key, field.where))
+        except ValueError as error:
+            self.faults.append(f"{field.path} {field.symbol}: {error}")
+            return ()
+
+    def _wanted(self) -> list[tuple[str, str]]:
+        """Every equation, and every place that a symbol or a test names."""
+        numbered = [(key, label(number)) for key, numbers in EQUATIONS.items() for number in numbers]
+        return [*numbered, *self._unnumbered()]
+
+    def _unnumbered(self) -> list[tuple[str, str]]:
+        named = {place for table in (self.owners, self.checks) for place, fields in table.items() if fields}
+        order = list(EQUATIONS)
+        return sorted((p for p in named if not p[1].startswith("(")), key=lambda place: (order.index(place[0]), place))
+
+    def page(self) -> str:
+        """The page as Markdown."""
+        parts = [_HEAD]
+        for key, numbers in EQUATIONS.items():
+            rows = [self._row(key, label(number)) for number in numbers]
+            parts.append(_table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
+        rows = [(f"[{key}]", *self._row(key, where)) for key, where in self._unnumbered()]
+        headings = ("paper", "place", "what", "implemented by", "checked by", "erratum")
+        parts.append(_table("## Algorithms, sections and tables", headings, rows))
+        return "\n".join(parts)
+
+    def _row(self, key: str, where: str) -> tuple[str, ...]:
+        owners, checks = self.owners[key, where], self.checks[key, where]
+        errata = ", ".join(f"[{number}](errata.md#erratum-{number})" for number in self.errata[key, where])
+        return (where, "; ".join(_distinct(field.text for field in owners)), _cell(owners), _cell(checks), errata)
+
+
+def _distinct(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))
+
+
+def _cell(fields: list[Field]) -> str:
+    names = (f"{f.path}::{f.symbol}" if f.path.startswith("tests/") else f.dotted for f in fields)
+    return "<br>".join(f"`{name}`" for name in _distinct(names))
+
+
+def _table(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [title, "", f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page, or write it; faults go to standard error and nothing is written."""
+    ledger = Ledger.of_the_sources()
+    if ledger.faults:
+        print(*ledger.faults, sep="\n", file=sys.stderr)
+        return 1
+    if arguments == ["--write"]:
+        PAGE.write_text(ledger.page(), encoding="utf-8")
+    elif arguments:
+        print(f"unknown arguments {arguments}; usage: python docs/ledger.py [--write]", file=sys.stderr)
+        return 2
+    else:
+        print(ledger.page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

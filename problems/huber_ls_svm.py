@@ -1,0 +1,183 @@
+r"""The LS-SVM with Huber's loss: squared errors near the fit, absolute ones far from it.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \gamma \sum_{i=1}^N v_i h_\delta(e_i)
+    \quad \text{s.t.} \quad y_i = w^T \varphi(x_i) + b + e_i, \quad
+    h_\delta(e) = \begin{cases} \tfrac12 e^2 & |e| \le \delta \\ \delta |e| - \tfrac12 \delta^2 & |e| > \delta
+    \end{cases}
+
+Symbols: :math:`\delta` the error, in the units of y, from which a row counts by its distance only; everything else is
+that of :mod:`problems.ls_svm_regression`.
+
+The multipliers of the equalities are the support values, :math:`\alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta,
+\delta)`, with :math:`w = \sum_i \alpha_i \varphi(x_i)` and :math:`1^T \alpha = 0`: an outlier pulls with
+:math:`\gamma v_i \delta`, however far away it is. The dual is that of the LS-SVM with bounds,
+
+.. math:: \max_\alpha \; y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
+          \quad \text{s.t.} \quad 1^T \alpha = 0, \quad |\alpha_i| \le \gamma v_i \delta ,
+
+declared in the shares :math:`a = \alpha / \gamma`, whose bound does not contain :math:`\gamma`, so that :math:`\gamma`
+is a parameter of either form. For :math:`\delta \to \infty` it is the LS-SVM; for :math:`\delta \to 0` at constant
+:math:`\gamma \delta` it is the machine of least absolute deviations. The problem is convex, so the weights of
+:mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the pull of an outlier is
+bounded, not gone.
+
+Closed form: :func:`substrate.closed_form.huber_active_set.solve_huber`.
+
+[Huber1964]_; not in the papers of this package, whose introduction to weights ([Suykens2002]_ section 1) names it.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.certificates import Row
+from substrate.certificates.duality import gap_row
+from substrate.closed_form.huber_active_set import solve_huber
+from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.declaration import Declared
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.gram import Gram
+from substrate.ingredients import (
+    huber_conjugate,
+    huber_errors,
+    huber_loss,
+    huber_rows,
+    regression_fit,
+    squared_norm,
+    zero_sum,
+    zero_sum_row,
+)
+from substrate.kernels import RBF
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+# The dual is not among them: on a kernel matrix of low numerical rank the QP of HiGHS ends it with an error of its own.
+DEMONSTRATION = Demonstration(
+    equations="Huber1964",
+    cases=tuple(
+        Case(label, {"form": "primal"}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0, "delta": delta})
+        for label, delta in (("few rows linear", 40.0), ("half of the rows linear", 10.0))
+    ),
+)
+
+
+def declare(K: Any, y: Any, gamma: float, delta: float, weights: Any = None, form: str = "primal") -> Declared:
+    """Declare the problem on a kernel matrix (or a Gram) and a target; ``gamma`` is the parameter of both forms."""
+    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
+    if target_unit(target) != 1.0:
+        raise DataError(
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
+            "in other units, and multiply support values and bias by the unit"
+        )
+    value, bend = positive(gamma, "gamma"), positive(delta, "delta")
+    if form not in ("primal", "dual"):
+        raise DeclarationError(f"form must be 'primal' or 'dual', received {form!r}")
+    ridge_of(value, v)  # refuses what leaves the range of floating point
+    return (_primal if form == "primal" else _dual)(gram, gram.coordinates().factor, target, value, bend, v)
+
+
+def _primal(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) -> Declared:
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    fit = regression_fit(y, R @ w + b, e)
+    norm, errors = squared_norm(w, R), huber_errors(e, gamma, v, delta)
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, gamma_v = fit.multiplier, gamma.value * v
+        pulls = gamma_v * np.clip(y, -delta, delta)  # the multipliers of the point w = 0, b = 0
+        dual = (float(y @ alpha), -0.5 * float(np.sum((R.T @ alpha) ** 2)), -0.5 * float(alpha @ (alpha / gamma_v)))
+        primal = (float(norm.term.value), float(errors.term.value))
+        return (
+            fit.row(tolerance),
+            *errors.rows(alpha, y, tolerance),
+            norm.row(alpha, tolerance, pulls),
+            zero_sum_row(alpha, tolerance, pulls),
+            gap_row(primal, dual, tolerance, float(gamma_v @ huber_loss(y, delta))),
+        )
+
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
+
+    def rescaled() -> tuple[Any, float]:
+        unit = _unit(y, gamma.value * v, delta)
+        return _primal(gram, R, y / unit, gamma.value, delta / unit, v).problem, unit
+
+    def units() -> dict[str, float]:
+        return _units(y, gamma.value * v, delta)
+
+    title = "Huber LS-SVM (primal)"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+
+
+def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) -> Declared:
+    shares = cp.Variable(gram.n, name="alpha/gamma")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    balance, conjugate = zero_sum(shares), huber_conjugate(shares, v, delta)
+    norm = squared_norm(R.T @ shares, R)
+    objective = cp.Maximize(y @ shares - gamma * norm.term - conjugate.term)
+    problem = cp.Problem(objective, [balance.constraint, *conjugate.constraints])
+
+    def support_values() -> Array:
+        return np.asarray(gamma.value * shares.value)
+
+    def errors() -> Array:
+        return np.asarray(y - R @ (R.T @ support_values()) - float(balance.multiplier))
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, e, gamma_v = support_values(), errors(), gamma.value * v
+        norm_squared = float(np.sum((R.T @ alpha) ** 2))
+        primal = (0.5 * norm_squared, float(gamma_v @ huber_loss(e, delta)))
+        dual = (float(y @ alpha), -0.5 * norm_squared, -0.5 * float(alpha @ (alpha / gamma_v)))
+        return (
+            *huber_rows(alpha, gamma_v, e, delta, tolerance, y),
+            zero_sum_row(alpha, tolerance, gamma_v * np.clip(y, -delta, delta)),
+            gap_row(primal, dual, tolerance, float(gamma_v @ huber_loss(y, delta))),
+        )
+
+    values = {"support_values": support_values, "bias": lambda: balance.multiplier, "errors": errors}
+
+    def rescaled() -> tuple[Any, float]:
+        unit = _unit(y, gamma.value * v, delta)
+        return _dual(gram, R, y / unit, gamma.value, delta / unit, v).problem, unit
+
+    def units() -> dict[str, float]:
+        return _units(y, gamma.value * v, delta)
+
+    title = "Huber LS-SVM (dual)"
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+
+
+def _units(y: Array, gamma_v: Array, delta: float) -> dict[str, float]:
+    """How large each quantity is where w = 0: the units in which two ways to it are compared."""
+    largest = float(np.abs(y).max())
+    pulls = float((gamma_v * np.minimum(np.abs(y), delta)).max())
+    return {"support_values": pulls, "bias": largest, "errors": largest}
+
+
+def _unit(y: Array, gamma_v: Array, delta: float) -> float:
+    """The unit of y in which w = 0 costs about 1."""
+    largest = float(np.abs(y).max())
+    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
+        return largest if largest > 0.0 else 1.0
+    return float(np.sqrt(gamma_v @ huber_loss(y - np.median(y), delta)))
+
+
+def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:
+    """The same quantities by the active set of linear rows: support values, bias and errors."""
+    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
+    target, bend = real_targets(y, gram.n), positive(delta, "delta")
+    solved = solve_huber(gram, target, ridge, bend)
+    if not solved.settled:
+        raise SolverError(
+            f"the set of linear rows has not settled after {solved.steps} systems; use a positive semi-definite kernel "
+            "and a larger delta, or solve the declared problem"
+        )
+    errors = target - solved.products - solved.bias
+    return {"support_values": solved.support_values, "bias": np.asarray(solved.bias), "errors": errors}

@@ -1,0 +1,44 @@
+"""The published tables and figures of the five papers, measured again: one experiment a file, judged by stated rules.
+
+A :class:`~problems.reproductions.study.Study` measures seed by seed, makes its claims from the numbers alone, and draws
+them; ``substrate reproduce`` runs them. Every name is that of the paper and of what is reproduced.
+"""
+
+from problems.reproductions import (
+    additive_structure,
+    boston_structure,
+    column_classifiers,
+    leave_one_out_timing,
+    pruned_sinc,
+    reconstruction,
+    robust_boston,
+    robust_motorcycle,
+    robust_sinc,
+    sparse_curves,
+    sparseness,
+)
+from problems.reproductions.study import Outcome, Study
+
+__all__ = ["STUDIES", "Outcome", "Study"]
+
+#: All studies by their names, in the order in which they are run.
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        sparseness.TABLE_1,
+        additive_structure.ADDITIVE,
+        boston_structure.BOSTON,
+        sparse_curves.MOTORCYCLE,
+        sparse_curves.BOSTON,
+        leave_one_out_timing.TIMING,
+        reconstruction.RECONSTRUCTION,
+        robust_sinc.OUTLIERS,
+        robust_sinc.HEAVY_TAILS,
+        robust_motorcycle.MOTORCYCLE,
+        robust_boston.BOSTON,
+        pruned_sinc.PRUNING,
+        column_classifiers.PIMA,
+        column_classifiers.TIC_TAC_TOE,
+        column_classifiers.IONOSPHERE,
+    )
+}

@@ -1,0 +1,65 @@
+"""Every erratum is demonstrated: its printed statement fails, the corrected one holds, and the page lists them all."""
+
+import errata
+import pytest
+from demonstrations.shown import Shown
+from docstring_fields import ROOT
+from errata import FILES, PAGE, entries, page, remarks
+
+ENTRIES = entries()
+
+
+def test_there_are_entries_of_every_paper():
+    assert len(ENTRIES) >= 45
+    keys = {place.key for entry in ENTRIES for place in entry.places}
+    assert keys == {"Cawley2002", "Carvalho2006", "Pelckmans2005", "Cawley2004", "Suykens2002"}
+    folder = {path.stem for path in (ROOT / "docs" / "demonstrations").glob("*.py")}
+    assert folder - set(FILES) == {"__init__", "shown"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.function)
+def test_the_printed_statement_fails_and_the_corrected_one_holds(entry):
+    shown = entry.shown()
+    assert shown.demonstrated, shown
+    assert shown.measure
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.function)
+def test_an_entry_says_where_what_is_printed_and_what_holds(entry):
+    assert entry.title.endswith(".")
+    assert entry.holds
+    assert all(place.text for place in entry.places)
+
+
+def test_every_public_function_of_a_demonstration_is_an_entry():
+    for module in FILES:
+        exported = __import__(f"demonstrations.{module}", fromlist=["__all__"]).__all__
+        assert {entry.function for entry in ENTRIES if entry.module == module} == set(exported)
+
+
+def test_the_page_is_what_the_docstrings_say():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python docs/errata.py --write"
+    assert len(remarks("typography")) >= 6
+    assert all("`python " in field.text or "`substrate reproduce " in field.text for field in remarks("benchmark"))
+
+
+def test_a_slip_needs_both_sides():
+    assert Shown("", 1.0, 0.0).demonstrated
+    assert not Shown("", 1e-9, 0.0).demonstrated, "the printed statement is true as well"
+    assert not Shown("", 1.0, 1e-3).demonstrated, "the corrected statement is false as well"
+    assert not Shown("", float("nan"), 0.0).demonstrated
+    assert not Shown("", 1.0, float("nan")).demonstrated
+    assert Shown("", 0.0, 0.0, slip=False).demonstrated
+    assert not Shown("", 1.0, 0.0, slip=False).demonstrated
+
+
+def test_the_command_runs_what_it_is_asked_for(capsys, monkeypatch):
+    number = next(entry.number for entry in ENTRIES if entry.function == "slower_by_the_tables")
+    assert errata.main([str(number)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{number:2d}. [Carvalho2006] section 4, training times.")
+    assert "printed 1.19, corrected 0.0183" in out
+    assert errata.main(["0"]) == errata.main(["all"]) == 2
+    monkeypatch.setattr(errata.Erratum, "shown", lambda self: Shown("nothing", 0.0, 0.0))
+    assert errata.main([str(number)]) == 1
+    assert "NOT DEMONSTRATED" in capsys.readouterr().out

@@ -1,0 +1,155 @@
+"""The equation ledger: every equation has an owner that exists and a test, and the page is what the docstrings say."""
+
+import importlib
+import re
+from functools import reduce
+
+import ledger
+import pytest
+from docstring_fields import ROOT, Field, fields_of, fields_under
+from equations import EQUATIONS, expand, label
+from ledger import PAGE, Ledger
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return Ledger.of_the_sources()
+
+
+def field(kind="equation", key="Carvalho2006", where="(1)", path="substrate/a.py", symbol="f"):
+    return Field(kind, key, where, "what it states", path, symbol)
+
+
+def whole():
+    """Fields that own and check every equation."""
+    places = [(key, label(number)) for key, numbers in EQUATIONS.items() for number in numbers]
+    owners = [field(key=key, where=where) for key, where in places]
+    return owners, [field(key=key, where=where, path="tests/test_a.py", symbol="test_f") for key, where in places]
+
+
+# ---- this repository -----------------------------------------------------------------------------
+
+
+def test_every_equation_has_an_owner_and_a_test(sources):
+    assert sources.faults == []
+
+
+def test_the_page_is_what_the_docstrings_say(sources):
+    assert PAGE.read_text(encoding="utf-8") == sources.page(), "run python docs/ledger.py --write"
+
+
+def test_every_owner_can_be_imported(sources, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)  # for the benchmarks, which are no part of the installed package
+    owners = {field for fields in sources.owners.values() for field in fields}
+    assert len(owners) > 60
+    for owner in owners:
+        module = importlib.import_module(owner.path.removesuffix(".py").replace("/", "."))
+        assert reduce(getattr, filter(None, owner.symbol.split(".")), module) is not None  # a file may own, too
+
+
+def test_the_papers_have_this_many_equations():
+    assert {key: len(numbers) for key, numbers in EQUATIONS.items()} == {
+        "Cawley2002": 4,
+        "Carvalho2006": 5,
+        "Pelckmans2005": 36,
+        "Cawley2004": 9,
+        "Suykens2002": 15,
+    }
+
+
+def test_no_field_is_misspelt():
+    known = {"equation", "place", "printed", "holds", "typography", "benchmark"}
+    folders = ("substrate", "problems", "benchmarks", "examples", "tests", "docs/demonstrations")
+    assert {found.kind for found in fields_under(*folders)} <= known
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            for line in re.findall(r"^\s*(?:\"\"\")?:(?:equation|place)\b.*", path.read_text(encoding="utf-8"), re.M):
+                text = line.strip().removeprefix('"""')
+                assert fields_of(text)[0].key in EQUATIONS, f"{path}: {text}"
+
+
+# ---- what it refuses -----------------------------------------------------------------------------
+
+
+def test_a_whole_set_has_no_faults():
+    assert Ledger(*whole(), []).faults == []
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_missing_owner_or_test_is_a_fault(side):
+    given = list(whole())
+    given[side] = [found for found in given[side] if (found.key, found.where) != ("Suykens2002", "(14)")]
+    assert Ledger(*given, []).faults == [f"[Suykens2002] (14) has no {('owner', 'test')[side]}"]
+
+
+@pytest.mark.parametrize("where", ["(6)", "(0)", "(2)-(9)", "(3)-(1)", "1", "(1) (2)", "(27a)"])
+def test_an_equation_the_paper_does_not_have_is_a_fault(where):
+    owners, checks = whole()
+    (fault,) = Ledger([*owners, field(where=where)], checks, []).faults
+    assert fault.startswith("substrate/a.py f: ")
+    assert "Carvalho2006" in fault
+
+
+def test_another_paper_is_a_fault():
+    owners, checks = whole()
+    (fault,) = Ledger([*owners, field(key="Vapnik1998")], checks, []).faults
+    assert "[Vapnik1998] is not one of the papers" in fault
+
+
+@pytest.mark.parametrize(
+    ("path", "symbol"), [("tests/test_a.py", "helper"), ("tests/a.py", "test_f"), ("tests/a.py", "")]
+)
+def test_a_check_that_pytest_does_not_collect_is_a_fault(path, symbol):
+    owners, checks = whole()
+    (fault,) = Ledger(owners, [*checks, field(path=path, symbol=symbol)], []).faults
+    assert "no test that pytest collects" in fault
+
+
+def test_a_place_needs_both_sides():
+    owners, checks = whole()
+    place = field("place", "Suykens2002", "Algorithm 1")
+    assert Ledger([*owners, place], checks, []).faults == ["[Suykens2002] Algorithm 1 has no test"]
+
+
+def test_nothing_is_written_where_there_are_faults(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(ledger, "PAGE", tmp_path / "ledger.md")
+    monkeypatch.setattr(Ledger, "of_the_sources", classmethod(lambda cls: cls([], [], [])))
+    assert ledger.main(["--write"]) == 1
+    assert not (tmp_path / "ledger.md").exists()
+    assert "[Cawley2002] (1) has no owner" in capsys.readouterr().err
+    monkeypatch.setattr(Ledger, "of_the_sources", classmethod(lambda cls: cls(*whole(), [])))
+    assert ledger.main(["--write"]) == 0
+    assert (tmp_path / "ledger.md").read_text(encoding="utf-8").startswith("# Equation ledger")
+    assert ledger.main(["--wirte"]) == 2
+
+
+# ---- the grammar ---------------------------------------------------------------------------------
+
+
+def test_ranges_run_in_the_order_of_the_paper():
+    assert expand("Pelckmans2005", "(26)-(27b), (3)") == ("3", "26", "27a", "27b")
+    assert expand("Cawley2004", "(6)-(A.2)") == ("6", "A.1", "A.2")
+    assert expand("Cawley2002", "(beta)") == ("beta",)
+
+
+def test_fields_go_on_indented_and_end_with_the_indentation():
+    text = """Summary.
+
+    :equation [Suykens2002]_ (5): the linear
+        system
+    :holds: nothing
+
+    Afterwards, :this: is no field.
+    """
+    first, second = fields_of(text, "a/b.py", "C.f")
+    assert (first.kind, first.key, first.where, first.text) == ("equation", "Suykens2002", "(5)", "the linear system")
+    assert first.dotted == "a.b.C.f"
+    assert (second.kind, second.key, second.text) == ("holds", "", "nothing")
+
+
+def test_errata_are_numbered_by_demonstration():
+    errata = [field(symbol="a"), field(where="(2)", symbol="a"), field(where="(2)", symbol="b")]
+    page = Ledger(*whole(), errata)
+    assert page.errata["Carvalho2006", "(1)"] == [1]
+    assert page.errata["Carvalho2006", "(2)"] == [1, 2]
+    assert "[2](errata.md#erratum-2)" in page.page()

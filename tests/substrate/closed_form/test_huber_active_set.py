@@ -1,0 +1,154 @@
+"""The active set of linear rows: certified on anything, the LS-SVM where no row is linear, exact by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.closed_form.huber_active_set import _root, huber_solution_rows, solve_huber
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.gram import Gram
+from substrate.ingredients import huber_loss
+from substrate.kernels import RBF, Linear
+
+
+def instance(n=30, seed=0, kernel=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return Gram.of(RBF(1.0) if kernel is None else kernel, X), np.sin(X[:, 0]) + 0.3 * rng.standard_t(2.0, size=n)
+
+
+def rows(gram, y, ridge, delta, solved, **changed):
+    alpha, bias = (changed.get(name, getattr(solved, name)) for name in ("support_values", "bias"))
+    return huber_solution_rows(gram.product(alpha), gram.diagonal, y, ridge, delta, alpha, bias)
+
+
+@pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 40),
+    st.floats(-3.0, 5.0),
+    st.floats(-4.0, 1.5),
+    st.sampled_from([RBF(0.5), RBF(2.0), Linear()]),
+    st.sampled_from(["plain", "tied", "constant", "far"]),
+)
+def test_any_instance_is_certified(seed, n, log_gamma, log_delta, kernel, kind):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(X[:, 0]) + rng.standard_t(1.5, size=n)
+    if kind == "tied":
+        X[1::2] = X[: n // 2]
+    y = {"constant": np.full(n, 3.7), "far": y + 1e6}.get(kind, y)
+    gram, ridge, delta = Gram.of(kernel, X), ridge_of(10.0**log_gamma, rng.uniform(0.1, 3.0, n)), 10.0**log_delta
+    solved = solve_huber(gram, y, ridge, delta)
+    assert solved.settled
+    assert not [row for row in rows(gram, y, ridge, delta, solved) if not row.passes]
+    errors = y - solved.products - solved.bias
+    outside = np.abs(np.abs(errors) - delta) > 1e-9 * (np.abs(y).max() + delta)
+    assert_array_equal(solved.signs[outside], np.where(np.abs(errors) > delta, np.sign(errors), 0.0)[outside])
+
+
+def test_without_linear_rows_it_is_the_ls_svm():
+    gram, y = instance()
+    ridge = np.full(30, 0.2)
+    plain = solve_saddle_system(gram, y, ridge)
+    gram.release()
+    largest = float(np.abs(ridge * plain.support_values).max())
+    solved = solve_huber(gram, y, ridge, 1.001 * largest)
+    assert_allclose(solved.support_values, plain.support_values, rtol=1e-12)
+    assert not solved.signs.any()
+    assert solved.steps == 1
+    assert np.abs(solve_huber(gram, y, ridge, 0.9 * largest).signs).sum() >= 1
+
+
+def test_a_location_by_hand():
+    """A kernel of zeros leaves the bias: with errors -1, 0 and 9 and delta 2 it solves (b+1) + b = 2."""
+    gram = Gram.from_matrix(np.zeros((3, 3)))
+    solved = solve_huber(gram, np.array([-1.0, 0.0, 9.0]), np.ones(3), 2.0)
+    assert_allclose(solved.bias, 0.5)
+    assert_allclose(solved.support_values, [-1.5, -0.5, 2.0])
+    assert_array_equal(solved.signs, [0, 0, 1])
+
+
+def test_a_small_delta_is_the_weighted_median():
+    gram = Gram.from_matrix(np.zeros((5, 5)))
+    y, v = np.array([0.0, 1.0, 2.0, 50.0, 60.0]), np.array([1.0, 1.0, 3.0, 1.0, 1.0])
+    assert_allclose(solve_huber(gram, y, 1.0 / v, 1e-6).bias, 2.0, atol=1e-5)
+    even = solve_huber(gram, np.array([0.0, 0.0, 4.0, 4.0, 4.0]), 1.0 / np.array([1.5, 1.5, 1.0, 1.0, 1.0]), 0.1)
+    assert 0.1 - 1e-12 <= even.bias <= 3.9 + 1e-12, "of a stretch of biases that cost the same, any"
+    assert_allclose(even.support_values, 0.1 * np.array([-1.5, -1.5, 1.0, 1.0, 1.0]))
+
+
+def test_nothing_costs_less():
+    gram, y = instance(seed=3)
+    ridge, delta, rng = np.full(30, 0.1), 0.2, np.random.default_rng(1)
+
+    def cost(alpha, b):
+        f = gram.product(alpha) + b
+        return 0.5 * alpha @ (f - b) + huber_loss(y - f, delta).sum() / 0.1
+
+    solved = solve_huber(gram, y, ridge, delta)
+    best = cost(solved.support_values, solved.bias)
+    for size in (1.0, 1e-2, 1e-4):
+        for _ in range(20):
+            other = solved.support_values + size * rng.normal(size=30)
+            assert cost(other, solved.bias + size * rng.normal()) > best
+
+
+def test_an_outlier_further_away_changes_nothing():
+    gram, y = instance(seed=4)
+    ridge = np.full(30, 0.1)
+    solved = solve_huber(gram, y, ridge, 0.3)
+    (linear,) = np.nonzero(solved.signs)
+    assert 0 < linear.size < 30
+    further = y.copy()
+    further[linear] += 1e3 * solved.signs[linear]
+    again = solve_huber(gram, further, ridge, 0.3)
+    assert_allclose(again.support_values, solved.support_values, atol=1e-9)
+    assert_allclose(again.bias, solved.bias, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e9, 1e200])
+def test_units_of_the_target(unit):
+    gram, y = instance(seed=5)
+    ridge = np.full(30, 0.1)
+    one, other = solve_huber(gram, y, ridge, 0.3), solve_huber(gram, unit * y, ridge, unit * 0.3)
+    assert_allclose(other.support_values / unit, one.support_values, atol=1e-10)
+    assert_array_equal(other.signs, one.signs)
+    assert all(row.passes for row in rows(gram, unit * y, ridge, unit * 0.3, other))
+
+
+def test_every_row_of_the_certificate_sees_a_change():
+    gram, y = instance(seed=6)
+    ridge = np.full(30, 0.1)
+    solved = solve_huber(gram, y, ridge, 0.3)
+    for i in range(30):
+        moved = solved.support_values.copy()
+        moved[i] *= 1.0 + 1e-6
+        assert [row for row in rows(gram, y, ridge, 0.3, solved, support_values=moved) if not row.passes], f"row {i}"
+    names = {row.name for row in rows(gram, y, ridge, 0.3, solved, bias=solved.bias + 1e-6) if not row.passes}
+    assert "stationarity in e" in names
+    wrong = {row.name for row in rows(gram, y, ridge, 0.2, solved) if not row.passes}
+    assert wrong >= {"stationarity in e", "bound on alpha"}, "another delta"
+
+
+@pytest.mark.filterwarnings("ignore::substrate.errors.IndefiniteKernelWarning")
+def test_a_matrix_without_a_minimum_is_not_called_settled():
+    rng = np.random.default_rng(1)
+    K = rng.normal(size=(12, 12))
+    gram, y = Gram.from_matrix(5.0 * (K + K.T)), rng.normal(size=12)
+    solved = solve_huber(gram, y, np.ones(12), 0.05)
+    assert not solved.settled
+    assert np.isfinite(solved.support_values).all()
+    assert not all(row.passes for row in rows(gram, y, np.ones(12), 0.05, solved))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_root_is_where_the_slope_is_zero(seed):
+    rng = np.random.default_rng(seed)
+    e, move, pulls = rng.normal(size=9), rng.normal(size=9), rng.uniform(0.5, 2.0, 9)
+    slope, curvature, d = rng.normal(), 0.3, 0.4
+    s = _root(e, move, pulls, d, slope, curvature)
+    assert_allclose(slope + curvature * s - (pulls * np.clip(e - s * move, -d, d)) @ move, 0.0, atol=1e-12)
