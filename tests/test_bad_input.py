@@ -66,7 +66,8 @@ KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(e
 #: Those that take a matrix for a kernel; an additive machine needs inputs to take apart.
 PAIRWISE = [e for e in KERNELED if e(kernel="precomputed").__sklearn_tags__().input_tags.pairwise]
 WITH_GAMMA = [estimator for estimator in ESTIMATORS if "gamma" in parameters_of(estimator)]
-WITH_SOLVER = [estimator for estimator in ESTIMATORS if "solver" in parameters_of(estimator)]
+#: Those that can solve the declared problem; the sparse ones choose between closed forms only.
+WITH_SOLVER = [e for e in ESTIMATORS if "solver" in parameters_of(e) and not e.__name__.startswith("SparseLSSVM")]
 REGRESSORS = [estimator for estimator in ESTIMATORS if is_regressor(estimator())]
 CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator())]
 MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]

@@ -24,7 +24,7 @@ from problems.estimators.coded import RegressedClassifier, codes_of, numbers_of_
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
-from problems.estimators.reduced_fit import ReducedFit, one_fit, prepare
+from problems.estimators.reduced_fit import ReducedFit
 from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
@@ -80,6 +80,11 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         when the fit is done. Needs an integer ``random_state``.
     verbose : bool, default=False
         Whether a line on the terminal says how far a pass is, in rows and rows a second.
+    solver : {"auto", "direct", "cg"}, default="auto"
+        ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes ten to twenty-five
+        passes of conjugate gradients instead, see :mod:`substrate.closed_form.reduced_gradient`; with a wide kernel it
+        can pay from 1000 to 2000 basis vectors on. It knows no leverages: no leave-one-out, no degrees of freedom, no
+        checkpoint.
 
     Attributes
     ----------
@@ -98,9 +103,9 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     rank_ : int
         Directions of the basis above rounding; below n_basis where vectors tie or nearly do.
     degrees_of_freedom_ : float
-        Trace of the hat matrix.
+        Trace of the hat matrix (absent for ``solver="cg"``).
     leverage_factor_, leverage_offset_ : array
-        What leave-one-out needs: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2``.
+        What leave-one-out needs: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well).
     n_rows_ : int
         How many rows were fitted.
     kernel_, certificate_
@@ -133,6 +138,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        solver: str = "auto",
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -146,6 +152,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.solver = solver
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows, wherever they are.
@@ -154,8 +161,9 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_solver()
         with self._reading(X, y) as data:
-            fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            fit = self._solved(data, gamma, choice)
             self._keep_of_rows(fit)
         self._keep(fit, _REGRESSION, True)
         return self
@@ -177,7 +185,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         the criteria are kept. Basis, kernel, gamma and scaling stay as they are although the left-out row had its part
         in choosing them: the certificate says so.
         """
-        check_is_fitted(self)
+        self._check_leverages()
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), _REGRESSION, True)
 
@@ -197,7 +205,9 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint
+        As for :class:`SparseLSSVMRegressor`.
+    verbose, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
@@ -232,6 +242,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        solver: str = "auto",
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -246,14 +257,16 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.solver = solver
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
         self._forget()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_solver()
         self._check_coding()
         with self._reading(X, y, coding=self.coding) as data:
-            fit = one_fit(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            fit = self._solved(data, gamma, choice)
         self._keep_classes(data.classes)
         self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self
@@ -266,7 +279,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
-        check_is_fitted(self)
+        self._check_leverages()
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), _CLASSIFICATION, self.support_values_.ndim == 1)
 

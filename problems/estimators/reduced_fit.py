@@ -1,8 +1,10 @@
 """Fits on a reduced basis, from rows and parameters: the basis, one statistic of all rows, the solution."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.basis_choice import BasisChoice, ChosenBasis
 from problems.estimators.device_fit import prepare_on_device
@@ -12,6 +14,7 @@ from substrate.arrays import Array, check_memory
 from substrate.certificates import Row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.reduced_gradient import TOLERANCE, solve_by_gradients
 from substrate.closed_form.reduced_left_out import LeverageFactor, leverage_factor
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic
@@ -25,7 +28,7 @@ from substrate.namespaces import is_device_array
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Source
 
-__all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "one_fit", "prepare"]
+__all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare"]
 
 #: What leave-one-out of a sparse machine takes for granted.
 CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
@@ -35,15 +38,15 @@ _FEW_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class ReducedFit:
-    """The solution of all outputs at one gamma."""
+    """The solution of all outputs at one gamma; leverages and degrees of freedom where the sums for them were taken."""
 
     prepared: Prepared
     coefficients: Array
     bias: Array
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
-    factor: LeverageFactor
-    freedom: float
+    factor: LeverageFactor | None
+    freedom: float | None
 
 
 def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
@@ -104,14 +107,11 @@ def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, sta
     """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
     lam = 1.0 / gamma
     solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares)
-    facts = (
-        *prepared.facts,
-        ("gamma", f"{gamma:g}"),
+    how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
     )
-    if spectrum.origin.unit != 1.0:
-        facts += (("units", "residuals in units of max|y|"),)
+    facts = _facts(prepared, gamma, how)
     factor = leverage_factor(spectrum, lam)
     freedom = spectrum.degrees_of_freedom(lam)
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
@@ -122,3 +122,23 @@ def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
     statistic = prepared.statistic(1.0 / gamma)
     spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
     return fit_reduced(prepared, gamma, spectrum, statistic)
+
+
+def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
+    """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
+    solved = solve_by_gradients(prepared.host_rows, prepared.features, prepared.origin, 1.0 / gamma, prepared.K)
+    if not solved.converged:
+        warnings.warn(
+            f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "
+            "the certificate does not hold; lower gamma, or use solver='direct'",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    told = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
+    facts = _facts(prepared, gamma, (("solver", told),))
+    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None)
+
+
+def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *how)
+    return facts if prepared.origin.unit == 1.0 else (*facts, ("units", "residuals in units of max|y|"))

@@ -158,6 +158,8 @@ def _folds_of(splits: Any, n: int) -> GivenFolds | None:
 
 def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
     """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
+    if fit.factor is None:
+        raise TypeError("a selection without leverages")
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
     for part in left_out_of(prepared.rows, fit.coefficients, fit.bias, fit.factor):

@@ -4,11 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
-from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
@@ -23,7 +25,7 @@ from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.rows_anywhere import Rows, left_out_of, residuals_of, statistic_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.streaming.array_source import ArraySource
 
@@ -31,15 +33,33 @@ __all__ = ["SparseMachine"]
 
 #: Multiplications up to which leave-one-out fits one row's machine anew as a check.
 _CHEAP_REFIT = 1e8
+_SOLVERS = ("auto", "direct", "cg")
 
 
 class SparseMachine(ReducedMachine):
     """What sparse regression and classification share once targets are columns of numbers."""
 
+    solver: str = "auto"
+
+    def _check_solver(self) -> None:
+        if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
+            raise DeclarationError(f"solver must be one of {', '.join(_SOLVERS)}, received {self.solver!r}")
+        if self.solver == "cg" and self.checkpoint is not None:
+            raise DeclarationError(
+                f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
+                "leave checkpoint at None, or use solver='direct'"
+            )
+
+    def _solved(self, data: FitData, gamma: float, choice: BasisChoice) -> ReducedFit:
+        """Choose the basis and solve on it."""
+        prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+        return iterated_fit(prepared, gamma) if self.solver == "cg" else one_fit(prepared, gamma)
+
     def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
-        self.degrees_of_freedom_ = float(fit.freedom)
-        self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
+        if fit.factor is not None and fit.freedom is not None:
+            self.degrees_of_freedom_ = float(fit.freedom)
+            self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
@@ -53,6 +73,15 @@ class SparseMachine(ReducedMachine):
         residuals = residuals_of(rows, unit, beta, bias)
         checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(bias), 1.0 / gamma)
         return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
+
+    def _check_leverages(self) -> None:
+        """Refuse leave-one-out, before any row is read, to a fit that took no sums."""
+        check_is_fitted(self)
+        if not hasattr(self, "leverage_factor_"):
+            raise DeclarationError(
+                "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "
+                "sums that they come from; fit with solver='direct'"
+            )
 
     def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
@@ -120,7 +149,9 @@ class SparseMachine(ReducedMachine):
         super()._check_loaded()
         if not self.__sklearn_is_fitted__():
             return
-        n = self.support_values_.shape[0]
-        factor, offset = self.leverage_factor_, self.leverage_offset_
-        if factor.dtype.kind != "f" or factor.shape != (offset.size, n) or offset.ndim != 1:
-            raise DataError("the leverage factor and the basis do not belong together")
+        known = [hasattr(self, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
+        if any(known):  # a fit by conjugate gradients has none of them
+            factor, offset = self.leverage_factor_, self.leverage_offset_
+            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.support_values_.shape[0])
+            if not (all(known) and fitting and offset.ndim == 1):
+                raise DataError("the leverage factor and the basis do not belong together")

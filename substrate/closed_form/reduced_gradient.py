@@ -1,0 +1,162 @@
+r"""The LS-SVM on a reduced basis by conjugate gradients: passes over the rows instead of the square of their features.
+
+With :math:`\lambda = 1/\gamma` and the features z of :mod:`~substrate.closed_form.eigen_features`, weights u and bias b
+solve
+
+.. math::
+
+    H \begin{bmatrix} u \\ b \end{bmatrix} = \sum_{i=1}^l \begin{bmatrix} z_i \\ 1 \end{bmatrix} t_i, \qquad
+    H = \sum_{i=1}^l \begin{bmatrix} z_i \\ 1 \end{bmatrix} \begin{bmatrix} z_i \\ 1 \end{bmatrix}^T
+        + \lambda \begin{bmatrix} I & \\ & 0 \end{bmatrix},
+
+the normal equations of [Cawley2004]_ eq. (3). The direct solve forms H, for :math:`l n^2` multiplications or more; a
+product with H is one pass of :math:`2 l n` over kernel values that are evaluated again. That is the idea of
+[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and the preconditioner M of
+:mod:`~substrate.closed_form.sampled_scatter`. For a gradient g, :math:`\sqrt{g^T M^{-1} g}` estimates how far the
+outputs on all rows are from those of the solution; the iteration ends when that is a small part of what it was at the
+mean of the targets, and when the certificate, from a pass of its own, passes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import EPS
+from substrate.closed_form.eigen_features import EigenFeatures
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_basis import residual_pass
+from substrate.closed_form.reduced_certificate import reduced_rows
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.sampled_scatter import sampled_scatter
+from substrate.streaming.source import Block
+
+__all__ = ["TOLERANCE", "IteratedSolution", "solve_by_gradients"]
+
+#: Estimated relative error of the outputs at which the iteration ends: a tenth of what is asked of predictions.
+TOLERANCE = 1e-7
+_MOST_ITERATIONS = 200
+#: Passes that compute the true gradient anew and go on from it.
+_MOST_RESTARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class IteratedSolution:
+    """Beta and b, a column an output, in the units of y; certificate rows; products with H; rows of the sample."""
+
+    coefficients: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    iterations: int
+    sampled: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether every row of the certificate passes, that of the iteration among them."""
+        return all(row.passes for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over rows of K'f and 1'f, for outputs f, a column each."""
+
+    slope: Array
+    total: Array
+
+    def __add__(self, other: "Products") -> "Products":
+        return Products(self.slope + other.slope, self.total + other.total)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsOfLeaf:
+    """The outputs f = K beta + b of the rows of a leaf, in sums."""
+
+    values: KernelValues
+    coefficients: Array
+    bias: Array
+
+    def __call__(self, blocks: Iterable[Block]) -> Products:
+        """Over the micro-blocks of a leaf."""
+        slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
+        buffer = self.values.buffer()
+        for block in blocks:
+            for _, tile in self.values.tiles(block, buffer):
+                outputs = tile @ self.coefficients + self.bias
+                slope += tile.T @ outputs
+                total += outputs.sum(axis=0)
+        return Products(slope, total)
+
+
+def solve_by_gradients(
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    K_basis: Array,
+    *,
+    tolerance: float = TOLERANCE,
+    most: int = _MOST_ITERATIONS,
+) -> IteratedSolution:
+    """Solve at one lambda = 1/gamma for every column of the targets, all columns in the same passes, and certify."""
+    M, T = sampled_scatter(rows, features, origin, lam), features.transform
+
+    def product(V: Array) -> Array:
+        sums = rows.sums(ProductsOfLeaf(rows.values, T @ V[:-1], V[-1]), "products with all rows")
+        return np.vstack([T.T @ sums.slope + lam * V[:-1], sums.total])
+
+    solution = np.vstack([np.zeros((features.rank, origin.targets.size)), origin.targets])
+    iterations, restarts, digits = 0, 0, 1.0
+    goal = scale = np.zeros(origin.targets.size)
+    while True:
+        weights, bias = solution[:-1], solution[-1]
+        beta = features.coefficients(weights)
+        residuals = residual_pass(rows, origin.unit, beta, bias)
+        gradient = np.vstack([T.T @ residuals.slope - lam * weights, residuals.total])
+        energy = _energy(gradient, M.solve(gradient))
+        if iterations == 0:
+            # of a constant target nothing is left but rounding, and that need not be fitted
+            scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
+            goal = tolerance**2 * scale
+        checks = [
+            (*checked, _iteration_row(float(energy[k]), float(scale[k]), tolerance))
+            for k, checked in enumerate(reduced_rows(residuals, features, K_basis, beta, weights, bias, lam))
+        ]
+        passes = all(row.passes for output in checks for row in output)
+        if passes or iterations >= most or restarts > _MOST_RESTARTS:
+            return IteratedSolution(origin.unit * beta, origin.unit * bias, worst_rows(checks), iterations, M.sampled)
+        change, steps = _descend(product, M.solve, gradient, digits * goal, most - iterations)
+        solution, iterations, restarts, digits = solution + change, iterations + steps, restarts + 1, 1e-2 * digits
+
+
+def _iteration_row(energy: float, scale: float, tolerance: float) -> Row:
+    name, formula = "outputs against the solution's", "sqrt(g' M^-1 g), g the gradient / gamma"
+    return Row(name, float(np.sqrt(energy)), float(np.sqrt(scale)), tolerance, formula)
+
+
+def _energy(left: Array, right: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", left, right))
+
+
+def _descend(
+    product: Callable[[Array], Array], solve: Callable[[Array], Array], gradient: Array, goal: Array, most: int
+) -> tuple[Array, int]:
+    """Preconditioned conjugate gradients from nought on every column, each with its own step lengths; and the steps."""
+    change, R = np.zeros_like(gradient), gradient.copy()
+    P = solve(R)
+    energy = _energy(R, P)
+    for step in range(most):
+        active = energy > goal
+        if not active.any():
+            return change, step
+        direction, before = P[:, active], energy[active]
+        products = product(direction)
+        length = before / _energy(direction, products)
+        change[:, active] += length * direction
+        R[:, active] -= length * products
+        solved = solve(R[:, active])
+        energy[active] = _energy(R[:, active], solved)
+        P[:, active] = solved + (energy[active] / before) * direction
+    return change, most
