@@ -1,4 +1,5 @@
 """How do I fit more rows than fit in memory?
+==========================================
 
 Name the file instead of loading it. A fit on a reduced basis needs sums over its rows only, so they are read in passes
 of a few megabytes; the sums are taken in one fixed order, and the result is that of arrays to the last bit. With

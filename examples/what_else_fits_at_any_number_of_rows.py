@@ -1,4 +1,5 @@
 """What else fits at any number of rows?
+=====================================
 
 On a reduced basis every squared loss is a sum over the rows. So outliers can be weighed down, the 1-norm can choose
 among the basis vectors with its whole path, and inputs that do not matter can be found, all in passes over rows that

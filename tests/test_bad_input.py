@@ -1465,15 +1465,14 @@ X = np.random.default_rng(0).normal(size=(1001, 2))  # large enough for several 
 y = X[:, 0] > 0.0
 
 def fitted(name):
-    estimator = getattr(problems, name)()
-    return float(np.abs(estimator.fit(X, y).certificate_.rows[0].relative))
+    return bool(getattr(problems, name)().fit(X, y).certificate_.holds)
 
 if __name__ == "__main__":
     names = {names}
     here = [fitted(name) for name in names]
     with multiprocessing.get_context("fork").Pool(2) as pool:
         there = pool.map_async(fitted, names).get(60)
-    assert np.allclose(there, here, atol=1e-12), (here, there)
+    assert all(here) and all(there), [name for name, *held in zip(names, here, there) if not all(held)]
     print("done")
 """
 

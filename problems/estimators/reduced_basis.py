@@ -24,7 +24,7 @@ from problems.estimators.coded import RegressedClassifier, codes_of, numbers_of_
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
-from problems.estimators.reduced_fit import ReducedFit
+from problems.estimators.reduced_fit import ReducedFit, prepare
 from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
@@ -163,7 +163,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
         with self._reading(X, y) as data:
-            fit = self._solved(data, gamma, choice)
+            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
             self._keep_of_rows(fit)
         self._keep(fit, _REGRESSION, True)
         return self
@@ -266,7 +266,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         self._check_solver()
         self._check_coding()
         with self._reading(X, y, coding=self.coding) as data:
-            fit = self._solved(data, gamma, choice)
+            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
         self._keep_classes(data.classes)
         self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self

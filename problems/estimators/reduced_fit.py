@@ -132,7 +132,7 @@ def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
             f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "
             "the certificate does not hold; lower gamma, or use solver='direct'",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     told = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
     facts = _facts(prepared, gamma, (("solver", told),))

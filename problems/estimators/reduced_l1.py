@@ -105,7 +105,7 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Attributes
     ----------
-    support_values_, support_, support_vectors_ : arrays of n_support_ entries or rows
+    support_values_, support_, support_vectors_ : arrays
         Coefficients other than zero, and the vectors they belong to; ``support_`` are row numbers (or numbers of given
         points).
     n_support_ : int

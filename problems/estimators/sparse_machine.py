@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
-from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
+from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
@@ -50,9 +50,7 @@ class SparseMachine(ReducedMachine):
                 "leave checkpoint at None, or use solver='direct'"
             )
 
-    def _solved(self, data: FitData, gamma: float, choice: BasisChoice) -> ReducedFit:
-        """Choose the basis and solve on it."""
-        prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+    def _solved(self, prepared: Prepared, gamma: float) -> ReducedFit:
         return iterated_fit(prepared, gamma) if self.solver == "cg" else one_fit(prepared, gamma)
 
     def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:

@@ -19,7 +19,7 @@ __all__ = ["Swept", "VariationSweep"]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """Z'e, 1'e, e'e, t't and max |f^l| over rows; and rows above their bounds: where, by how much, number, features.
+    """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
 
     ``place`` is the component's number, plus that of components where the value is negative; ``most`` rows a place.
     """
