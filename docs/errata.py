@@ -81,7 +81,7 @@ def page() -> str:
             where,
             f"{entry.title} Printed: {printed}",
             entry.holds,
-            f"`{entry.module}.{entry.function}`",
+            f"`{entry.function}`",
         )
         lines.append(f"| {' | '.join(cells)} |")
     for kind, title in (("typography", "Matters of printing"), ("benchmark", "Figures that do not reproduce")):
