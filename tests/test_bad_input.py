@@ -9,6 +9,7 @@ import datetime
 import importlib.util
 import inspect
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -1405,7 +1406,7 @@ def test_models_survive_being_stored(estimator, tmp_path):
 @over_estimators
 def test_fits_in_several_threads_do_not_meet(estimator):
     X, y = make_data(estimator, n=200)
-    seeds = range(8)
+    seeds = range(4)
 
     def fitted(seed):
         rows = np.random.default_rng(seed).permutation(len(y))[:150]
@@ -1415,9 +1416,8 @@ def test_fits_in_several_threads_do_not_meet(estimator):
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(fitted, seeds))
     for one, other in zip(alone, together, strict=True):
-        # an interior point's rounding depends on how many BLAS threads there were
-        tolerance = 1e-8 if "cutoff" in parameters_of(estimator) else 1e-11
-        assert_allclose(other, one, rtol=tolerance, atol=0.1 * tolerance)
+        # rounding depends on how many BLAS threads there were; fits that meet would be grossly wrong
+        assert_allclose(other, one, rtol=1e-8, atol=1e-9)
 
 
 THREADS = """
@@ -1482,7 +1482,8 @@ def test_a_fork_after_blas_threads_does_not_hang(tmp_path):
     script.write_text(FORK.format(names=[estimator.__name__ for estimator in ESTIMATORS]), encoding="utf-8")
     # a newer Python warns of every fork with threads about, ours or not
     command = [sys.executable, "-W", "ignore::DeprecationWarning", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
