@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from problems.estimators.basis_choice import ChosenBasis
 from substrate.arrays import Array
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.folds import Folds
+from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.moments import Origin, origin_of

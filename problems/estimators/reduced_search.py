@@ -16,7 +16,7 @@ from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, fit_reduced
 from problems.estimators.row_stream import RowStream
 from substrate.certificates import Row
 from substrate.closed_form.device_rows import DeviceRows
-from substrate.closed_form.folds import ConsecutiveFolds, Folds, GivenFolds
+from substrate.closed_form.fold_labels import ConsecutiveFolds, Folds, GivenFolds
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.closed_form.reduced_statistic import Statistic
 from substrate.closed_form.rows_anywhere import left_out_of

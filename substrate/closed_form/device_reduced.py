@@ -20,7 +20,7 @@ import numpy as np
 from substrate.certificates.rows import EPS
 from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.folds import Folds
+from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.moments import Moments, Origin
 from substrate.closed_form.reduced_basis import ReducedSolution
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.folds import Folds
+from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.kernel_rows import RowValues
 from substrate.closed_form.moments import Moments, Origin
 from substrate.streaming.source import Block

@@ -20,7 +20,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.folds import Folds
+from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moment_sums import MomentsOfLeaf, RowWeights
 from substrate.closed_form.moments import Moments, Origin

@@ -8,7 +8,7 @@ from substrate.closed_form.device_left_out import left_out_on_device
 from substrate.closed_form.device_reduced import accumulate_on_device, residuals_on_device, solve_on_device
 from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import EigenFeatures
-from substrate.closed_form.folds import Folds
+from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.moments import Origin

@@ -15,7 +15,7 @@ def sender(home: str) -> Callable[[Any], Any]:
     return library.from_numpy if home == "torch" else library.asarray
 
 
-def close(found: Any, wanted: Any, tolerance: float = 1e-10) -> None:
+def assert_close(found: Any, wanted: Any, tolerance: float = 1e-10) -> None:
     """Equal to numpy's up to rounding, relative to the largest value."""
     from substrate.namespaces import is_device_array, to_numpy
 

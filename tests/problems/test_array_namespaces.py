@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from array_homes import HOMES, close, sender
+from array_homes import HOMES, assert_close, sender
 from sklearn.base import clone
 
 import problems
@@ -76,10 +76,10 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
         assert model.certificate_.holds
         assert all(isinstance(row.value, float) for row in model.certificate_.rows)
         assert home in dict(model.certificate_.record)["computed by"]
-        close(model.support_values_, alpha, 1e-9)
+        assert_close(model.support_values_, alpha, 1e-9)
         assert is_device_array(model.support_vectors_)
         np.testing.assert_allclose(to_numpy(model.bias_), bias, rtol=1e-8, atol=1e-10)
-        close(model.predict(send(NEW)), values, 1e-9)
+        assert_close(model.predict(send(NEW)), values, 1e-9)
         model.save(tmp_path / "model.npz")
         for moved in (load(tmp_path / "model.npz"), model.to_numpy()):
             np.testing.assert_allclose(moved.predict(NEW), values, rtol=0.0, atol=1e-9 * np.abs(values).max())
@@ -97,14 +97,14 @@ def test_a_certificate_is_checked_again(home):
         assert not model.certify(send(X), send(target)).holds
 
 
-def compare_left_out(found, known, home):
+def assert_left_out_alike(found, known, home):
     assert found.certificate.holds
     # which of several machines has the worst refit is a matter of rounding
     kinds = [[row.formula for row in left_out.certificate.rows] for left_out in (found, known)]
     assert kinds[0] == kinds[1]
     assert home in type(found.residuals).__module__
     for name in ("outputs", "residuals"):
-        close(getattr(found, name), getattr(known, name), 1e-8)
+        assert_close(getattr(found, name), getattr(known, name), 1e-8)
     for name in ("gcv", "degrees_of_freedom", "mean_square"):
         np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=1e-8)
     assert found.misclassification == known.misclassification
@@ -117,7 +117,7 @@ def compare_left_out(found, known, home):
 def test_every_row_is_left_out(name, home):
     send, (model, *rest) = sender(home), FITS[name]
     known = clone(model).fit(X, *rest).leave_one_out()
-    compare_left_out(clone(model).fit(send(X), *(send(part) for part in rest)).leave_one_out(), known, home)
+    assert_left_out_alike(clone(model).fit(send(X), *(send(part) for part in rest)).leave_one_out(), known, home)
 
 
 @everywhere
@@ -126,7 +126,7 @@ def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
     monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]
     here, there = clone(model).fit(X, target), clone(model).fit(send(X), send(target))
-    compare_left_out(there.leave_one_out(send(X), send(target)), here.leave_one_out(X, target), home)
+    assert_left_out_alike(there.leave_one_out(send(X), send(target)), here.leave_one_out(X, target), home)
     assert there.certify(send(X), send(target)).holds
     there.support_values_ = 1.001 * there.support_values_
     assert not there.certify(send(X), send(target)).holds
@@ -161,8 +161,8 @@ def test_a_precomputed_matrix(home):
     model = LSSVMRegressor("precomputed", 2.0)
     values = model.fit(K, y, WEIGHTS).predict(K[:5])
     known = model.leave_one_out(K)
-    close(model.fit(send(K), send(y), send(WEIGHTS)).predict(send(K[:5])), values)
-    close(model.leave_one_out(send(K)).residuals, known.residuals, 1e-8)
+    assert_close(model.fit(send(K), send(y), send(WEIGHTS)).predict(send(K[:5])), values)
+    assert_close(model.leave_one_out(send(K)).residuals, known.residuals, 1e-8)
     with pytest.raises(DataError, match="K is numpy"):
         model.leave_one_out(K)
     with pytest.raises(DataError, match=r"shape \(90, 90\), received \(90, 4\)"):
@@ -180,7 +180,7 @@ def test_single_precision_is_on_the_record(home):
         model.fit(send(X), send(y))
         assert model.certificate_.holds
         assert "SinglePrecision" in dict(model.certificate_.record)["kernel"]
-        close(model.predict(send(NEW)), values, 1e-4)
+        assert_close(model.predict(send(NEW)), values, 1e-4)
         assert not np.array_equal(to_numpy(model.predict(send(NEW))), values)
 
 

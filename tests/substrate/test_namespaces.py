@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from array_homes import HOMES, close, sender
+from array_homes import HOMES, assert_close, sender
 
 from substrate.arrays import memory_limit
 from substrate.errors import DataError, SolverError
@@ -38,8 +38,8 @@ def test_an_array_goes_there_and_back(home):
     assert home in where_it_lives(there)
     np.testing.assert_array_equal(to_numpy(there), values)
     assert is_device_array(on_device_of(there, [1, 2]))
-    close(take_rows(there, [2, 0]), values[[2, 0]])
-    close(own_copy(there[:, 0]), values[:, 0])
+    assert_close(take_rows(there, [2, 0]), values[[2, 0]])
+    assert_close(own_copy(there[:, 0]), values[:, 0])
 
 
 def test_numpy_is_its_own_namespace():
@@ -66,15 +66,15 @@ def test_triangular_systems_and_factors(home):
     A = rng.normal(size=(6, 6))
     A, B = A @ A.T + np.eye(6), rng.normal(size=(6, 2))
     L = cholesky(send(A))
-    close(L, np.linalg.cholesky(A))
-    close(solve_triangular(L, send(B)), np.linalg.solve(np.linalg.cholesky(A), B))
-    close(solve_triangular(L, send(B), transposed=True), np.linalg.solve(np.linalg.cholesky(A).T, B))
+    assert_close(L, np.linalg.cholesky(A))
+    assert_close(solve_triangular(L, send(B)), np.linalg.solve(np.linalg.cholesky(A), B))
+    assert_close(solve_triangular(L, send(B), transposed=True), np.linalg.solve(np.linalg.cholesky(A).T, B))
     with pytest.raises(SolverError, match="not positive definite"):
         cholesky(send(-A))
     matrix = send(A.copy())
     diagonal_set(matrix, send(np.arange(6.0)))
     np.fill_diagonal(A, np.arange(6.0))
-    close(matrix, A)
+    assert_close(matrix, A)
 
 
 @everywhere

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from array_homes import HOMES, close, sender
+from array_homes import HOMES, assert_close, sender
 
 from substrate.closed_form.device_reduced import accumulate_on_device, solve_on_device
 from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.folds import GivenFolds
+from substrate.closed_form.fold_labels import GivenFolds
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
@@ -46,10 +46,10 @@ def test_the_saddle_system(home, gamma, unit):
     found = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
     tolerance = 1e-10 if gamma == 1.0 else 1e-6
     for name in ("support_values", "bias", "products"):
-        close(getattr(found, name), getattr(wanted, name), tolerance)
+        assert_close(getattr(found, name), getattr(wanted, name), tolerance)
     assert found.backward_error < 1e-14
     one = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
-    close(one.support_values, wanted.support_values[:, 0], tolerance)
+    assert_close(one.support_values, wanted.support_values[:, 0], tolerance)
 
 
 @everywhere
@@ -57,17 +57,17 @@ def test_leave_one_out_by_factor_and_by_spectrum(home):
     send, (X, Y, _) = sender(home), data()
     gram, there = Gram.of(RBF(1.0), X), gram_kind(send(X)).of(RBF(1.0), send(X))
     ridge = np.full(60, 0.5)
-    close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
+    assert_close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
     lambdas = np.array([1e-3, 0.5, 20.0])
     spectrum, found = centred_spectrum(gram), centred_spectrum(there)
-    close(found.leverages(lambdas), spectrum.leverages(lambdas))
-    close(found.values, spectrum.values)
+    assert_close(found.leverages(lambdas), spectrum.leverages(lambdas))
+    assert_close(found.values, spectrum.values)
     a, b = spectrum.targets(Y), found.targets(send(Y))
-    close(found.leave_one_out(b, lambdas), spectrum.leave_one_out(a, lambdas))
+    assert_close(found.leave_one_out(b, lambdas), spectrum.leave_one_out(a, lambdas))
     alpha, known = found.support_values(b, lambdas), spectrum.support_values(a, lambdas)
-    close(alpha, known)
-    close(found.bias(b, alpha), spectrum.bias(a, known))
-    close(found.predictions(b, lambdas, send(X @ X.T)), spectrum.predictions(a, lambdas, X @ X.T))
+    assert_close(alpha, known)
+    assert_close(found.bias(b, alpha), spectrum.bias(a, known))
+    assert_close(found.predictions(b, lambdas, send(X @ X.T)), spectrum.predictions(a, lambdas, X @ X.T))
     np.testing.assert_allclose(found.degrees_of_freedom(lambdas), spectrum.degrees_of_freedom(lambdas), rtol=1e-10)
 
 
@@ -106,16 +106,16 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     tolerance = 1e-10 if sigma == 1.0 else 1e-6
     # the sign of an eigenvector is nobody's: what is compared does not depend on it
     T, S = own.transform, features.transform
-    close(T @ found.total.second @ T.T, S @ statistic.total.second @ S.T, tolerance)
-    close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
+    assert_close(T @ found.total.second @ T.T, S @ statistic.total.second @ S.T, tolerance)
+    assert_close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
     decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
-    close(decomposed.values, spectrum.values, tolerance)
+    assert_close(decomposed.values, spectrum.values, tolerance)
     solved = solve_on_device(there, decomposed, lam, kernel(send(Z)), found.kernel_squares)
-    close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
-    close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
+    assert_close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
+    assert_close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
     assert all(row.passes for row in solved.rows)
     factor, known = leverage_factor(decomposed, lam), leverage_factor(spectrum, lam)
-    close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
+    assert_close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
     assert decomposed.degrees_of_freedom(lam) == pytest.approx(spectrum.degrees_of_freedom(lam), rel=tolerance)
 
 
@@ -139,7 +139,7 @@ def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
     for known, found in zip(*parts, strict=True):
         assert found[0] == known[0]
         for this, that in zip(found[1:], known[1:], strict=True):
-            close(this, that, 1e-9)
+            assert_close(this, that, 1e-9)
     g = 1.0 / (criteria[0].spectrum.values[:, None] + np.array([1e-2, 0.5, 20.0]))
     known, found = (criterion.sums(g) for criterion in criteria)
     for name in ("squares", "reciprocal", "smallest"):
@@ -154,7 +154,7 @@ def test_what_a_device_cannot_factor_is_refused(home):
         gram.solve(send(np.ones((60, 1))))
     with pytest.raises(SolverError, match="not positive definite"):
         gram.factorize(send(np.full(60, -1.0)))
-    close(gram.matrix, X @ X.T)  # as it was
+    assert_close(gram.matrix, X @ X.T)  # as it was
 
 
 @everywhere
@@ -168,4 +168,4 @@ def test_a_given_matrix_is_checked(home):
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
         gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
     part = DeviceGram(send(K)).block([4, 2])
-    close(part.matrix, K[np.ix_([4, 2], [4, 2])])
+    assert_close(part.matrix, K[np.ix_([4, 2], [4, 2])])

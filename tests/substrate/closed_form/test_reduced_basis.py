@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
-from substrate.closed_form.folds import GivenFolds
+from substrate.closed_form.fold_labels import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_basis import solve_reduced

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from array_homes import HOMES, close, sender
+from array_homes import HOMES, assert_close, sender
 from kernel_examples import ALL
 
 from substrate.errors import DataError, DeclarationError
@@ -23,12 +23,12 @@ def test_the_matrix_is_that_of_numpy(example, home):
     send, X = sender(home), example.points(9)
     tolerance = 1e-10 if example.rounding == 1.0 else 1e-6
     K = example.kernel(send(X))
-    close(K, example.kernel(X), tolerance)
+    assert_close(K, example.kernel(X), tolerance)
     np.testing.assert_array_equal(to_numpy(K), to_numpy(K).T)
-    close(example.kernel.diag(send(X)), example.kernel.diag(X), tolerance)
+    assert_close(example.kernel.diag(send(X)), example.kernel.diag(X), tolerance)
     if not example.kernel.pairwise:
         Z = example.points(5, seed=1)
-        close(example.kernel(send(X), send(Z)), example.kernel(X, Z), tolerance)
+        assert_close(example.kernel(send(X), send(Z)), example.kernel(X, Z), tolerance)
 
 
 @everywhere
@@ -36,8 +36,8 @@ def test_blocks_join_without_seams(home, monkeypatch):
     send, X = sender(home), np.random.default_rng(0).normal(size=(23, 3))
     monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 23 * 5)
     kernel = RBF(1.3) + Laplacian(0.7).on(1)
-    close(kernel(send(X)), kernel(X))
-    close(kernel(send(X), send(X[:7])), kernel(X, X[:7]))
+    assert_close(kernel(send(X)), kernel(X))
+    assert_close(kernel(send(X), send(X[:7])), kernel(X, X[:7]))
 
 
 @everywhere
@@ -46,7 +46,7 @@ def test_blocks_join_without_seams(home, monkeypatch):
 def test_no_scale_of_points_or_width_is_too_large(home, kernel, scale):
     send, X = sender(home), np.random.default_rng(1).normal(size=(8, 2))
     wide = kernel.with_params(sigma=scale)
-    close(wide(send(scale * X)), kernel(X))
+    assert_close(wide(send(scale * X)), kernel(X))
     far = kernel(send(1e308 * np.sign(X)))
     assert np.isfinite(to_numpy(far)).all()
 
@@ -55,7 +55,7 @@ def test_no_scale_of_points_or_width_is_too_large(home, kernel, scale):
 @pytest.mark.parametrize("kernel", [RBF(1.0), SinglePrecision(RBF(1.0)), SinglePrecision(Laplacian(1.0))], ids=repr)
 def test_an_offset_costs_nothing(home, kernel):
     X = np.random.default_rng(2).integers(-4, 5, size=(8, 2)) / 4.0
-    close(kernel(sender(home)(X + 2.0**26)), kernel(X), 1e-6 if isinstance(kernel, SinglePrecision) else 1e-13)
+    assert_close(kernel(sender(home)(X + 2.0**26)), kernel(X), 1e-6 if isinstance(kernel, SinglePrecision) else 1e-13)
 
 
 @pytest.mark.parametrize("home", ["numpy", *HOMES])
@@ -99,7 +99,7 @@ def test_a_kernel_of_somebody_else_is_asked_for_its_formula():
 
 def test_a_function_must_stay_where_its_points_are():
     send, X = sender("array_api_strict"), np.eye(3)
-    close(Foreign(lambda A, B: A @ B.T)(send(X)), X)
+    assert_close(Foreign(lambda A, B: A @ B.T)(send(X)), X)
     with pytest.raises(DataError, match="must live in one place"):
         Foreign(lambda A, B: np.asarray(A) @ np.asarray(B).T)(send(X))
     with pytest.raises(DataError, match="must return a matrix of shape"):

@@ -7,7 +7,7 @@ from numpy.polynomial import chebyshev
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.folds import GivenFolds
+from substrate.closed_form.fold_labels import GivenFolds
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
 from substrate.closed_form.reduced_spectrum import reduced_spectrum

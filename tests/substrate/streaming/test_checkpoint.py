@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from substrate.closed_form.folds import ConsecutiveFolds
+from substrate.closed_form.fold_labels import ConsecutiveFolds
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.moment_sums import MomentsOfLeaf
 from substrate.closed_form.moments import Origin

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-from substrate.closed_form.folds import ConsecutiveFolds, GivenFolds
+from substrate.closed_form.fold_labels import ConsecutiveFolds, GivenFolds
 
 
 @pytest.mark.parametrize(("n", "count"), [(10, 5), (11, 3), (17, 4), (5, 5), (23, 2)])
