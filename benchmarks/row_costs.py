@@ -1,0 +1,67 @@
+"""What a row costs in each pass of a streamed fit: the constants of the scaling model in docs/scaling.md."""
+
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.data import COLUMNS, regression_data
+from benchmarks.streaming import SIGMA, limit, ours, written_rows
+from benchmarks.table import Table
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.moment_sums import MomentsOfLeaf
+from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_basis import residual_pass
+from substrate.closed_form.reduced_left_out import LeverageFactor, left_out_rows
+from substrate.kernels import RBF
+from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import Source
+from substrate.streaming.sources import source_of
+
+__all__ = ["run"]
+
+SIZES = (100, 300, 1000)
+FULL, QUICK = 131_072, 32_768
+
+
+def _microseconds(call: Callable[[], object], n: int) -> float:
+    start = time.process_time()
+    call()
+    return (time.process_time() - start) * 1e6 / n
+
+
+def _passes(source: Source, n_basis: int) -> dict[str, Callable[[], object]]:
+    """Every pass by itself, on a machine that was fitted to the first rows."""
+    X, y = regression_data(4 * n_basis + 1000)
+    model = ours(n_basis).fit(X, y)
+    rows = KernelRows(KernelValues(RBF(SIGMA), model.basis_), source, Passes())
+    beta, bias = model.support_values_[:, None], np.array([model.bias_])
+    sums = MomentsOfLeaf(rows.values, Origin(np.zeros(n_basis), np.zeros(1), 1.0))
+    factor = LeverageFactor(model.leverage_factor_, model.leverage_offset_, source.n_rows)
+    return {
+        "sums": lambda: rows.sums(sums, "sums"),
+        "errors": lambda: residual_pass(rows, 1.0, beta, bias),
+        "leave-one-out": lambda: list(left_out_rows(rows, beta, bias, factor)),
+        "reading": rows.target_summary,
+    }
+
+
+def run(quick: bool) -> Table:
+    n = QUICK if quick else FULL
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        source = CodedSource(source_of(written_rows(folder, n), "y"), numbers)
+        for n_basis in SIZES:
+            costs = {name: _microseconds(call, n) for name, call in _passes(source, n_basis).items()}
+            made.append((str(n_basis), *(f"{cost:.1f}" for cost in (limit(n_basis), *costs.values()))))
+    return Table(
+        "Streaming: what a row costs",
+        f"CPU microseconds a row of one core, of {n} rows of {COLUMNS} columns in a Parquet file, RBF({SIGMA:.3g}): "
+        "kernel values and symmetric rank-k updates of rows in memory and nothing else; then each pass with everything "
+        "it does, reading included; and a pass that only reads and checks.",
+        ("n", "kernel + syrk", "sums", "errors and certificate", "leave-one-out", "reading"),
+        tuple(made),
+        (),
+    )
