@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
+    "EPS",
     "Array",
     "available_memory",
     "check_memory",
@@ -34,6 +35,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: Distance from one to the next number in double precision.
+EPS = float(np.finfo(np.float64).eps)
 
 #: Bytes that are not worth asking the system about.
 _SMALL = 64.0 * 2**20

@@ -86,6 +86,8 @@ class Gram:
         self.alterations = alterations
         self.diagonal: Array = matrix.diagonal().copy()
         self.jitter = 0.0
+        #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
+        self.negative = 0.0
         self._store = matrix
         self._ridge: Array | None = None
         self._factor_diagonal: Array | None = None
@@ -246,7 +248,9 @@ class Gram:
         """The Gram matrix of some of the points."""
         if self._ridge is not None:
             raise DeclarationError("blocks are taken before the matrix is factored, or after release()")
-        return Gram(self._store[np.ix_(rows, rows)], self.kernel, self.alterations)
+        part = Gram(self._store[np.ix_(rows, rows)], self.kernel, self.alterations)
+        part.negative = self.negative
+        return part
 
     def release(self) -> None:
         """Give the triangle that holds a factor back to K, so that :attr:`matrix` is a view again."""
@@ -288,19 +292,28 @@ class Gram:
         K + diag(d) may well be positive definite although K is not, so a factorisation that succeeds proves nothing;
         one of K itself, lifted by its own rounding error, does.
         """
+        self._restore()
+        trace = max(float(self.diagonal.sum()), 0.0)
+        rounding = (self.n + 2.0) * _EPS * trace  # what a Cholesky factorisation that succeeds leaves open [Rump2006]_
+        # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
+        for lift in (rounding, ROUNDED_SINGLE * trace / self.n):
+            if self._is_definite(lift):
+                self.negative = lift + rounding
+                return
+        smallest = self._warn_if_indefinite(stacklevel=6)
+        self.negative = float("inf")
+        self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
+
+    def _is_definite(self, lift: float) -> bool:
         from scipy.linalg.lapack import dpotrf
 
-        self._restore()
-        lift = ROUNDED_SINGLE * max(float(self.diagonal.mean()), 0.0)  # at most that share of the largest eigenvalue
         np.fill_diagonal(self._store, self.diagonal + lift)
         with blas_threads(self.n):
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
         self._store = self._store if np.shares_memory(factor, self._store) else factor.T
         np.fill_diagonal(self._store, self.diagonal)
         _mirror_lower(self._store)
-        if info > 0:
-            smallest = self._warn_if_indefinite(stacklevel=6)
-            self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
+        return bool(info == 0)
 
     def _warn_if_indefinite(self, stacklevel: int) -> float:
         values = np.linalg.eigvalsh(self._store)

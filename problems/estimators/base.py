@@ -14,11 +14,11 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from problems.estimators.files import save
 from problems.estimators.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
+from substrate.closed_form.expansion import expansion_values
+from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DataError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
-from substrate.kernels.base import row_blocks
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
-from substrate.threads import blas_threads
 
 __all__ = ["KernelEstimator"]
 
@@ -266,20 +266,13 @@ class KernelEstimator(BaseEstimator):
         return values
 
     def _evaluated(self, X: Any) -> Array:
-        kernel, alpha = self.kernel_, self._coefficients()
+        primal: PrimalWeights | None = getattr(self, "primal_", None)
+        if primal is not None:
+            outputs = primal(X)
+            return outputs if self._coefficients().ndim == 2 else outputs[:, 0]
+        kernel = self.kernel_
         points = None if kernel.pairwise else self.support_vectors_
-        result = np.zeros((X.shape[0], *alpha.shape[1:]))
-        if alpha.shape[0] == 0:  # nothing but the bias is left
-            return np.asarray(result + self.bias_)
-        buffer = np.empty((256, alpha.shape[0]))
-        with blas_threads(alpha.shape[0]):
-            for rows in row_blocks(X.shape[0], alpha.shape[0]):
-                block = buffer[: rows.stop - rows.start]
-                given = X[rows][:, self.support_] if kernel.pairwise else X[rows]
-                kernel.fill(given, points, block)
-                np.matmul(block, alpha, out=result[rows])
-        result += self.bias_
-        return result
+        return expansion_values(kernel, points, self._coefficients(), self.bias_, X, self.support_)
 
 
 def _own_rows(X: Any, rows: Any) -> Any:

@@ -23,7 +23,9 @@ from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.scores import ScoredRegressor
 from substrate.arrays import Array, positive, real_array
-from substrate.certificates import Certificate
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
+from substrate.closed_form.answer import Question, certified
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
@@ -69,6 +71,9 @@ class _LSSVM(KernelEstimator):
         self.ridge_ = ridge
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
+        if fit.primal is not None:
+            self.primal_ = fit.primal
+        warn_unless_holds(self.certificate_)
         alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 
@@ -80,15 +85,32 @@ class _LSSVM(KernelEstimator):
         if alpha.shape != Y.shape:
             raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
         gram = gram_kind(X).of(self.kernel_, X)
+        if not self.kernel_.trusted:
+            gram.check_definite()
         targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
-        rows = []
+        fitted = np.reshape(to_numpy(self._expansion(X)), targets.shape)
+        primal = getattr(self, "primal_", None)
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[str, str] = {}
         for column, gamma in enumerate(gammas):
             (members,) = np.nonzero(self._members(targets[:, column]))
             a = own_copy(take_rows(alpha[:, column], members))
             part = gram if members.size == gram.n else gram.block(members)
             known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
-            rows.append(saddle_rows(*known, ridge_of(gamma, v[members]), to_numpy(a), float(bias[column])))
-        return Certificate(f"{title}, checked again", worst_rows(rows), gram.record())
+            checks = saddle_rows(*known, ridge_of(gamma, v[members]), to_numpy(a), float(bias[column]))
+            target, points = targets[members, column][:, None], take_rows(to_numpy(X), members)
+            if self.kernel_.pairwise:
+                points = points[:, members]
+            question = Question(self.kernel_, points, target, (gamma,), v[members], part.negative, self._tolerance())
+            held = None if primal is None else primal.output(column)
+            answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
+            rows.append(answer.rows if primal is not None else (*answer.rows, *checks))
+            facts |= dict(answer.facts)
+        return Certificate(f"{title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
+
+    def _tolerance(self) -> float:
+        """Of the spread of y: a conic solver's own point is less accurate."""
+        return ACCURATE if getattr(self, "solver", "auto") in ("auto", "cg") else UNPOLISHED
 
     def _members(self, column: Array) -> Any:
         return np.ones(column.size, dtype=bool)
@@ -380,7 +402,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
             (rows,) = np.nonzero(codes[:, column])
             part = None if gram is None else gram.block(rows)
             points, target, v = take_rows(X, rows), take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
-            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part)
+            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part, primal=False)
             alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
             fits.append(fit)
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)

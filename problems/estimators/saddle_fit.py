@@ -1,5 +1,6 @@
 """Three ways to the LS-SVM saddle system, one record: closed form, declared problem, conjugate gradients."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from numbers import Real
@@ -10,7 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
+from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
+from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.device_gram import gram_kind
@@ -50,6 +54,7 @@ class SaddleFit:
     rows: tuple[Row, ...]
     facts: Facts
     iterations: int
+    primal: PrimalWeights | None = None
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -74,32 +79,48 @@ def fit_saddle(
     *,
     labels: bool = False,
     gram: Gram | None = None,
+    primal: bool = True,
 ) -> SaddleFit:
-    """Fit every column of Y; ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand."""
+    """Fit every column of Y.
+
+    ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller
+    can keep primal weights.
+    """
     if is_device_array(X) and method.solver != "auto":
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
+    negative = 0.0
     if method.solver == "cg":
-        alpha, bias, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        alpha, bias, products, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        diagonal = kernel.diag(X)
+        negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
     else:
         gram = gram_kind(X).of(kernel, X) if gram is None else gram
         if method.solver == "auto":
             if not kernel.trusted:
                 gram.check_definite()
-            alpha, bias, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
+            alpha, bias, products, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
         else:
-            alpha, bias, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
-        record = gram.record()
+            alpha, bias, products, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+        record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
     if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
         facts += (("units", "residuals in units of max|y|"),)
-    return SaddleFit(alpha, bias, rows, (*record, *facts), steps)
+    tolerance = UNPOLISHED if method.solver not in ("auto", "cg") else ACCURATE
+    question = Question(kernel, X, Y, gammas, weights, negative, tolerance)
+    answer = answered(
+        question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
+    )
+    # the equations of the support values say nothing of an answer that is carried by primal weights
+    rows = answer.rows if answer.primal is not None else (*answer.rows, *rows)
+    facts = (*record, *facts, *answer.facts)
+    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal)
 
 
-_Parts = tuple[Array, Array, tuple[Row, ...], Facts, int]
+_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int]
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
@@ -109,7 +130,7 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
     xp = namespace_of(Y)
-    alpha, bias = xp.empty_like(Y), xp.empty_like(Y[0, :])
+    alpha, bias, stored = xp.empty_like(Y), xp.empty_like(Y[0, :]), xp.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
@@ -120,9 +141,11 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
         products, diagonal, targets, d, support_values = known
         for k, column in enumerate(columns):
             alpha[:, column], bias[column] = solved.support_values[:, k], solved.bias[k]
+            stored[:, column] = solved.products[:, k]
             a, p = support_values[:, k], products[:, k]
             rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
-    return alpha, bias, worst_rows(rows), (("solver", f"closed form, refined {refinements} times"),), 1 + refinements
+    facts = (("solver", f"closed form, refined {refinements} times"),)
+    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements
 
 
 def _taken(Y: Any, columns: list[int]) -> Any:
@@ -132,10 +155,8 @@ def _taken(Y: Any, columns: list[int]) -> Any:
 def _conjugate_gradients(
     kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> _Parts:
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     diagonal = kernel.diag(X)
-    if not kernel.trusted:
-        _warn_if_indefinite(kernel, X)
     most = 0
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
@@ -144,7 +165,7 @@ def _conjugate_gradients(
         solved = solve_by_conjugate_gradients(
             kernel, X, Y[:, columns], ridge, tolerance=method.tolerance, max_iter=method.max_iter
         )
-        alpha[:, columns], bias[columns] = solved.support_values, solved.bias
+        alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
         facts.append(("solver", steps))
         most = max(most, solved.iterations)
@@ -163,13 +184,18 @@ def _conjugate_gradients(
             residual = float(np.linalg.norm(y - p - ridge * a - b))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
             rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
-    return alpha, bias, worst_rows(rows), tuple(facts), max(most, 1)
+    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1)
 
 
-def _warn_if_indefinite(kernel: Kernel, X: Any) -> None:
-    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory."""
+def _negative_of_some(kernel: Kernel, X: Any) -> float:
+    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory.
+
+    Some rows prove nothing of all: a kernel of unknown origin, whose matrix is never formed, has no bound.
+    """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _CHECKED_ROWS)).astype(np.intp)
-    Gram.of(kernel, X[rows]).check_definite()
+    some = Gram.of(kernel, X[rows])
+    some.check_definite()
+    return some.negative if rows.size == X.shape[0] else math.inf
 
 
 def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, labels: bool) -> _Parts:
@@ -189,4 +215,4 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
         bias[column] = unit * declared.bias
         rows.append(declared.certificate().rows)
         facts += list(declared.solver_record.facts()) if declared.solver_record is not None else []
-    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), 1
+    return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1

@@ -1,11 +1,17 @@
 """The report that gathers rows. It knows nothing of models: ingredients bring rows, it lines them up."""
 
+import math
+import warnings
 from dataclasses import dataclass, field
 from html import escape
 
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.rows import Row
 
-__all__ = ["Certificate"]
+__all__ = ["NO_BOUND", "Certificate", "warn_unless_holds"]
+
+#: The fact that stands on the record where the answer cannot be bounded, with the reason.
+NO_BOUND = "no bound on the answer"
 
 _HEADINGS = ("check", "residual", "scale", "relative", "tolerance", "pass")
 
@@ -24,8 +30,31 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """True when there is at least one row and every row passes."""
+        """True when there is at least one row and every row passes, that of the accuracy among them."""
         return bool(self.rows) and all(row.passes for row in self.rows)
+
+    @property
+    def answer(self) -> Accuracy | None:
+        """The row that bounds the answer; None where nothing does."""
+        return next((row for row in self.rows if isinstance(row, Accuracy)), None)
+
+    @property
+    def accuracy(self) -> float:
+        """How far the fitted values can be from those of the exact optimum, root mean square, in units of y."""
+        return math.inf if self.answer is None else self.answer.value
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of y about its mean, with the weights of the fit; NaN where no answer is bounded."""
+        return math.nan if self.answer is None else self.answer.spread
+
+    @property
+    def promise(self) -> str:
+        """What the certificate says of the answer, in words."""
+        if self.answer is not None:
+            return str(self.answer)
+        reason = next((fact for name, fact in self.record if name == NO_BOUND), None)
+        return NO_BOUND if reason is None else f"{NO_BOUND}: {reason}"
 
     @property
     def failures(self) -> tuple[Row, ...]:
@@ -59,7 +88,7 @@ class Certificate:
         table = [_HEADINGS, *self._cells()]
         widths = [max(len(line[j]) for line in table) for j in range(len(_HEADINGS))]
         formulas = ["formula", *(row.formula for row in self.rows)]
-        lines = [f"{self.title}: {'holds' if self.holds else 'DOES NOT HOLD'}"]
+        lines = [f"{self.title}: {'holds' if self.holds else 'DOES NOT HOLD'}; {self.promise}"]
         for cells, formula in zip(table, formulas, strict=True):
             aligned = [cells[0].ljust(widths[0])]
             aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
@@ -77,6 +106,21 @@ class Certificate:
         facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in self.record)
         verdict = "holds" if self.holds else "does not hold"
         return (
-            f"<table><caption>{escape(self.title)}: {verdict}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table><ul>{facts}</ul>"
+            f"<table><caption>{escape(self.title)}: {verdict}; {escape(self.promise)}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{facts}</ul>"
         )
+
+
+def warn_unless_holds(certificate: Certificate) -> None:
+    """A fit whose certificate fails says so, whatever the reason."""
+    if certificate.holds:
+        return
+    from sklearn.exceptions import ConvergenceWarning
+
+    failed = ", ".join(row.name for row in certificate.failures)
+    cures = "; ".join(fact for name, fact in certificate.record if name == "rounding")
+    warnings.warn(
+        f"{certificate.title}: the certificate does not hold ({failed}); {cures or 'print certificate_ to see why'}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

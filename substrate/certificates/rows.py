@@ -12,11 +12,9 @@ that the verdict changes neither when y is multiplied by 1e12 nor when it is div
 import math
 from dataclasses import dataclass
 
-import numpy as np
+from substrate.arrays import EPS
 
 __all__ = ["EPS", "Row", "roundoff"]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 def roundoff(dimension: int, factor: float = 30.0) -> float:

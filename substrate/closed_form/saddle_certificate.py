@@ -16,7 +16,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
-from substrate.certificates.rows import roundoff
+from substrate.certificates.rows import EPS, roundoff
 from substrate.closed_form.saddle_system import target_unit
 from substrate.ingredients import error_row, fit_row, zero_sum_row
 
@@ -59,7 +59,11 @@ def saddle_rows(
     norm_alpha = float(np.linalg.norm(alpha))
     # ||K|| from below (its action on alpha, its diagonal): the scale is never larger than it deserves.
     norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
-    scale = (norm_k + float(ridge.max())) * norm_alpha + float(np.sqrt(y.size)) * abs(b) + float(np.linalg.norm(t))
+    # Without the mean of y, which the bias takes up: an offset must not make the check easier. What is left is the
+    # rounding of y itself. The border of ones belongs to the matrix, so its norm times alpha does to the scale.
+    root, center = float(np.sqrt(y.size)), float(np.mean(t))
+    scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b - center) + norm_alpha)
+    scale += float(np.linalg.norm(t - center)) + root * float(np.abs(t).max()) * 4.0 * EPS / tolerance
     norm_squared = float(alpha @ p)
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),

@@ -4,6 +4,7 @@ Sums, products, non-negative multiples and the restriction to columns: ``k1 * k2
 prints as it was written.
 """
 
+import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, non_negative
+from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import BaseKernel
 from substrate.namespaces import is_device_array, namespace_of, on_device_of
@@ -92,6 +93,34 @@ class Sum(_Pair):
         values = self.left.evaluate(X, Z, dtype)
         return values + self.right.evaluate(X, Z, dtype)
 
+    def rank(self, n_features: int) -> int | None:
+        """The features of both."""
+        left, right = self.left.rank(n_features), self.right.rank(n_features)
+        return None if left is None or right is None else left + right
+
+    def features(self, X: Any) -> Array:
+        """The features of both, side by side."""
+        return np.concatenate([self.left.features(X), self.right.features(X)], axis=1)
+
+    def feature_rounding(self) -> float:
+        """The larger of the two."""
+        return max(self.left.feature_rounding(), self.right.feature_rounding())
+
+    def rounding(self, X: Any) -> float:
+        """The larger of the two, since the norms of a sum add up."""
+        return max(self.left.rounding(X), self.right.rounding(X)) + EPS
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The sum of both, filled in carefully."""
+        term = np.empty_like(out)
+        self.left.fill_carefully(X, Z, out)
+        self.right.fill_carefully(X, Z, term)
+        out += term
+
+    def careful_rounding(self, X: Any) -> float:
+        """As :meth:`rounding`."""
+        return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + EPS
+
     def diag(self, X: Any) -> Any:
         """Sum of the diagonals."""
         return self.left.diag(X) + self.right.diag(X)
@@ -117,6 +146,35 @@ class Product(_Pair):
         """The product as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values * self.right.evaluate(X, Z, dtype)
+
+    def rank(self, n_features: int) -> int | None:
+        """The products of the features of both."""
+        left, right = self.left.rank(n_features), self.right.rank(n_features)
+        return None if left is None or right is None else left * right
+
+    def features(self, X: Any) -> Array:
+        """All products of a feature of one with a feature of the other."""
+        left, right = self.left.features(X), self.right.features(X)
+        return np.asarray((left[:, :, None] * right[:, None, :]).reshape(X.shape[0], -1))
+
+    def feature_rounding(self) -> float:
+        """Relative errors of a product add up."""
+        return 1.01 * (self.left.feature_rounding() + self.right.feature_rounding()) + EPS
+
+    def rounding(self, X: Any) -> float:
+        """Relative errors of a product add up."""
+        return 1.01 * (self.left.rounding(X) + self.right.rounding(X)) + 2.0 * EPS
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The product of both, filled in carefully."""
+        factor = np.empty_like(out)
+        self.left.fill_carefully(X, Z, out)
+        self.right.fill_carefully(X, Z, factor)
+        out *= factor
+
+    def careful_rounding(self, X: Any) -> float:
+        """As :meth:`rounding`."""
+        return 1.01 * (self.left.careful_rounding(X) + self.right.careful_rounding(X)) + 2.0 * EPS
 
     def diag(self, X: Any) -> Any:
         """Product of the diagonals."""
@@ -182,6 +240,31 @@ class Scaled(Kernel):
 
     def _overflow(self) -> DataError:
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
+
+    def rank(self, n_features: int) -> int | None:
+        """As the kernel inside."""
+        return self.kernel.rank(n_features)
+
+    def features(self, X: Any) -> Array:
+        """Those of the kernel inside, times the root of the factor."""
+        return np.asarray(math.sqrt(self.factor) * self.kernel.features(X))
+
+    def feature_rounding(self) -> float:
+        """As the kernel inside, the root and the product."""
+        return self.kernel.feature_rounding() + 2.0 * EPS
+
+    def rounding(self, X: Any) -> float:
+        """As the kernel inside."""
+        return self.kernel.rounding(X) + EPS
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The multiple of the kernel inside, filled in carefully."""
+        self.kernel.fill_carefully(X, Z, out)
+        out *= self.factor
+
+    def careful_rounding(self, X: Any) -> float:
+        """As the kernel inside."""
+        return self.kernel.careful_rounding(X) + EPS
 
     def diag(self, X: Any) -> Any:
         """Multiple of the diagonal."""
@@ -249,6 +332,30 @@ class Restricted(Kernel):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The inner kernel's values."""
         return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
+
+    def rank(self, n_features: int) -> int | None:
+        """As the inner kernel on its columns."""
+        return self.kernel.rank(len(self.columns))
+
+    def features(self, X: Any) -> Array:
+        """Those of the inner kernel."""
+        return self.kernel.features(self._take(X))
+
+    def feature_rounding(self) -> float:
+        """As the inner kernel."""
+        return self.kernel.feature_rounding()
+
+    def rounding(self, X: Any) -> float:
+        """As the inner kernel on its columns."""
+        return self.kernel.rounding(self._take(X))
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The inner kernel's values, filled in carefully."""
+        self.kernel.fill_carefully(self._take(X), self._take(Z), out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """As the inner kernel on its columns."""
+        return self.kernel.careful_rounding(self._take(X))
 
     def diag(self, X: Any) -> Any:
         """The inner kernel's diagonal."""

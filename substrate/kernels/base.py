@@ -104,6 +104,33 @@ class BaseKernel(ABC):
             self.fill(X[rows], Z, out[rows])
         return out
 
+    def rounding(self, X: Any) -> float:
+        """p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
+
+        Zero where the kernel is what its values are: a matrix from elsewhere, somebody's function.
+        """
+        return 0.0
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """As :meth:`fill`, the slow way that loses fewer digits, where there is one; for checks."""
+        self.fill(X, Z, out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """As :meth:`rounding`, of values filled in carefully."""
+        return self.rounding(X)
+
+    def rank(self, n_features: int) -> int | None:
+        """How many features :meth:`features` has; None where no finite number would do."""
+        return None
+
+    def features(self, X: Any) -> Array:
+        """phi(x) for every row x of a dense X, with k(x, z) = phi(x)'phi(z), for kernels of finite :meth:`rank`."""
+        raise DeclarationError(f"{self!r} has no finite number of features")
+
+    def feature_rounding(self) -> float:
+        """The relative error of a computed feature."""
+        return 0.0
+
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Groups of columns that are measured by one width, so that their scales should agree."""
         return ()

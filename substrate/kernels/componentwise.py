@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Restricted, column_tuple
 
@@ -94,6 +94,38 @@ class Componentwise(Kernel):
         for part in others:
             values = values + part.evaluate(X, Z, dtype)
         return values
+
+    def rank(self, n_features: int) -> int | None:
+        """The features of all components."""
+        ranks = [part.rank(n_features) for part in self.components(n_features)]
+        return None if None in ranks else sum(rank for rank in ranks if rank is not None)
+
+    def features(self, X: Any) -> Array:
+        """The features of all components, side by side."""
+        return np.concatenate([part.features(X) for part in self.components(X.shape[1])], axis=1)
+
+    def feature_rounding(self) -> float:
+        """The largest of the components'."""
+        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return max(part.feature_rounding() for part in parts)
+
+    def rounding(self, X: Any) -> float:
+        """The largest of the components', and the rounding of their sum."""
+        parts = self.components(X.shape[1])
+        return max(part.rounding(X) for part in parts) + len(parts) * EPS
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The sum over the components, filled in carefully."""
+        term = np.empty_like(out)
+        out[...] = 0.0
+        for part in self.components(X.shape[1]):
+            part.fill_carefully(X, Z, term)
+            out += term
+
+    def careful_rounding(self, X: Any) -> float:
+        """As :meth:`rounding`."""
+        parts = self.components(X.shape[1])
+        return max(part.careful_rounding(X) for part in parts) + len(parts) * EPS
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""

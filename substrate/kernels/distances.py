@@ -13,17 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import EPS, Array, is_sparse
+from substrate.namespaces import is_device_array, namespace_of
 
-__all__ = ["metric_distances", "scaled_squared_distances"]
+__all__ = ["metric_distances", "scaled_squared_distances", "squared_distance_error"]
 
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
 _ABSOLUTE_ERROR = 1e-13
+#: The same on a device, see :mod:`~substrate.kernels.device_distances`.
+_ABSOLUTE_ERROR_ON_DEVICE = 1e-12
 #: exp(-50) = 2e-22: an entry farther than this is nought to every kernel that decays.
 _NEAR = 50.0
 #: Coordinates, in units of the width, beyond which squares would overflow.
 _FAR = 1e150
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Array) -> Array:
@@ -37,12 +39,28 @@ def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Arra
         (np.minimum if sign < 0.0 else np.maximum)(out, 0.0, out=out)
         reach = float(norms_x.max()) + float(norms_z.max())
         # a sum of d + 4 rounded terms, none larger than the norms
-        error = (X.shape[1] + 4.0) * _EPS * reach
+        error = (X.shape[1] + 4.0) * EPS * reach
     if not np.isfinite(reach):
         _differences_into(X, Z, root, sign, out, np.ones(out.shape, dtype=bool))
     elif error > _ABSOLUTE_ERROR:
         _differences_into(X, Z, root, sign, out, np.abs(out) < _NEAR + error)
     return out
+
+
+def squared_distance_error(X: Any, root: float) -> float:
+    """A bound on the absolute error of ``(root * ||x_i - x_j||)^2`` wherever it is below 50, over all rows of X."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if is_sparse(X):
+            reach = 2.0 * float(_row_norms(X * root).max())
+        else:
+            # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
+            xp = namespace_of(X)
+            centred = (X - xp.mean(X, axis=0)) * root
+            reach = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1)))
+        error = (X.shape[1] + 4.0) * EPS * reach
+    # beyond the accepted error the entries are computed again from differences, and those left out are nought
+    accepted = _ABSOLUTE_ERROR_ON_DEVICE if is_device_array(X) else _ABSOLUTE_ERROR
+    return float(error if error <= accepted else accepted + (X.shape[1] + 4.0) * EPS)
 
 
 def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import ones, width
 from substrate.kernels.device_distances import manhattan_distances
@@ -47,6 +47,10 @@ class Laplacian(Kernel):
         """The same as a new array in the namespace of the points."""
         distances = manhattan_distances(X, Z, needs_number(self, self.sigma), dtype)
         return namespace_of(X).exp(-distances)
+
+    def rounding(self, X: Any) -> float:
+        """Distances are right to (d + 4) units in the last place, and t exp(-t) is at most 1/e."""
+        return float(X.shape[1] + 6.0) * EPS
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.namespaces import is_device_array, namespace_of
@@ -56,6 +56,18 @@ class Linear(Kernel):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The same as a new array in the namespace of the points."""
         return new_inner_products(X, Z, dtype, self)
+
+    def rank(self, n_features: int) -> int | None:
+        """One feature per column."""
+        return n_features
+
+    def features(self, X: Any) -> Array:
+        """The columns themselves."""
+        return np.asarray(X, dtype=np.float64)
+
+    def rounding(self, X: Any) -> float:
+        """A sum of d rounded products, by Cauchy and Schwarz."""
+        return float(X.shape[1] + 2.0) * EPS
 
     def diag(self, X: Any) -> Any:
         """Squared lengths."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import ones, width
@@ -82,6 +82,10 @@ class Matern(Kernel):
         elif self.nu == 2.5:
             values *= 1.0 + s + s * s / 3.0
         return values
+
+    def rounding(self, X: Any) -> float:
+        """As for the Laplacian kernel; the general form goes through logarithms and a Bessel function."""
+        return float(X.shape[1] + 12.0) * EPS if self.nu in (0.5, 1.5, 2.5) else 1e-12 * (1.0 + self.nu)
 
     def diag(self, X: Any) -> Any:
         """Ones."""

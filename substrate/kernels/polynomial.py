@@ -1,12 +1,15 @@
 r"""The polynomial kernel :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`\tau \ge 0`."""
 
+import math
 import operator
+from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, non_negative
+from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.linear import inner_products, new_inner_products, refuse_overflow, squared_lengths
@@ -41,6 +44,32 @@ class Polynomial(Kernel):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The same as a new array in the namespace of the points."""
         return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
+
+    def rank(self, n_features: int) -> int | None:
+        """The monomials of at most this degree (of exactly this degree without an offset)."""
+        return math.comb(n_features + self.degree - (self.offset == 0.0), self.degree)
+
+    def features(self, X: Any) -> Array:
+        """The monomials, each times the root of its multinomial coefficient."""
+        columns = [X[:, k] for k in range(X.shape[1])]
+        if self.offset > 0.0:
+            columns.append(np.full(X.shape[0], math.sqrt(self.offset)))
+        made = np.empty((X.shape[0], math.comb(len(columns) + self.degree - 1, self.degree)))
+        for number, chosen in enumerate(combinations_with_replacement(range(len(columns)), self.degree)):
+            powers = Counter(chosen)
+            coefficient = math.factorial(self.degree) / math.prod(map(math.factorial, powers.values()))
+            made[:, number] = math.sqrt(coefficient)
+            for column, power in powers.items():
+                made[:, number] *= columns[column] ** power
+        return np.asarray(refuse_overflow(made, self))
+
+    def feature_rounding(self) -> float:
+        """A product of powers and a root."""
+        return (self.degree + 4.0) * EPS / 2.0
+
+    def rounding(self, X: Any) -> float:
+        """The error of the inner product, multiplied by the power."""
+        return float(self.degree * (X.shape[1] + 4.0) + 4.0) * EPS
 
     def diag(self, X: Any) -> Any:
         """Powers of the squared lengths."""

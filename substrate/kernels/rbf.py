@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import ones, width
 from substrate.kernels.device_distances import negative_squared_distances
-from substrate.kernels.distances import scaled_squared_distances
+from substrate.kernels.distances import metric_distances, scaled_squared_distances, squared_distance_error
 from substrate.kernels.median import median_distance, needs_number
 from substrate.namespaces import namespace_of
 
@@ -59,6 +59,23 @@ class RBF(Kernel):
         if dtype != X.dtype:
             values = xp.clip(values, max=0.0)  # rounding may show where the kernel is one
         return xp.exp(values)
+
+    def rounding(self, X: Any) -> float:
+        """The absolute error of the exponent, and that of the exponential."""
+        error = squared_distance_error(X, 1.0 / needs_number(self, self.sigma))
+        return float(error + (X.shape[1] + 10.0) * EPS)
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """By plain differences."""
+        metric_distances(X, Z, "euclidean", needs_number(self, self.sigma), out)
+        with np.errstate(over="ignore"):
+            np.square(out, out=out)
+        np.negative(out, out=out)
+        np.exp(out, out=out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """t exp(-t) is at most 1/e, and differences are right to a few units in the last place."""
+        return float(0.37 * (X.shape[1] + 8.0) + 3.0) * EPS / 2.0
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -59,6 +59,10 @@ class SinglePrecision(Kernel):
         xp = namespace_of(X)
         return xp.astype(self.kernel.evaluate(X, Z, xp.float32), dtype)
 
+    def rounding(self, X: Any) -> float:
+        """What single precision may change; the rounding of one block need not be that of another."""
+        return 1e-5 + self.kernel.rounding(X)
+
     def diag(self, X: Any) -> Any:
         """The diagonal of the kernel inside."""
         return self.kernel.diag(X)

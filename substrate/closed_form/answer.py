@@ -1,0 +1,181 @@
+"""The answer of a kernel least-squares fit: how near the exact optimum it is, and made better where that is not enough.
+
+Three things are tried, in order, and only as far as the tolerance asks. The cheap bound of
+:mod:`~substrate.closed_form.saddle_accuracy` settles ordinary fits. Where rounding leaves room for doubt the check is
+done with care, and the support values are refined by the accurate residual. Where even exact support values could not carry
+the answer in double precision and the kernel has finitely many features, the machine is fitted in those
+(:mod:`~substrate.closed_form.primal_weights`). What cannot be known in double precision is said, with the cure.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import NO_BOUND, Row
+from substrate.certificates.accuracy import ACCURATE, Accuracy
+from substrate.closed_form.expansion import expansion_values
+from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal
+from substrate.closed_form.saddle_accuracy import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, to_numpy
+
+__all__ = ["Answer", "Question", "answered", "certified"]
+
+_INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot tell the answer to this tolerance; scale the columns, lower gamma, or centre the inputs",
+)
+_MOST_REFINEMENTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is fitted: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
+
+    ``negative`` says how far the kernel matrix may be from positive semi-definite; infinity: it is not.
+    """
+
+    kernel: Kernel
+    X: Any
+    Y: Array
+    gammas: tuple[float, ...]
+    weights: Array
+    negative: float = 0.0
+    tolerance: float = ACCURATE
+
+    def expansion(self, column: int, a: Array, b: float, diagonal: Array) -> Expansion:
+        """One output as it is stored."""
+        ridge = ridge_of(self.gammas[column], to_numpy(self.weights))
+        return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, self.negative)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Support values and biases, perhaps refined; primal weights where those carry the answer; the row and facts."""
+
+    support_values: Array
+    bias: Array
+    primal: PrimalWeights | None
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def answered(
+    question: Question,
+    alpha: Array,
+    bias: Array,
+    products: Array,
+    diagonal: Array,
+    gram: Gram | None = None,
+    *,
+    primal: bool = True,
+) -> Answer:
+    """Bound the answer, and make it better where the bound is above the tolerance.
+
+    ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` says whether
+    primal weights may stand for the support values.
+    """
+    if not np.isfinite(question.negative):
+        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
+    rounding = question.kernel.rounding(question.X)
+    a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
+    rows = [
+        expansion_accuracy(
+            question.expansion(column, a[:, column], float(b[column]), k), p[:, column], rounding,
+            tolerance=question.tolerance,
+        )
+        for column in range(a.shape[1])
+    ]  # fmt: skip
+    if all(row.passes for row in rows):
+        return Answer(alpha, bias, None, (_worst(rows),), ())
+    if is_device_array(question.X):
+        return Answer(alpha, bias, None, (_worst(rows),), (_UNKNOWN,))
+    a, b, careful = _refined(question, a, b, k, gram)
+    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
+    if all(row.passes for row in rows):
+        return Answer(a, b, None, (_worst(rows),), (("check", "in doubled precision"),))
+    rank = question.kernel.rank(question.X.shape[1])
+    if primal and rank is not None and rank < question.X.shape[0]:
+        weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
+        fact = ("expansion", f"{rank} primal weights and a centre; support values cannot carry this answer")
+        return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
+    return Answer(a, b, None, (_worst(rows),), (_UNKNOWN,))
+
+
+def certified(question: Question, alpha: Array, bias: Array, fitted: Array, primal: PrimalWeights | None) -> Answer:
+    """The bound for coefficients as they are, with ``fitted`` what predict returns for the training rows."""
+    if not np.isfinite(question.negative):
+        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
+    if primal is not None:
+        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal), ()))
+    diagonal = question.kernel.diag(question.X)
+    rows = [
+        careful_accuracy(
+            question.expansion(column, alpha[:, column], float(bias[column]), diagonal),
+            CarefulRows(question.kernel, question.X), fitted[:, column], tolerance=question.tolerance,
+        )[0]
+        for column in range(alpha.shape[1])
+    ]  # fmt: skip
+    return _judged(Answer(alpha, bias, None, (_worst(rows),), ()))
+
+
+def _judged(answer: Answer) -> Answer:
+    return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
+
+
+def _worst(rows: list[Accuracy]) -> Accuracy:
+    """Of several outputs the one with the largest ratio speaks."""
+    worst = max(rows, key=lambda row: row.relative)
+    return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
+
+
+def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
+    Y, v = to_numpy(question.Y), to_numpy(question.weights)
+    outputs = [
+        primal_accuracy(
+            primal, question.X, Y[:, column], question.gammas[column], v, column, tolerance=question.tolerance
+        )
+        for column in range(Y.shape[1])
+    ]
+    answers, gradients = zip(*outputs, strict=True)
+    return _worst(list(answers)), max(gradients, key=lambda row: row.relative)
+
+
+def _refined(
+    question: Question, a: Array, b: Array, diagonal: Array, gram: Gram | None
+) -> tuple[Array, Array, list[Accuracy]]:
+    """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
+    rows = CarefulRows(question.kernel, question.X)
+    a, b = a.copy(), b.copy()
+    found: list[Accuracy] = []
+    for column, gamma in enumerate(question.gammas):
+        best, residual = _checked(question, rows, a, b, diagonal, column)
+        for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
+            if best.passes or gram is None:
+                break
+            gram.factorize(ridge_of(gamma, question.weights))
+            solved = gram.solve(np.stack([residual, np.ones_like(residual)], axis=1))
+            shift = (solved[:, 0].sum() + a[:, column].sum()) / solved[:, 1].sum()
+            tried_a, tried_b = a.copy(), b.copy()
+            tried_a[:, column] += solved[:, 0] - shift * solved[:, 1]
+            tried_b[column] += shift
+            row, other = _checked(question, rows, tried_a, tried_b, diagonal, column)
+            if not row.value < 0.5 * best.value:
+                break
+            a, b, best, residual = tried_a, tried_b, row, other
+        found.append(best)
+    return a, b, found
+
+
+def _checked(
+    question: Question, rows: CarefulRows, a: Array, b: Array, diagonal: Array, column: int
+) -> tuple[Accuracy, Array]:
+    points = None if question.kernel.pairwise else question.X
+    fitted = expansion_values(question.kernel, points, a[:, [column]], b[[column]], question.X)[:, 0]
+    machine = question.expansion(column, a[:, column], float(b[column]), diagonal)
+    return careful_accuracy(machine, rows, fitted, tolerance=question.tolerance)

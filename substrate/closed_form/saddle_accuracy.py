@@ -1,0 +1,159 @@
+r"""How far the fitted values of a kernel least-squares machine are from those of the exact optimum.
+
+Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
+:math:`1^T a = 0`. For the exact optimum :math:`(a^\star, b^\star, f^\star)` and :math:`d = a^\star - a`,
+
+.. math::
+
+    (K + D)\, d + (b^\star - b)\, 1 = r, \quad 1^T d = 0
+    \quad\Longrightarrow\quad d^T K d + d^T D d = d^T r .
+
+K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and from :math:`f - f^\star = D d - r`
+
+.. math::
+
+    \|D^{-1/2}(f - f^\star)\|^2 = \|D^{-1/2} r\|^2 - 2 d^T K d - d^T D d
+    \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
+
+where gamma has dropped out. A sum :math:`\epsilon = 1^T a` that is not zero is taken out first, in proportion to
+:math:`D^{-1} 1`, and what that moves is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
+kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once for the
+residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with care:
+kernel values from plain differences, their product with a in doubled precision
+(:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.accuracy import ACCURATE, Accuracy, accuracy_row, root_mean_square, spread_of
+from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
+from substrate.kernels import Kernel
+from substrate.kernels.base import strips
+
+__all__ = ["FORMULA", "CarefulRows", "Expansion", "careful_accuracy", "expansion_accuracy"]
+
+FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
+_HALF = EPS / 2.0
+_BLOCK = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One output of a machine as it is stored, and the data it was fitted to.
+
+    ``diagonal`` holds k(x_i, x_i); ``negative`` says how far K may be from positive semi-definite, zero for kernels
+    whose formula excludes it.
+    """
+
+    y: Array
+    ridge: Array
+    a: Array
+    b: float
+    diagonal: Array
+    negative: float = 0.0
+
+    @property
+    def weights(self) -> Array:
+        """v up to a factor: gamma drops out of the bound."""
+        shares: Array = self.ridge.min() / self.ridge
+        return shares
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulRows:
+    """Rows of the kernel matrix of some points, values filled in carefully, or those of a given matrix."""
+
+    kernel: Kernel
+    points: Any
+
+    @property
+    def rounding(self) -> float:
+        """The kernel's p for values filled in carefully."""
+        return self.kernel.careful_rounding(self.points)
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        n = self.points.shape[0]
+        for rows in strips(n, _BLOCK):
+            block = np.empty((rows.stop - rows.start, n))
+            self.kernel.fill_carefully(self.points[rows], self.points, block)
+            yield rows, block
+
+
+def expansion_accuracy(
+    machine: Expansion, products: Array, rounding: float, *, tolerance: float = ACCURATE
+) -> Accuracy:
+    """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows."""
+    v, s, a = machine.weights, np.sqrt(np.maximum(machine.diagonal, 0.0)), np.abs(machine.a)
+    residual = machine.y - products - machine.b - machine.ridge * machine.a
+    sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
+    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes)
+    return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), 0.0, FORMULA, tolerance)
+
+
+def careful_accuracy(
+    machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
+) -> tuple[Accuracy, Array]:
+    """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is what predict says."""
+    y, a, v = machine.y, machine.a, machine.weights
+    zero = np.zeros_like(y)
+    high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+    p = rows.rounding
+    for some, block in rows:
+        (high[some], low[some]), check = exact_product(block, a)
+        unsure[some] = check + p * (np.abs(block) @ np.abs(a) if rows.kernel.pairwise else _sizes(machine, some))
+    f = add((high, low), (np.full_like(y, machine.b), zero))
+    rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
+    residual: Array = rest[0] + rest[1]
+    apart = add((fitted, zero), minus(f))
+    sizes = np.abs(y) + abs(machine.b) + machine.ridge * np.abs(a) + np.abs(high)
+    rounded = 1.01 * (unsure + EPS**1.9 * sizes)
+    distance = root_mean_square(apart[0] + apart[1], v)
+    formula = f"{FORMULA}, in doubled precision"
+    row = _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, formula, tolerance)
+    return row, residual
+
+
+def _sizes(machine: Expansion, some: slice) -> Array:
+    """A bound on |K| |a| by Cauchy and Schwarz."""
+    s = np.sqrt(np.maximum(machine.diagonal, 0.0))
+    sizes: Array = s[some] * float(s @ np.abs(machine.a))
+    return sizes
+
+
+def _row(
+    machine: Expansion, residual: float, rounded: float, distance: float, formula: str, tolerance: float
+) -> Accuracy:
+    """||r|| and its rounding, times what indefiniteness costs; then what predict makes of the same coefficients."""
+    spread, rounding = spread_of(machine.y, machine.weights)
+    factor, moved = _indefinite_factor(machine), _imbalance(machine)
+    bound = factor * (residual + rounded + moved) + moved + rounded + distance
+    if not math.isfinite(bound):
+        bound = math.inf
+    return accuracy_row(1.01 * bound, spread, formula, tolerance=tolerance, rounding=rounding)
+
+
+def _imbalance(machine: Expansion) -> float:
+    """What the sum of the coefficients, exactly added up, moves the fitted values by."""
+    if not np.isfinite(machine.a).all():
+        return math.inf
+    epsilon = abs(math.fsum(machine.a))
+    if epsilon == 0.0:
+        return 0.0
+    v, s = machine.weights, np.sqrt(np.maximum(machine.diagonal, 0.0))
+    # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
+    own = float(machine.ridge.min()) / float(v.sum())
+    return epsilon * (root_mean_square(s, v) * float(v @ s) / float(v.sum()) + own)
+
+
+def _indefinite_factor(machine: Expansion) -> float:
+    """Where only K + lambda I is semi-definite, D - lambda I stands for D, as long as that is positive."""
+    share = machine.negative / float(machine.ridge.min())
+    if share == 0.0:
+        return 1.0
+    return 1.0 + 1.0 / (1.0 - share) if share < 1.0 else math.inf
