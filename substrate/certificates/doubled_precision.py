@@ -1,10 +1,10 @@
 r"""Residuals in twice the working precision, by products that make no rounding error.
 
 A number is cut into slices of :math:`\beta` bits. With :math:`2\beta + \log_2 n \le 53` the products of slices, and
-their sums over n terms, are exact in double precision in whatever order a BLAS adds them up [Ozaki2012]_. Four slices of the
-matrix times four of the vector give :math:`K a` with an error near :math:`2^{-4\beta}` of the largest terms, which is
-beyond :math:`2^{-70}` up to a million columns; they are added up as unevaluated sums of two numbers [Dekker1971]_. The
-result is the same on every processor, and no wider type is needed.
+their sums over n terms, are exact in double precision in whatever order a BLAS adds them up [Ozaki2012]_. Four slices
+of the matrix times four of the vector give :math:`K a` with an error near :math:`2^{-4\beta}` of the largest terms,
+which is beyond :math:`2^{-70}` up to a million columns; they are added up as unevaluated sums of two numbers
+[Dekker1971]_. The result is the same on every processor, and no wider type is needed.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 Three things are tried, in order, and only as far as the tolerance asks. The cheap bound of
 :mod:`~substrate.closed_form.saddle_accuracy` settles ordinary fits. Where rounding leaves room for doubt the check is
-done with care, and the support values are refined by the accurate residual. Where even exact support values could not carry
-the answer in double precision and the kernel has finitely many features, the machine is fitted in those
+done with care, and the support values are refined by the accurate residual. Where even exact support values could not
+carry the answer in double precision and the kernel has finitely many features, the machine is fitted in those
 (:mod:`~substrate.closed_form.primal_weights`). What cannot be known in double precision is said, with the cure.
 """
 

@@ -7,8 +7,8 @@ and nearly cancel: even the exact ones, rounded to double precision, may predict
 from that. Beside an unpenalised bias the features may be centred at any c, here their weighted mean, so an offset costs
 nothing.
 
-The first w comes from a QR factorisation of :math:`[\sqrt{\gamma v_i}\,(\varphi(x_i) - c);\ I] = QR` with columns scaled
-to one size. It is then refined by the gradient
+The first w comes from a QR factorisation of :math:`[\sqrt{\gamma v_i}\,(\varphi(x_i) - c);\ I] = QR` with columns
+scaled to one size. It is then refined by the gradient
 
 .. math:: g = w - \Phi_c^T \alpha, \qquad \alpha_i = \gamma v_i (y_i - f_i),
 

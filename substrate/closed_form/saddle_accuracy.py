@@ -17,9 +17,9 @@ K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and fr
 
 where gamma has dropped out. A sum :math:`\epsilon = 1^T a` that is not zero is taken out first, in proportion to
 :math:`D^{-1} 1`, and what that moves is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
-kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once for the
-residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with care:
-kernel values from plain differences, their product with a in doubled precision
+kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once
+for the residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with
+care: kernel values from plain differences, their product with a in doubled precision
 (:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
 """
 
@@ -99,7 +99,7 @@ def expansion_accuracy(
 def careful_accuracy(
     machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, Array]:
-    """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is what predict says."""
+    """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is of predict."""
     y, a, v = machine.y, machine.a, machine.weights
     zero = np.zeros_like(y)
     high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)

@@ -1,0 +1,9 @@
+"""Proofs in ball arithmetic: the bounds of the certificates, computed anew with rigorous enclosures.
+
+Needs python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model: kernels
+are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs.
+"""
+
+from substrate.proof.record import Proof
+
+__all__ = ["Proof"]

@@ -1,0 +1,150 @@
+r"""The bound of a kernel least-squares machine in ball arithmetic, from the stored numbers.
+
+As in :mod:`~substrate.closed_form.saddle_accuracy`: with fitted values f as ``predict`` returned them, :math:`\tilde f
+= K \tilde a + b 1` for the support values less their sum, and :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
+
+.. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \|y - \tilde f - D \tilde a\|_v .
+
+A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and, with
+:math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.accuracy import ACCURATE
+from substrate.closed_form.primal_weights import PrimalWeights
+from substrate.kernels import Foreign, Kernel
+from substrate.proof.balls import above, ball, balls, below, flint, precision
+from substrate.proof.kernel_balls import feature_balls, formula_of
+from substrate.proof.record import Proof
+
+__all__ = ["kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
+
+_BITS = 160
+
+
+def prove_expansion(
+    kernel: Kernel,
+    X: Any,
+    y: Array,
+    gamma: float,
+    v: Array,
+    a: Array,
+    b: float,
+    fitted: Array,
+    *,
+    tolerance: float = ACCURATE,
+    bits: int = _BITS,
+) -> Proof:
+    """The proof for one output; ``fitted`` is what predict returned for the rows of X."""
+    with precision(bits):
+        weights, targets, alpha, said = balls(v), balls(y), balls(a), balls(fitted)
+        total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
+        # D^-1 1 is gamma v: the sum is taken out in proportion to the weights
+        balanced = [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
+        values = [product + ball(b) for product in kernel_products(kernel, X, balanced)]
+        ridge = [1 / (ball(gamma) * weight) for weight in weights]
+        residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
+        apart = [one - other for one, other in zip(said, values, strict=True)]
+        bound = weighted_root(residual, weights) + weighted_root(apart, weights)
+        return _proof(bound, y, targets, weights, tolerance, bits)
+
+
+def prove_primal(
+    primal: PrimalWeights,
+    X: Any,
+    y: Array,
+    gamma: float,
+    v: Array,
+    fitted: Array,
+    *,
+    tolerance: float = ACCURATE,
+    bits: int = _BITS,
+) -> Proof:
+    """The proof for a machine of one output that is stored in primal weights."""
+    library = flint()
+    with precision(bits):
+        weights, targets, said = balls(v), balls(y), balls(fitted)
+        w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
+        rows = [
+            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in _points(X)
+        ]
+        values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
+        mass = sum(weights, ball(0.0))
+        errors = [t - f for t, f in zip(targets, values, strict=True)]
+        # the bias that balances the errors is the best one for this w
+        shift = sum((weight * e for weight, e in zip(weights, errors, strict=True)), ball(0.0)) / mass
+        alpha = [ball(gamma) * weight * (e - shift) for weight, e in zip(weights, errors, strict=True)]
+        size = len(w)
+        Phi = library.arb_mat(len(rows), size, [value for row in rows for value in row])
+        pulled = library.arb_mat(
+            len(rows), size, [ball(gamma) * weight * k for row, weight in zip(rows, weights, strict=True) for k in row]
+        )
+        # eliminating b centres the features by their weighted mean
+        means = [
+            sum((weight * row[k] for row, weight in zip(rows, weights, strict=True)), ball(0.0)) / mass
+            for k in range(size)
+        ]
+        H = Phi.transpose() * pulled
+        for i in range(size):
+            for j in range(size):
+                H[i, j] -= ball(gamma) * mass * means[i] * means[j]
+            H[i, i] += 1
+        gradient = [
+            w[k] - sum((row[k] * one for row, one in zip(rows, alpha, strict=True)), ball(0.0)) for k in range(size)
+        ]
+        column = library.arb_mat(size, 1, gradient)
+        energy = (column.transpose() * H.solve(column))[0, 0]
+        bound = _root(energy / (ball(gamma) * mass)) + abs(shift)
+        bound += weighted_root([one - other for one, other in zip(said, values, strict=True)], weights)
+        return _proof(bound, y, targets, weights, tolerance, bits)
+
+
+def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
+    """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function counts as the values it gives."""
+    if kernel.pairwise or isinstance(kernel, Foreign):
+        matrix = np.asarray(X) if kernel.pairwise else np.asarray(kernel(X) if Z is None else kernel(X, Z))
+        return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
+    points = _points(X)
+    formula = formula_of(kernel, len(points[0]))
+    if Z is not None:
+        others = _points(Z)
+        return [sum((one * formula(x, z) for one, z in zip(a, others, strict=True)), ball(0.0)) for x in points]
+    sums = [ball(0.0) for _ in points]
+    for i, x in enumerate(points):
+        sums[i] += a[i] * formula(x, x)
+        for j in range(i):  # a symmetric kernel, each value once
+            value = formula(x, points[j])
+            sums[i] += a[j] * value
+            sums[j] += a[i] * value
+    return sums
+
+
+def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
+    """sqrt(sum v z^2 / sum v)."""
+    total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
+    return _root(total / sum(weights, ball(0.0)))
+
+
+def _root(value: Any) -> Any:
+    """The root of a ball known to hold a number that is not negative."""
+    return (value.max(ball(0.0)) if not value > 0 else value).sqrt()
+
+
+def _points(X: Any) -> list[list[Any]]:
+    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return [balls(row) for row in dense]
+
+
+def _proof(bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+    mass = sum(weights, ball(0.0))
+    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
+    spread = weighted_root([t - mean for t in targets], weights)
+    rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
+    accuracy = above(bound)
+    reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
+    return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
