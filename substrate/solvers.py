@@ -182,7 +182,9 @@ def solve_problem(
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
         longer = ", or allow a longer time_limit" if any(attempt.out_of_time for attempt in attempts) else ""
-        raise SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
+        error = SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
+        error.attempts = tuple(attempts)
+        raise error
     _restore(problem, best[1])
     from sklearn.exceptions import ConvergenceWarning
 
