@@ -59,6 +59,11 @@ class _Child:
             raise value
         return value
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         self._process.kill()
@@ -122,10 +127,7 @@ def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _
         If the child ended by itself, by a crash of compiled code for instance.
     """
     call = pickle.dumps((function, arguments))
-    try:
-        child = _idle.pop()
-    except IndexError:
-        child = _Child()
+    child = _idle_child() or _Child()
     answered = False
     try:
         value: _T = child.ask(limit, call)
@@ -141,6 +143,18 @@ def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _
         else:
             child.close()
     return value
+
+
+def _idle_child() -> _Child | None:
+    """One that waits and is still there."""
+    while True:
+        try:
+            child = _idle.pop()
+        except IndexError:
+            return None
+        if child.alive:
+            return child
+        child.close()
 
 
 @atexit.register
