@@ -242,6 +242,8 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], lim
             _restore(problem, [None for _ in _leaves(problem)])  # nothing stale may pass for an answer
             return f"failed ({str(error).splitlines()[0]})"
         except TimeoutError:
+            if limit is None:
+                raise
             _restore(problem, [None for _ in _leaves(problem)])
             return f"{OUT_OF_TIME} {limit:g} s"
     if limit is not None and seconds >= limit and problem.status != "optimal":
