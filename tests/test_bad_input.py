@@ -1205,7 +1205,7 @@ LIMITS = {
     "OSQP": {"max_iter": 1},
     "ECOS": {"max_iters": 1},
     "SCS": {"max_iters": 1},
-    "HIGHS": {"time_limit": 0.0},
+    "HIGHS": {"qp_iteration_limit": 0},
 }
 
 

@@ -21,10 +21,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.arrays",
         "substrate.namespaces",
         "substrate.threads",
+        "substrate.child_process",
+        "substrate.attempts",
         "substrate.whole_file",
         "substrate.folds",
     ),
     ("substrate.certificates",),
+    ("substrate.solver_call",),
     ("substrate.solvers",),
     ("substrate.kernels",),
     (

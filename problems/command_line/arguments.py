@@ -57,6 +57,18 @@ Each study prints the published figures, ours with their spread over seeds, and 
 figure (PNG) and its record (JSON) are in the folder before the next study begins. No verdict is a failure.
 {_CODES}"""
 
+_VERIFY = f"""examples:
+  substrate verify
+  substrate verify ls_svm_regression
+  substrate verify --solver CLARABEL --time-limit 10
+  substrate verify --strict --json
+
+A solver holds where residuals that are computed anew accept its point, otherwise it misses. A problem passes where at
+least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
+--solver that one must hold, and agree with the closed form or else with the first other solver that holds. Misses are
+shown and counted; they fail a problem only with --strict, or when too few solvers are left.
+{_CODES}"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command."""
@@ -153,12 +165,20 @@ def _reproduce(commands: _Commands) -> None:
 
 
 def _verify(commands: _Commands) -> None:
-    verify = commands.add_parser(
-        "verify",
-        help="declare every problem on embedded data, solve it several ways and compare",
-        description="Declare every problem on its embedded data set, solve it with every installed solver and in "
-        "closed form, and check that all agree. Exit status 1 if anything fails.",
+    verify = _command(
+        commands, "verify", "declare every problem on embedded data, solve it several ways and compare", _VERIFY
     )
-    verify.add_argument("--problem", help="only this problem file, for instance ls_svm_regression")
+    verify.add_argument(
+        "name", nargs="?", metavar="PROBLEM", help="only this problem file, for instance ls_svm_regression"
+    )
+    verify.add_argument("--problem", metavar="PROBLEM", help="the same")
     verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
+    verify.add_argument(
+        "--time-limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="for each call of a solver (60), which is then ended and counts as a miss",
+    )
+    verify.add_argument("--strict", action="store_true", help="a solver that misses is a failure too")
     verify.add_argument("--json", action="store_true", help="machine-readable output")

@@ -146,9 +146,13 @@ def _datasets(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verify import as_json, table, verify
+    from problems.command_line.verdicts import as_json, table
+    from problems.command_line.verify import verify
 
-    lines = list(verify(options.problem, options.solver))
+    if None not in (options.name, options.problem) and options.name != options.problem:
+        raise DataError(f"two problems are named, {options.name} and --problem {options.problem}; name one")
+    problem = options.problem if options.name is None else options.name
+    lines = list(verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict))
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 
