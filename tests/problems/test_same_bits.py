@@ -9,15 +9,16 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold
+from threadpoolctl import threadpool_limits
 
 import problems
 from problems.estimators.basis_choice import RULES
 from problems.estimators.row_stream import RowStream
-from substrate.errors import DataError
 from substrate.kernels import RBF
+from substrate.streaming import row_numbers
 from substrate.streaming.executors.joblib_threads import Joblib
 
 pa = pytest.importorskip("pyarrow")
@@ -58,7 +59,7 @@ CASES = {
     "sum of kernels": ("SparseLSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
     "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "criterion": "gcv"}),
     "folds": ("SparseLSSVMRegressorCV", {"criterion": "folds"}),
-    "folds by a splitter": ("SparseLSSVMRegressorCV", {"criterion": "folds", "cv": KFold(4, shuffle=True, random_state=0)}),
+    "folds by lot": ("SparseLSSVMRegressorCV", {"criterion": "folds", "cv": KFold(4, shuffle=True, random_state=0)}),
     "folds of classes": ("SparseLSSVMClassifierCV", {"criterion": "folds", "cv": 4}),
 }  # fmt: skip
 
@@ -165,7 +166,9 @@ def fitted_numbers(model):
     if hasattr(kept.get("path_"), "toarray"):
         kept["path_"] = kept["path_"].toarray()
     history = kept.pop("history_", ())
-    return kept | {f"step {k}, {name}": getattr(step, name) for k, step in enumerate(history) for name in step.__slots__}
+    return kept | {
+        f"step {k}, {name}": getattr(step, name) for k, step in enumerate(history) for name in step.__slots__
+    }
 
 
 def assert_same(found, expected):
@@ -185,9 +188,11 @@ def test_all_estimators_that_read_rows_are_here():
     assert told == set(READERS)
 
 
-#: Options are tried on a few kinds, estimators on all.
-FEW = ("map, small budget", "map, large budget", "blocks", "table by threads")
-PAIRS = [(case, kind) for case in CASES for kind in (SOURCES if case in READERS else FEW)]
+#: Regression and classification are read in all ways, the other estimators in the main ones, options in a few.
+FEW = ("map, small budget", "map, large budget", "blocks")
+MAIN = (*FEW, "Fortran order", "file", "array by threads", "table by threads")
+KINDS = dict.fromkeys(READERS, MAIN) | dict.fromkeys(["SparseLSSVMRegressor", "SparseLSSVMClassifier"], tuple(SOURCES))
+PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]
 
 
 @pytest.mark.parametrize(("case", "kind"), PAIRS)
@@ -195,3 +200,54 @@ def test_where_rows_are_changes_no_bit(case, kind, of_arrays, folder):
     model = machine(case)
     given, how = SOURCES[kind](*targets_of(model), folder)
     assert_same(model.set_params(**how).fit(*given), of_arrays(case))
+
+
+#: One estimator for each way of summing is quick; the others come with ``-m slow``.
+ON_A_CLUSTER = [
+    pytest.param(case, marks=() if case in ("SparseLSSVMRegressor", "folds of classes") else pytest.mark.slow)
+    for case in (*READERS, "folds of classes", "basis pruned")
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster inside this process, whose tasks run in threads that are not its first."""
+    with (
+        distributed.LocalCluster(n_workers=2, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.Client(cluster) as opened,
+    ):
+        yield opened
+
+
+@pytest.mark.parametrize("case", ON_A_CLUSTER)
+def test_a_cluster_changes_no_bit(case, client, of_arrays, folder):
+    """Nor do more BLAS threads than one, which none of the workers may use."""
+    y, name = targets_of(machine(case))
+    blocks = da.from_array(X, chunks=(101, 2)), da.from_array(y, chunks=97)
+    with threadpool_limits(2, user_api="blas"):
+        expected = machine(case).fit(X, y)
+        for given in ((X, y), (folder / f"{name}.parquet", "t"), blocks):
+            assert_same(machine(case).set_params(executor=client).fit(*given), expected)
+        assert_same(machine(case).fit(*blocks), expected)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_device_is_given_the_same_rows(rule):
+    """Its sums are rounded in another order; what is drawn and chosen is not."""
+    torch = pytest.importorskip("torch")
+    model = problems.SparseLSSVMRegressor(**SMALL, basis=rule, gamma=3.0)
+    expected = clone(model).fit(X, Y)
+    found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(Y))
+    assert found.kernel_ == expected.kernel_
+    assert_array_equal(found.basis_indices_, expected.basis_indices_)
+    assert_array_equal(found.basis_.numpy(), expected.basis_)
+    assert_allclose(found.predict(torch.from_numpy(X)).numpy(), expected.predict(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [2, 200, 201, 737, 10**6])
+def test_rows_are_drawn_by_their_numbers(n):
+    some = row_numbers.width_rows(n)
+    assert_array_equal(some, row_numbers.width_rows(n))
+    assert_array_equal(some, np.unique(some))
+    assert some.size == min(n, 200)
+    assert some[-1] < n
