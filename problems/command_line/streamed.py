@@ -17,13 +17,11 @@ from substrate.streaming.derived_source import ScaledSource
 from substrate.streaming.executors.choice import executor_of
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.passes import Passes
+from substrate.streaming.row_numbers import width_rows
 from substrate.streaming.source import LEAF, Source
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 
 __all__ = ["StreamChoices", "fit_stream", "predict_stream", "predicts_in_a_pass"]
-
-#: Rows by which the widths to try are found, drawn by lot.
-_WIDTH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
         if choices.gamma is not None:
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
         else:
-            tried = _widths(kernel, scaled, passes, choices.seed)
+            tried = _widths(kernel, scaled, passes)
             estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, tried, "gcv", **options)
         estimator.fit(scaled)
     estimator.set_params(executor=None, checkpoint=None, verbose=False)
@@ -100,13 +98,11 @@ def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
     return ScaledSource(rows, np.array([one.center for one in inputs]), np.array([one.scale for one in inputs]))
 
 
-def _widths(kernel: Kernel, rows: Source, passes: Passes, seed: int) -> list[Kernel] | None:
-    """Kernels of several widths around the median distance of some rows, where the width was not given."""
+def _widths(kernel: Kernel, rows: Source, passes: Passes) -> list[Kernel] | None:
+    """Kernels of several widths around the one that a fit would find, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
-    count = min(rows.n_rows, _WIDTH_ROWS)
-    some = np.sort(np.random.default_rng(seed).choice(rows.n_rows, size=count, replace=False))
-    middle: Any = kernel.resolved(passes.taken(rows, some))
+    middle: Any = kernel.resolved(passes.taken(rows, width_rows(rows.n_rows)))
     return [replace(middle, sigma=share * middle.sigma) for share in WIDTHS]
 
 

@@ -289,7 +289,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
         with self._passes() as passes:
-            rows = self._streamed(X, y, passes)
+            rows = self._streamed(X, y)
             if rows is not None:
                 yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
                 return

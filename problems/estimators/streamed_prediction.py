@@ -58,7 +58,7 @@ class StreamedPrediction(RowStream):
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(self, "feature_names_in_", None)
         parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
-        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self._streamed(X, None, passes)
+        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self._streamed(X, None)
         if rows is None:
             return ArraySource(
                 validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None

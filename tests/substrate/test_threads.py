@@ -1,5 +1,7 @@
 """One BLAS thread for small matrices, the user's own choice for large ones."""
 
+import threading
+
 import scipy.linalg  # noqa: F401  (its BLAS must be in the process before it is counted)
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -55,3 +57,25 @@ def test_the_setting_comes_back_with_the_last_who_wanted_one_thread():
         assert set(_threads()) == {1}, "the second is still at work"
         second.__exit__(None, None, None)
         assert _threads() == before
+
+
+def test_every_thread_can_have_one_and_give_it_back():
+    """Also after another thread has set limits, and while that one is alive."""
+    with threadpool_limits(2, user_api="blas"):
+        before, seen = _threads(), {}
+        first = one_blas_thread()
+
+        def work():
+            with one_blas_thread():
+                seen["inside"] = _threads()
+            seen["after"] = _threads()
+            first.__enter__()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+        assert set(seen["inside"]) == {1}
+        assert seen["after"] == before
+        assert set(_threads()) == {1}
+        first.__exit__(None, None, None)
+        assert _threads() == before, "lifted by another thread than the one that set it"
