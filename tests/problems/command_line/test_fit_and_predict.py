@@ -404,3 +404,17 @@ def test_help_shows_examples_and_every_model(capsys):
     with pytest.raises(SystemExit) as end:
         main(["fit", "--model", "forest"])
     assert end.value.code == 2
+
+
+def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(tmp_path, regression, capsys):
+    _, X, _ = regression
+    label = np.array(["=cmd()", "@b", "-1.5"])[np.arange(48) % 3]
+    path, out = written(tmp_path / "l.csv", ["u", "v", "y"], [*X.T, label]), tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out), "--quiet"]
+    assert main(line) == 0
+    assert problems.load(out).classes_.tolist() == ["-1.5", "=cmd()", "@b"]
+    assert main(["predict", str(out), str(path)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == ["prediction", "decision_-1.5", "decision_=cmd()", "decision_@b"]
+    assert {row["prediction"] for row in rows} <= {"-1.5", "'=cmd()", "'@b"}
+    assert all(np.isfinite(float(row["decision_@b"])) for row in rows)
