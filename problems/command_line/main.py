@@ -72,7 +72,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.fit import Choices, fit_table
     from problems.command_line.models import Weights
     from problems.command_line.report import report
-    from problems.command_line.table import read_table
+    from problems.command_line.table import named_columns, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
@@ -88,7 +88,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         progress.step(f"reading {source}")
         table = read_table(source, options.delimiter).without(options.drop)
         if options.target is None and not source.startswith("@"):
-            raise DataError(f"--target is missing; {source} has the columns {', '.join(table.names)}")
+            raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
         if target is None:  # an embedded data set knows its question
             target, known = question_of(source[1:])
