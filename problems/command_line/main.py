@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     from problems.command_line.arguments import parser
 
     options = parser().parse_args(arguments)
-    commands = {
+    commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
         "datasets": _datasets,

@@ -1,9 +1,10 @@
 """Text in the cells of a CSV file that a spreadsheet shows instead of evaluating.
 
-A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break for a formula, and a formula
-may start programs or send cells away; OWASP calls it CSV injection. A label is data from outside, so such a one is written
-with an apostrophe before it, by which spreadsheets mean text. Numbers stay numbers. So that different labels stay different, one that has
-apostrophes before such a character gets another; a program that reads the labels back takes one away again.
+A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break for a formula, and a
+formula may start programs or send cells away; OWASP calls it CSV injection. A label is data from outside, so such a one
+is written with an apostrophe before it, by which spreadsheets mean text. Numbers stay numbers. So that different labels
+stay different, one that has apostrophes before such a character gets another; a program that reads the labels back
+takes one away again.
 """
 
 import re

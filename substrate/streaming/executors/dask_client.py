@@ -112,7 +112,7 @@ class DaskCluster(Executor):
         distributed = _distributed()
         try:
             if self.address is None:
-                without_workers(self._open)
+                without_workers(distributed, self._open)
                 started_workers(*self._open)
             else:
                 self._open.append(distributed.Client(self.address, timeout="20s", set_as_default=False))

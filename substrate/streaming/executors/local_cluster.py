@@ -1,9 +1,9 @@
 """A Dask cluster of this machine whose workers leave Ctrl-C to the process that started them.
 
-A terminal sends Ctrl-C to every process in the foreground. The workers must not act on it: each would print a traceback
-of its own, in the middle of an import as likely as not, and be started again while its parent tries to end it. So SIGINT
-is blocked in the thread that starts them; a process inherits what its starter blocks, and a thread likewise. The parent
-hears the signal, and closes the cluster.
+A terminal sends Ctrl-C to every process in the foreground. The workers must not act on it: each would print a
+traceback of its own, in the middle of an import as likely as not, and be started again while its parent tries to end
+it. So SIGINT is blocked in the thread that starts them; a process inherits what its starter blocks, and a thread
+likewise. The parent hears the signal, and closes the cluster.
 
 Where the work failed or was interrupted nothing of it is wanted: the workers are then killed in the middle of what they
 do, and what they and the scheduler say of that is not printed.
@@ -39,10 +39,8 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def without_workers(opened: list[Any]) -> None:
+def without_workers(distributed: Any, opened: list[Any]) -> None:
     """Append a cluster, its scheduler in this process and no worker yet, and a client; no interrupt can lose them."""
-    import distributed
-
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker
 
