@@ -12,7 +12,10 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MODELS = ("lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
-_CODES = "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used"
+_CODES = (
+    "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used,\n"
+    "130 interrupted by Ctrl-C (143 by SIGTERM): files that were there are as they were, or whole"
+)
 
 _FIT = f"""examples:
   substrate fit @motorcycle --out model.npz --report report.html
@@ -41,6 +44,10 @@ _PREDICT = f"""examples:
 
 Columns are found by name; those that the model does not use are ignored. Parquet rows of a sparse model go to --out
 in one pass, and need not fit in memory; --out may then be a .parquet or .npy file as well.
+
+A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number)
+is written with an apostrophe before it; a program that reads the labels back takes that apostrophe away. Parquet and
+.npy files hold labels as they are.
 {_CODES}"""
 
 _DATASETS = """examples:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from problems.command_line.models import MODELS, Weights, check_validation, estimator_class, fitted
 from problems.command_line.preparation import Preparation, Split, inputs_of, raw_matrix, split_rows, standardised
-from problems.command_line.table import Table, number
+from problems.command_line.table import Table, named_columns, number
 from problems.command_line.tabular_model import TabularModel
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -94,7 +94,7 @@ def fit_table(table: Table, choices: Choices) -> Fit:
     inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
     split = Split(choices.validation, choices.seed, int(y.size), tuple(map(int, held)))
     preparation = Preparation(table.source, choices.target, task, choices.standardise, inputs, split)
-    X = preparation.matrix(table)
+    X = preparation.scaled(raw)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = fitted(
@@ -117,7 +117,7 @@ def _split_said(n_train: int, n_held: int, choices: Choices) -> str:
 
 def _scaling_said(preparation: Preparation) -> str:
     coded = [one.name for one in preparation.inputs if one.categories is not None]
-    coding = f"; one-hot: {', '.join(coded)}" if coded else ""
+    coding = f"; one-hot: {named_columns(coded)}" if coded else ""
     if not preparation.standardised:
         return f"inputs: {len(preparation.features)}, in their own units{coding}"
     return f"inputs: {len(preparation.features)}, standardised by the rows that train{coding}"

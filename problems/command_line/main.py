@@ -3,11 +3,12 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from problems.command_line.arguments import parser
+from problems.command_line.interruption import Interruption, interruptible
 from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
 from substrate.whole_file import written_whole
@@ -16,30 +17,65 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used."""
+    """Run the command.
+
+    0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used, 130 when Ctrl-C ended it
+    and 143 when SIGTERM did.
+    """
+    with interruptible(ending=arguments is None) as interruption:
+        try:
+            return _answered(arguments, interruption)
+        except BaseException as error:  # an interrupted import may raise anything
+            if interruption.number is None and not isinstance(error, KeyboardInterrupt):
+                raise
+            return interruption.told()
+
+
+def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> int:
+    # here and below, not above: imports can be interrupted, and --help must not wait for scikit-learn or cvxpy
+    from problems.command_line.arguments import parser
+
     options = parser().parse_args(arguments)
-    commands = {"fit": _fit, "predict": _predict, "datasets": _datasets, "reproduce": _reproduce, "verify": _verify}
-    run = commands[options.command]
+    commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
+        "fit": partial(_fit, interruption=interruption),
+        "predict": partial(_predict, interruption=interruption),
+        "datasets": _datasets,
+        "reproduce": _reproduce,
+        "verify": _verify,
+    }
+    interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
     try:
-        return run(options)
+        return commands[options.command](options)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
+        interruption.check()
         print(f"substrate: {error or type(error).__name__}", file=sys.stderr)
         return 2
 
 
-def _fit(options: argparse.Namespace) -> int:
-    # here and below, after parsing: --help must not wait for scikit-learn or cvxpy
+def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
+    """The files that a command may write, and what an interrupted one says where that is not a matter of files."""
+    if options.command == "verify":
+        return [], "nothing is written by this command"
+    if options.command == "reproduce" and options.page is None:
+        return [], f"the studies told above are in {options.out}"
+    files = [options.page] if options.command == "reproduce" else [options.out, getattr(options, "report", None)]
+    if options.command in ("predict", "datasets") and options.out is None:
+        return [], "the table on standard output may be incomplete"
+    return files, ""
+
+
+def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.embedded import question_of
     from problems.command_line.fit import Choices, fit_table
     from problems.command_line.models import Weights
     from problems.command_line.report import report
-    from problems.command_line.table import read_table
+    from problems.command_line.table import named_columns, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
-        return _fit_in_passes(options)
+        return _fit_in_passes(options, interruption)
     source = options.data if options.dataset is None else f"@{options.dataset}"
     if source is None or (options.data is not None and options.dataset is not None):
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
@@ -52,7 +88,7 @@ def _fit(options: argparse.Namespace) -> int:
         progress.step(f"reading {source}")
         table = read_table(source, options.delimiter).without(options.drop)
         if options.target is None and not source.startswith("@"):
-            raise DataError(f"--target is missing; {source} has the columns {', '.join(table.names)}")
+            raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
         if target is None:  # an embedded data set knows its question
             target, known = question_of(source[1:])
@@ -64,10 +100,12 @@ def _fit(options: argparse.Namespace) -> int:
         )  # fmt: skip
         progress.step(f"fitting {options.model}")
         fit = fit_table(table, choices)
+        interruption.check()
         progress.step("drawing the report")
         page = None if options.report is None else report(fit, options.out)
     finally:
         progress.close()
+    interruption.check()
     if options.out is not None:
         fit.model.save(options.out)
     if page is not None:
@@ -81,7 +119,7 @@ def _fit(options: argparse.Namespace) -> int:
     return _verdict(certificate)
 
 
-def _fit_in_passes(options: argparse.Namespace) -> int:
+def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.streamed import StreamChoices, fit_stream
 
     if options.data is None or options.data.startswith("@") or options.target is None:
@@ -102,6 +140,7 @@ def _fit_in_passes(options: argparse.Namespace) -> int:
         executor=options.scheduler or options.executor, checkpoint=options.checkpoint,
     )  # fmt: skip
     model, said = fit_stream(options.data, choices)
+    interruption.check()
     model.save(options.out)
     certificate = model.estimator.certificate_
     if not options.quiet:
@@ -116,7 +155,7 @@ def _verdict(certificate: Any) -> int:
     return 0 if certificate.holds else 1
 
 
-def _predict(options: argparse.Namespace) -> int:
+def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.predict import predictions_csv
     from problems.command_line.streamed import predict_stream, predicts_in_a_pass
     from problems.command_line.table import read_table
@@ -128,6 +167,7 @@ def _predict(options: argparse.Namespace) -> int:
         predict_stream(model, options.data, options.out, options.drop)
         return 0
     text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
+    interruption.check()
     _write(options.out, text)
     return 0
 

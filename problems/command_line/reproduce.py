@@ -54,9 +54,6 @@ def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str
             _keep(study, outcome, folder)
             progress.close()
             print(told(outcome), flush=True)
-    except KeyboardInterrupt:
-        print(f"substrate: interrupted; the studies told above are in {folder}", file=sys.stderr)
-        return 130
     finally:
         progress.close()
     return failed

@@ -10,6 +10,7 @@ import numpy as np
 import problems
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split
+from problems.command_line.table import named_columns
 from problems.command_line.tabular_model import TabularModel
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -121,7 +122,7 @@ def predict_stream(model: TabularModel, data: str, out: str, drop: Sequence[str]
         if rows.n_features != model.estimator.n_features_in_:
             raise DataError(
                 f"the model takes {model.estimator.n_features_in_} inputs and does not know their names, {data} has "
-                f"the columns {', '.join(rows.columns)}; leave the others out by --drop"
+                f"the columns {named_columns(rows.columns)}; leave the others out by --drop"
             )
         model.estimator.predict_to(rows, out)
         return

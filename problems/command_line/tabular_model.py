@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.command_line.preparation import Input, Preparation, raw_matrix
-from problems.command_line.table import Table, read_table
+from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.files import load_with_notes, save
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -48,7 +48,7 @@ class TabularModel:
         if len(names) != self.estimator.n_features_in_:
             raise DataError(
                 f"the model takes {self.estimator.n_features_in_} inputs and does not know their names, "
-                f"{table.source} has the columns {', '.join(names)}; leave the others out by --drop"
+                f"{table.source} has the columns {named_columns(names)}; leave the others out by --drop"
             )
         return raw_matrix([Input(name) for name in names], table)
 

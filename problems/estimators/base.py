@@ -24,6 +24,8 @@ __all__ = ["KernelEstimator"]
 
 #: Ratio of the columns' spreads beyond which a distance is the distance of one column.
 _SCALES_APART = 100.0
+#: Cells of a matrix whose spreads are found in one go.
+_SPREAD_CELLS = 2**18
 
 
 class KernelEstimator(BaseEstimator):
@@ -288,11 +290,14 @@ def _own_rows(X: Any, rows: Any) -> Any:
 
 def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Lowest and highest value of the columns, and their standard deviations."""
-    points = [X[:, column] for column in columns]  # one at a time: a copy of all rows may not fit
-    low, high = (np.array([extreme(column) for column in points]) for extreme in (np.min, np.max))
-    with np.errstate(over="ignore"):
-        ranges = high - low
-    units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = [((column - bottom) / unit).std() for column, bottom, unit in zip(points, low, units, strict=True)]
-        return low, high, np.array(scaled) * units
+    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
+    width = max(_SPREAD_CELLS // X.shape[0], 1)  # some at a time: a copy of all rows may not fit
+    for first in range(0, len(columns), width):
+        some = slice(first, first + width)
+        points = np.ascontiguousarray(X[:, columns[some]].T)
+        low[some], high[some] = points.min(axis=1), points.max(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = high[some] - low[some]
+            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
+    return low, high, deviations

@@ -1,6 +1,7 @@
 """Prediction from rows that are read in a pass to a file that is written on the way."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ class StreamedPrediction(RowStream):
         """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
 
         A table has a column ``prediction`` and, for classes, the outputs of the machine beside it; a ``.npy`` file
-        has the predictions. Columns of a Parquet file are found by name where the fit knew names.
+        has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a CSV file, a
+        label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break) has an
+        apostrophe before it, to be taken away by a program that reads it; other files hold labels as they are.
         """
         check_is_fitted(self)
         self._refuse_passes()
@@ -41,8 +44,8 @@ class StreamedPrediction(RowStream):
         with self._passes() as passes:
             rows = self._rows_to_predict(X, passes)
             function = self._outputs_of_rows()
-            with column_file(out, rows.n_rows) as write:
-                for outputs in passes.each(rows, function, "predicting"):
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
+                for outputs in parts:
                     write(self._said_of(outputs))
 
     def _refuse_passes(self) -> None:
