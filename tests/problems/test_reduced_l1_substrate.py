@@ -167,6 +167,22 @@ def test_the_path_of_the_estimator_is_that_of_other_fits():
         fitted.at(0.005 * TOP)
 
 
+@pytest.mark.parametrize("sigma", [None, 30.0, 3000.0])
+def test_from_zeta_max_on_everything_is_exactly_zero(sigma):
+    """Whatever rounding makes of the sums: the last knot and zeta_max are the same number, rounded differently."""
+    kernel = KERNEL if sigma is None else RBF(sigma)
+    top = SparseL1SubstrateRegressor(kernel, 1e6, basis=S).fit(X, Y).zeta_max_
+    fitted = SparseL1SubstrateRegressor(kernel, 0.5 * top, basis=S).fit(X, Y)
+    for factor in (1.0 - 1e-12, 1.0, 1.0 + 1e-12, 2.0):
+        beta, bias = fitted.at(factor * fitted.zeta_max_)
+        assert_array_equal(beta, 0.0)
+        assert_allclose(bias, Y.mean(), rtol=1e-9)
+        again = SparseL1SubstrateRegressor(kernel, factor * fitted.zeta_max_, basis=S).fit(X, Y)
+        assert again.n_support_ == 0
+        assert again.certificate_.holds
+    assert fitted.at(0.999 * fitted.zeta_max_)[0].any()
+
+
 def test_a_matrix_is_its_kernel():
     given = SparseL1SubstrateRegressor(Precomputed(), 0.05 * TOP, basis=S).fit(KERNEL(X), Y)
     assert_allclose(given.predict(KERNEL(X)), model().fit(X, Y).predict(X), atol=1e-9)
