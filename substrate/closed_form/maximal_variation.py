@@ -54,8 +54,8 @@ _FIRST, _JOIN = 4, 8
 _ROUNDS = 200
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
-#: Where u is this short in the unit of the target, zero itself is tried. From (1 - delta) rho_max on u is no longer than
-#: delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
+#: Where u is this short in the unit of the target, zero itself is tried. From (1 - delta) rho_max on u is no longer
+#: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
 
 

@@ -13,8 +13,8 @@ without: :mod:`substrate.closed_form.component_coordinates` has the coordinates.
 
 Near the end u is a rounding error and every row is near its level. The walk stops where :math:`\|u\|` is a millionth of
 :math:`\|\tilde y\|`; the rest is given to the multipliers by least squares, and the last knot is at the rho that they
-then need: there u = 0 is optimal exactly, and so it is for every larger rho. A rho less than 1e-8 of it below is read as
-that knot, as in :mod:`substrate.closed_form.maximal_variation`, where the reason is.
+then need: there u = 0 is optimal exactly, and so it is for every larger rho. A rho less than 1e-8 of it below is read
+as that knot, as in :mod:`substrate.closed_form.maximal_variation`, where the reason is.
 """
 
 from collections.abc import Sequence

@@ -222,8 +222,8 @@ def test_from_rho_max_on_everything_is_exactly_zero(choice, bias):
 def test_at_rho_max_no_rounding_turns_a_zero_into_a_small_number(choice, bias):
     """Another BLAS, another unit: kernel values that differ in the last place, and rho_max of the ones for the others.
 
-    Directions down to a millionth of the largest are kept, so that rounding moves rho_max by 1e6 eps at most, and zero is
-    taken from 1e-8 below it on.
+    Directions down to a millionth of the largest are kept, so that rounding moves rho_max by a few 1e6 eps at most, and
+    zero is taken from 1e-8 below it on.
     """
     rng = np.random.default_rng(0)
     make, kernel, ridge, _ = CHOICES[choice]
