@@ -109,7 +109,8 @@ def path_of_columns(
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
         slack = max(columns.noise, VIOLATION * top)  # from top less this on, zero is what rounding can tell
         if not top > lowest + slack:
-            return _nothing(p, max(top, lowest), columns.target_mean, float(c.max() + c.min()) / 2.0)
+            asked = lowest if zeta_min is not None and lowest > 0.0 else top
+            return _nothing(p, asked, columns.target_mean, float(c.max() + c.min()) / 2.0)
         block = np.repeat(np.array([0, 1 if zero_sum else 0], dtype=np.int64), p)
         share = 2.0 if zero_sum else 1.0
         problem = SignedRows(B, block, target)
