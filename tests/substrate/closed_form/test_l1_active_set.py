@@ -141,7 +141,7 @@ def test_at_zeta_max_no_rounding_turns_a_zero_into_a_small_number(sigma):
         solved = solve_l1(moved, unit * y, largest)
         assert_array_equal(solved.coefficients, 0.0)
         assert_allclose(solved.bias, unit * y.mean(), rtol=1e-12)
-        path = l1_path(moved, unit * y)
+        path = l1_path(moved, unit * y, 0.5 * largest)
         assert_array_equal(path.at(largest).primal, 0.0)
         assert_array_equal(l1_path(moved, unit * y, largest).primal[0], 0.0)
 
