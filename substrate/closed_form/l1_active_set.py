@@ -60,7 +60,7 @@ def correlation_noise(Phi: Array, target: Array) -> float:
     A sum of n products is off by no more than n eps times the sum of their sizes, and by the root of n as a rule; that
     sum is at most the root of n times the largest entry of ``Phi`` and the length of the target.
     """
-    return Phi.shape[0] * _EPS * float(np.abs(Phi).max(initial=0.0)) * float(np.linalg.norm(target))
+    return float(Phi.shape[0] * _EPS * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
 
 
 def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) -> ActiveSetSolution:
