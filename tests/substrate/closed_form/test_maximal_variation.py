@@ -217,6 +217,43 @@ def test_from_rho_max_on_everything_is_exactly_zero(choice, bias):
             assert solved.maximal_variation.max() > 0.0
 
 
+@over_bias
+@over_choices
+def test_at_rho_max_no_rounding_turns_a_zero_into_a_small_number(choice, bias):
+    """Another BLAS, another unit: kernel values that differ in the last place, and rho_max of the ones for the others.
+
+    Directions down to a millionth of the largest are kept, so that rounding moves rho_max by a few 1e6 eps at most, and
+    zero is taken from 1e-8 below it on.
+    """
+    rng = np.random.default_rng(0)
+    make, kernel, ridge, _ = CHOICES[choice]
+    X, y = additive_function(20, 5, random_state=1)
+    matrices = [kernel(X[:, [part]]) for part in range(5)]
+    largest = rho_max(make(matrices, bias, ridge=ridge), y)
+    for unit in (1.0, 3e7, 1e-7 / 3.0):
+        noise = [1.0 + 2.0 * np.finfo(float).eps * rng.integers(-1, 2, size=(20, 20)) for _ in matrices]
+        moved = [matrix * (one + one.T) / 2.0 for matrix, one in zip(matrices, noise, strict=True)]
+        solved = assert_solved(make(moved, bias, ridge=ridge), unit * y, unit * largest)
+        assert_array_equal(solved.maximal_variation, 0.0)
+        assert_array_equal(solved.v, 0.0)
+        assert solved.polished
+
+
+@over_bias
+@over_choices
+def test_rho_max_is_proved_by_multipliers(choice, bias):
+    """They imply u = 0 and need no more than rho_max, so that it is never below the smallest rho of zero."""
+    coordinates, y = instance(choice, bias)
+    largest = rho_max(coordinates, y)
+    solved = solve_maximal_variation(coordinates, y, largest)
+    net = solved.xi_plus - solved.xi_minus
+    assert np.abs(net).sum(axis=1).max() <= largest * (1.0 + 1e-8)
+    left = coordinates.features.T @ centred(y, bias) - np.tensordot(net, coordinates.parts, 2)
+    left_over = np.linalg.norm(np.linalg.solve(coordinates.metric.T, left))
+    # rounding of sums of products of n values; directions down to a millionth of the largest are kept
+    assert left_over <= 20 * np.finfo(float).eps * 1e6 * np.linalg.norm(y)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @over_bias
 @pytest.mark.parametrize("choice", ["shared linear", "shared quadratic", "decoupled linear", "decoupled RBF, ridge"])
