@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.arrays",
         "substrate.namespaces",
         "substrate.threads",
+        "substrate.strict_json",
         "substrate.whole_file",
         "substrate.folds",
     ),

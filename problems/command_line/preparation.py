@@ -9,7 +9,8 @@ alike; it travels as JSON in the notes of the model file.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -70,11 +71,19 @@ class Preparation:
     def _scaled(self, X: Array) -> Array:
         center = np.array([one.center for one in self.inputs for _ in one.features])
         scale = np.array([one.scale for one in self.inputs for _ in one.features])
-        return np.asarray((X - center) / scale)
+        with np.errstate(over="ignore"):
+            scaled = np.asarray((X - center) / scale)
+        if not np.isfinite(scaled).all():
+            row, column = np.argwhere(~np.isfinite(scaled))[0]
+            raise DataError(
+                f"column {self.features[column]!r} has {X[row, column]:g} in row {row + 1}, which is infinite in units "
+                "of the training rows; mend that cell"
+            )
+        return scaled
 
     def as_notes(self) -> dict[str, Any]:
-        """The record as plain JSON values."""
-        return {"table": asdict(self)}
+        """The record as plain JSON values; of the table its name alone, for a file is not to tell where it was made."""
+        return {"table": asdict(replace(self, source=Path(self.source).name or self.source))}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Self:
@@ -83,23 +92,35 @@ class Preparation:
             record = dict(notes["table"])
             inputs = tuple(_input(one) for one in record.pop("inputs"))
             split = dict(record.pop("split"))
-            rows = tuple(int(row) for row in split.pop("validation_rows"))
+            rows = tuple(split.pop("validation_rows"))
             made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **record)
+            made._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
-        if made.task not in ("regression", "classification") or not all(
-            isinstance(text, str) for text in (made.source, made.target, *made.features)
-        ):
-            raise DataError("the notes of the model file do not describe a table: a name is not text")
         return made
+
+    def _check(self) -> None:
+        """Refuse, of what was read from a file, all that is not of its kind."""
+        if self.task not in ("regression", "classification") or not isinstance(self.standardised, bool):
+            raise ValueError(f"the task is {self.task!r}, standardised {self.standardised!r}")
+        if not all(isinstance(text, str) for text in (self.source, self.target)):
+            raise ValueError("a name is not text")
+        split = self.split
+        if not all(type(count) is int and count >= 0 for count in (split.seed, split.n_rows, *split.validation_rows)):
+            raise ValueError("the split of the rows is not one of row numbers")
+        if type(split.fraction) not in (int, float) or not 0.0 <= split.fraction < 1.0:
+            raise ValueError(f"the share of validation rows is {split.fraction!r}")
 
 
 def _input(record: Any) -> Input:
     name, categories, center, scale = (record[key] for key in ("name", "categories", "center", "scale"))
-    center, scale = float(center), float(scale)
+    if not all(isinstance(text, str) for text in (name, *(categories or ()))):
+        raise ValueError(f"a name or category of {name!r} is not text")
+    if not all(type(value) in (int, float) for value in (center, scale)):
+        raise ValueError(f"{name!r} has center {center!r} and scale {scale!r}")
     if not (np.isfinite(center) and np.isfinite(scale) and scale > 0.0):
         raise ValueError(f"{name!r} has center {center} and scale {scale}")
-    return Input(name, None if categories is None else tuple(categories), center, scale)
+    return Input(name, None if categories is None else tuple(categories), float(center), float(scale))
 
 
 def inputs_of(table: Table, target: str, one_hot: Sequence[str]) -> tuple[Input, ...]:
@@ -176,7 +197,14 @@ def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     for one in inputs:
         if one.categories is None:
             values = X[:, column]
-            spread = float(values.std())
+            with np.errstate(over="ignore", invalid="ignore"):
+                spread = float(values.std())
+            if not np.isfinite(spread):
+                largest = values[np.abs(values).argmax()]
+                raise DataError(
+                    f"column {one.name!r} cannot be standardised: it holds {largest:g}, whose square is infinite; mend "
+                    f"that cell, give the column another unit, or leave it out by --drop {one.name}"
+                )
             # a constant column may have a deviation of rounding size
             moving = spread > 1e-12 * float(np.abs(values).max())
             made.append(Input(one.name, None, float(values.mean()), spread if moving else 1.0))

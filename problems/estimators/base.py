@@ -58,7 +58,11 @@ class KernelEstimator(BaseEstimator):
         return hasattr(self, "support_values_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
+        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
+
+        What acts outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``) is not
+        written: what is loaded has the defaults. The file is read back before it replaces an existing one.
+        """
         save(self, path)
 
     def to_numpy(self) -> Self:
@@ -67,11 +71,6 @@ class KernelEstimator(BaseEstimator):
         for name, value in vars(self).items():
             setattr(moved, name, to_numpy(value))
         return moved
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters as a file is to hold them."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return parameters
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
