@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from problems.command_line.arguments import parser
-from problems.command_line.output import refuse_unwritable, write
+from problems.command_line.output import refuse_unwritable, warnings_told, write
 from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
 
@@ -122,7 +122,8 @@ def _predict(options: argparse.Namespace) -> int:
     from problems.command_line.tabular_model import TabularModel
 
     refuse_unwritable(options.out, options.data, options.model)
-    model = TabularModel.load(options.model, options.max_bytes)
+    with warnings_told():
+        model = TabularModel.load(options.model, options.max_bytes)
     if options.out is not None and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0

@@ -1,10 +1,13 @@
 """Where a command writes to: refused before any work where something else would be destroyed, and written whole."""
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from substrate.whole_file import refuse_taken, writable_file, written_whole
 
-__all__ = ["refuse_unwritable", "write"]
+__all__ = ["refuse_unwritable", "warnings_told", "write"]
 
 
 def refuse_unwritable(path: str | None, *taken: str | None) -> None:
@@ -13,6 +16,16 @@ def refuse_unwritable(path: str | None, *taken: str | None) -> None:
         return
     writable_file(path)
     refuse_taken(path, *taken)
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """Warnings of the block, each once, as lines of this command on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for said in dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught):
+        print(f"substrate: {said}", file=sys.stderr)
 
 
 def write(path: str | None, text: str) -> None:

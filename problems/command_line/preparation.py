@@ -20,7 +20,16 @@ from problems.command_line.table import Table, named_rows, number
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["Input", "Preparation", "Split", "inputs_of", "raw_matrix", "split_rows", "standardised"]
+__all__ = [
+    "Input",
+    "Preparation",
+    "Split",
+    "inputs_of",
+    "raw_matrix",
+    "refuse_overflow",
+    "split_rows",
+    "standardised",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +200,25 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
     return np.sort(train), np.sort(held)
 
 
+def refuse_overflow(name: str, values: Array) -> None:
+    """Refuse a column whose squares cannot be added up: it has no deviation, and distances in it overflow."""
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(np.square(2.0 * values).sum())
+    if not finite:
+        row = int(np.abs(values).argmax())
+        raise DataError(
+            f"column {name!r} has {values[row]:g} in row {row + 1}, whose square is infinite; mend that cell, or give "
+            "the column another unit"
+        )
+
+
 def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """The inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
     made, column = [], 0
     for one in inputs:
         if one.categories is None:
             values = X[:, column]
-            with np.errstate(over="ignore", invalid="ignore"):
-                spread = float(values.std())
-            if not np.isfinite(spread):
-                largest = values[np.abs(values).argmax()]
-                raise DataError(
-                    f"column {one.name!r} cannot be standardised: it holds {largest:g}, whose square is infinite; mend "
-                    f"that cell, give the column another unit, or leave it out by --drop {one.name}"
-                )
+            spread = float(values.std())
             # a constant column may have a deviation of rounding size
             moving = spread > 1e-12 * float(np.abs(values).max())
             made.append(Input(one.name, None, float(values.mean()), spread if moving else 1.0))

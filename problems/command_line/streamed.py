@@ -91,8 +91,8 @@ def _standardised(rows: ParquetSource, passes: Passes) -> tuple[Input, ...]:
     if not np.isfinite(spread).all():
         column = int(np.flatnonzero(~np.isfinite(spread))[0])
         raise DataError(
-            f"column {rows.columns[column]!r} cannot be standardised: it holds {largest[column]:g} in size, whose square "
-            f"is infinite; mend that cell, give the column another unit, or leave it out by --drop {rows.columns[column]}"
+            f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
+            "mend that cell, or give the column another unit"
         )
     moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
     scales = np.where(moving, spread, 1.0)

@@ -5,6 +5,7 @@ never acted on.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,7 @@ __all__ = [
     "word",
 ]
 
+_DIGITS = re.compile("[0-9]{1,9}")
 #: Letters of a sentence, at most.
 _LONGEST = 10_000
 
@@ -181,14 +183,15 @@ def pairs(keys: Allowed, values: Allowed) -> Allowed:
 
 
 def entries(known: Mapping[str, Allowed]) -> Allowed:
-    """A mapping with some of these keys and no others, each with its kind of value."""
-    return Allowed(
-        f"a mapping with the keys {', '.join(known)}",
-        lambda value: (
-            isinstance(value, dict)
-            and all(isinstance(key, str) and key in known and known[key].allows(inner) for key, inner in value.items())
-        ),
-    )
+    """A mapping with some of these keys and no others, each with its kind of value; ``#`` stands for a number."""
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            return False
+        kinds = ((known.get(key) or known.get(_DIGITS.sub("#", key)), inner) for key, inner in value.items())
+        return all(kind is not None and kind.allows(inner) for kind, inner in kinds)
+
+    return Allowed(f"a mapping with the keys {', '.join(known)}", allows)
 
 
 def either(*kinds: Allowed) -> Allowed:

@@ -43,7 +43,7 @@ _CODES: _Kinds = _CLASSES | {"support_codes_": _EACH}
 _RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE}
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
-    "criterion_": either(_NUMBER, _VECTOR),
+    "criterion_": either(_UNBOUNDED, array(unbounded=True)),  # beyond 1e154 a square is infinite
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
     "cv_results_": entries({
         "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
@@ -51,6 +51,7 @@ _CHOSEN: _Kinds = {
         "param_gamma": many(either(_NUMBER, many(_NUMBER))),
         "mean_fit_time": _VECTOR,
         "std_fit_time": _VECTOR,
+        "split#_test_score": array(unbounded=True),
         "mean_test_score": array(dimensions=(1, 2), unbounded=True),
         "std_test_score": array(dimensions=(1, 2), unbounded=True),
         "rank_test_score": array("iu"),
@@ -60,7 +61,7 @@ _CHOSEN: _Kinds = {
 }  # fmt: skip
 _NORMS: _Kinds = {"component_norms_": _EACH, "maximal_variation_": _EACH}
 _PROOF: _Kinds = {
-    "best_parameter_": _NUMBER, "lower_bound_": _UNBOUNDED, "validation_error_": _NUMBER,
+    "best_parameter_": _NUMBER, "lower_bound_": _UNBOUNDED, "validation_error_": _UNBOUNDED,
     "path_": entries({
         "parameter": word("gamma", "zeta", "rho"), "values": array(unbounded=True),
         "validation_errors": array(unbounded=True), "coverage": many(_UNBOUNDED), "holes": many(many(_UNBOUNDED)),
@@ -95,7 +96,7 @@ FITTED: Mapping[str, _Kinds] = {
     "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW,
     "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF,
     "FusedLSSVMRegressor": _EVERY | _PROOF,
-    "FusedLeastSquaresRegressor": _EVERY | {"validation_error_": _NUMBER},
+    "FusedLeastSquaresRegressor": _EVERY | {"validation_error_": _UNBOUNDED},
     "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH},
     "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH},
     "HuberLSSVMRegressor": _EVERY | {"delta_": _NUMBER, "outliers_": array("iu")},

@@ -38,7 +38,7 @@ def streams(X: Any, y: Any = None) -> bool:
 
 
 def files_behind(X: Any) -> tuple[str, ...]:
-    """The files and folders that rows are read from, as far as they are known: those of mapped arrays and of sources."""
+    """The files and folders that rows are read from, as far as they are known: of mapped arrays and of sources."""
     while isinstance(X, DerivedSource):
         X = X.inner
     if isinstance(X, ParquetSource):
