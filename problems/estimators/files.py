@@ -61,8 +61,8 @@ def save(
 def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
     """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
 
-    What a file can and cannot do is told in ``docs/model_files.md``. A certificate that a stranger wrote proves
-    nothing: ``certify`` the model on your own data.
+    What a file can and cannot do is told on the page "Model files" of the documentation. A certificate that a stranger
+    wrote proves nothing: ``certify`` the model on your own data.
 
     Parameters
     ----------

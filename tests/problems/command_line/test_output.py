@@ -1,4 +1,4 @@
-"""What commands write: nothing but regular files is replaced; a model that is written can be read, and tells no path."""
+"""What commands write: nothing but regular files is replaced, and a model that is written can be read."""
 
 import json
 import os
