@@ -12,6 +12,7 @@ __all__ = [
     "DeclarationError",
     "DegenerateKernelWarning",
     "IndefiniteKernelWarning",
+    "ModelFileWarning",
     "OverfittingWarning",
     "ScaleWarning",
     "SolverError",
@@ -62,6 +63,10 @@ class DegenerateKernelWarning(SubstrateWarning):
 
 class IndefiniteKernelWarning(SubstrateWarning):
     """The kernel matrix has a negative eigenvalue beyond rounding."""
+
+
+class ModelFileWarning(SubstrateWarning):
+    """A model file was changed after it was written, or cannot tell whether it was."""
 
 
 class OverfittingWarning(SubstrateWarning):

@@ -23,6 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.threads",
         "substrate.child_process",
         "substrate.attempts",
+        "substrate.strict_json",
         "substrate.whole_file",
         "substrate.folds",
     ),

@@ -148,6 +148,12 @@ def _predict(commands: _Commands) -> None:
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
     predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
     predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
+    predict.add_argument(
+        "--max-bytes",
+        type=float,
+        metavar="BYTES",
+        help="memory that the model may take (1 GiB, or four times the size of its file if that is more)",
+    )
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
 

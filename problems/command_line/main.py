@@ -5,13 +5,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from problems.command_line.interruption import Interruption, interruptible
+from problems.command_line.output import refuse_unwritable, warnings_told, write
 from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
-from substrate.whole_file import written_whole
 
 __all__ = ["main"]
 
@@ -81,8 +80,8 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     if options.out is None and options.report is None:
         raise DataError("nothing would be kept: give --out model.npz, --report report.html, or both")
-    _refuse_unwritable(options.out, options.data)
-    _refuse_unwritable(options.report, options.data, options.out)
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.report, options.data, options.out)
     progress = Progress(3)
     try:
         progress.step(f"reading {source}")
@@ -109,7 +108,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     if options.out is not None:
         fit.model.save(options.out)
     if page is not None:
-        _write(options.report, page)
+        write(options.report, page)
     certificate = fit.model.estimator.certificate_
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
@@ -132,8 +131,8 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
         raise DataError("a fit in passes is --model sparse, its weight --gamma, its inputs numbers; --drop the others")
     if options.scheduler is not None and options.executor not in (None, "dask"):
         raise DataError(f"--scheduler goes with --executor dask, received {options.executor}")
-    _refuse_unwritable(options.out, options.data)
-    _refuse_unwritable(options.checkpoint, options.data, options.out)
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.checkpoint, options.data, options.out)
     choices = StreamChoices(
         target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
         n_basis=options.n_basis, drop=tuple(options.drop), standardise=not options.no_standardise, seed=options.seed,
@@ -161,14 +160,15 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel
 
-    _refuse_unwritable(options.out, options.data, options.model)
-    model = TabularModel.load(options.model)
+    refuse_unwritable(options.out, options.data, options.model)
+    with warnings_told():
+        model = TabularModel.load(options.model, options.max_bytes)
     if options.out is not None and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
     text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
     interruption.check()
-    _write(options.out, text)
+    write(options.out, text)
     return 0
 
 
@@ -180,8 +180,8 @@ def _datasets(options: argparse.Namespace) -> int:
             raise DataError("--out writes one data set: name it, for instance motorcycle")
         print(listing())
         return 0
-    _refuse_unwritable(options.out)
-    _write(options.out, as_csv(options.name))
+    refuse_unwritable(options.out)
+    write(options.out, as_csv(options.name))
     return 0
 
 
@@ -198,38 +198,17 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from problems.command_line.reproduce import chosen_studies, listing, page_from, reproduce
+    from problems.command_line.reproduce import chosen_studies, files_of, listing, page_from, reproduce
 
     studies = chosen_studies(options.studies)
     if options.list:
         print(listing())
         return 0
     if options.page is not None:
-        _refuse_unwritable(options.page)
-        _write(options.page, page_from(options.source, options.page))
+        refuse_unwritable(options.page, *files_of(options.source))
+        write(options.page, page_from(options.source, options.page))
         return 0
     return reproduce(studies, options.quick, options.seeds, options.out)
-
-
-def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
-    """Before any long work: the folder must be there, and the name must not be a folder's or that of another file."""
-    if path is None:
-        return
-    if not Path(path).parent.is_dir():
-        raise DataError(f"the folder of {path} does not exist; make it first")
-    if Path(path).is_dir():
-        raise DataError(f"{path} is a folder; name a file")
-    if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in taken):
-        raise DataError(f"{path} is named twice; writing it would destroy what it holds")
-
-
-def _write(path: str | None, text: str) -> None:
-    """To standard output, or to a file that is whole or absent."""
-    if path is None:
-        sys.stdout.write(text)
-        return
-    with written_whole(path) as stream:
-        stream.write(text.encode("utf-8"))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ alike; it travels as JSON in the notes of the model file.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,16 @@ from problems.command_line.table import Table, named_columns, named_rows, number
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["Input", "Preparation", "Split", "inputs_of", "raw_matrix", "split_rows", "standardised"]
+__all__ = [
+    "Input",
+    "Preparation",
+    "Split",
+    "inputs_of",
+    "raw_matrix",
+    "refuse_overflow",
+    "split_rows",
+    "standardised",
+]
 
 #: Columns that a message suggests at most.
 _SHOWN = 5
@@ -75,12 +85,20 @@ class Preparation:
         """What :func:`raw_matrix` gave, scaled as in training."""
         center = np.array([one.center for one in self.inputs for _ in one.features])
         scale = np.array([one.scale for one in self.inputs for _ in one.features])
-        return np.asarray((X - center) / scale)
+        with np.errstate(over="ignore"):
+            scaled = np.asarray((X - center) / scale)
+        if not np.isfinite(scaled).all():
+            row, column = np.argwhere(~np.isfinite(scaled))[0]
+            raise DataError(
+                f"column {self.features[column]!r} has {X[row, column]:g} in row {row + 1}, which is infinite in units "
+                "of the training rows; mend that cell"
+            )
+        return scaled
 
     def as_notes(self) -> dict[str, Any]:
-        """The record as plain JSON values."""
-        inputs = [_fields(one) for one in self.inputs]
-        return {"table": {**_fields(self), "inputs": inputs, "split": _fields(self.split)}}
+        """The record as plain JSON values; of the table its name alone, for a file is not to tell where it was made."""
+        inputs, source = [_fields(one) for one in self.inputs], Path(self.source).name or self.source
+        return {"table": {**_fields(self), "source": source, "inputs": inputs, "split": _fields(self.split)}}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Self:
@@ -89,15 +107,24 @@ class Preparation:
             record = dict(notes["table"])
             inputs = tuple(_input(one) for one in record.pop("inputs"))
             split = dict(record.pop("split"))
-            rows = tuple(int(row) for row in split.pop("validation_rows"))
+            rows = tuple(split.pop("validation_rows"))
             made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **record)
+            made._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
-        if made.task not in ("regression", "classification") or not all(
-            isinstance(text, str) for text in (made.source, made.target, *made.features)
-        ):
-            raise DataError("the notes of the model file do not describe a table: a name is not text")
         return made
+
+    def _check(self) -> None:
+        """Refuse, of what was read from a file, all that is not of its kind."""
+        if self.task not in ("regression", "classification") or not isinstance(self.standardised, bool):
+            raise ValueError(f"the task is {self.task!r}, standardised {self.standardised!r}")
+        if not all(isinstance(text, str) for text in (self.source, self.target)):
+            raise ValueError("a name is not text")
+        split = self.split
+        if not all(type(count) is int and count >= 0 for count in (split.seed, split.n_rows, *split.validation_rows)):
+            raise ValueError("the split of the rows is not one of row numbers")
+        if type(split.fraction) not in (int, float) or not 0.0 <= split.fraction < 1.0:
+            raise ValueError(f"the share of validation rows is {split.fraction!r}")
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -107,10 +134,13 @@ def _fields(record: Any) -> dict[str, Any]:
 
 def _input(record: Any) -> Input:
     name, categories, center, scale = (record[key] for key in ("name", "categories", "center", "scale"))
-    center, scale = float(center), float(scale)
+    if not all(isinstance(text, str) for text in (name, *(categories or ()))):
+        raise ValueError(f"a name or category of {name!r} is not text")
+    if not all(type(value) in (int, float) for value in (center, scale)):
+        raise ValueError(f"{name!r} has center {center!r} and scale {scale!r}")
     if not (math.isfinite(center) and math.isfinite(scale) and scale > 0.0):
         raise ValueError(f"{name!r} has center {center} and scale {scale}")
-    return Input(name, None if categories is None else tuple(categories), center, scale)
+    return Input(name, None if categories is None else tuple(categories), float(center), float(scale))
 
 
 def inputs_of(table: Table, target: str, one_hot: Sequence[str]) -> tuple[Input, ...]:
@@ -196,6 +226,18 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
         except ValueError as error:
             raise DataError(f"{n} rows cannot be split by --validation {fraction:g}: {error}") from error
     return np.sort(train), np.sort(held)
+
+
+def refuse_overflow(name: str, values: Array) -> None:
+    """Refuse a column whose squares cannot be added up: it has no deviation, and distances in it overflow."""
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(np.square(2.0 * values).sum())
+    if not finite:
+        row = int(np.abs(values).argmax())
+        raise DataError(
+            f"column {name!r} has {values[row]:g} in row {row + 1}, whose square is infinite; mend that cell, or give "
+            "the column another unit"
+        )
 
 
 def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:

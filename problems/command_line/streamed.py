@@ -87,6 +87,12 @@ def _task(rows: ParquetSource, choices: StreamChoices) -> str:
 def _standardised(rows: ParquetSource, passes: Passes) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
     spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
+    if not np.isfinite(spread).all():
+        column = int(np.flatnonzero(~np.isfinite(spread))[0])
+        raise DataError(
+            f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
+            "mend that cell, or give the column another unit"
+        )
     moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
     scales = np.where(moving, spread, 1.0)
     return tuple(

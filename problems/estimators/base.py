@@ -11,7 +11,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.files import save
 from problems.estimators.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
 from substrate.errors import DataError, ScaleWarning
@@ -60,7 +59,13 @@ class KernelEstimator(BaseEstimator):
         return hasattr(self, "support_values_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
+        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
+
+        What acts outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``) is not
+        written: what is loaded has the defaults. The file is read back before it replaces an existing one.
+        """
+        from problems.estimators.files import save  # a fit that is not saved need not wait for it
+
         save(self, path)
 
     def to_numpy(self) -> Self:
@@ -69,11 +74,6 @@ class KernelEstimator(BaseEstimator):
         for name, value in vars(self).items():
             setattr(moved, name, to_numpy(value))
         return moved
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters as a file is to hold them."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return parameters
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
@@ -114,7 +114,9 @@ class KernelEstimator(BaseEstimator):
         if np.shape(self.bias_) != self._outputs():
             raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
         trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
-        if not np.isfinite(self._evaluated(trial)).all():
+        with np.errstate(all="ignore"):
+            values = self._evaluated(trial)
+        if not np.isfinite(values).all():
             raise DataError("a trial prediction is not finite")
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:

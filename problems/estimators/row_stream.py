@@ -1,6 +1,5 @@
 """Rows that need not be in memory, for machines on a reduced basis: reading, resuming, and who does the work."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -26,6 +25,7 @@ from substrate.streaming.source import Source
 from substrate.streaming.sources import source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 from substrate.streaming.target_summary import summary_of_targets
+from substrate.whole_file import writable_file
 
 __all__ = ["RowStream"]
 
@@ -49,13 +49,6 @@ class RowStream(KernelEstimator):
         made: Self = BaseEstimator.__sklearn_clone__(bare)
         made.executor = self.executor
         return made
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """A file cannot hold a connection; what is loaded works in its own process."""
-        parameters = super()._saved_parameters()
-        if not isinstance(self.executor, (str, type(None))):
-            parameters["executor"] = None
-        return parameters
 
     @contextmanager
     def _passes(self) -> Iterator[Passes]:
@@ -84,9 +77,7 @@ class RowStream(KernelEstimator):
                 f"a checkpoint needs an integer random_state, received {self.random_state!r}: a basis drawn by another "
                 "lot is another problem"
             )
-        folder = os.path.dirname(os.fspath(self.checkpoint)) or "."
-        if not os.path.isdir(folder):
-            raise DataError(f"the folder of the checkpoint {self.checkpoint} does not exist; make it first")
+        writable_file(self.checkpoint)
 
     def _data(self, X: Any, y: Any, coding: str | None, passes: Passes) -> FitData:
         rows = self._streamed(X, y)

@@ -20,7 +20,8 @@ from substrate.streaming.column_file import SUFFIXES, column_file
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
-from substrate.streaming.sources import streams
+from substrate.streaming.sources import files_behind, streams
+from substrate.whole_file import refuse_taken, writable_file
 
 __all__ = ["StreamedPrediction"]
 
@@ -103,7 +104,5 @@ def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
     path = Path(out)
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise DataError(f"the folder of {path} does not exist; make it first")
-    if isinstance(rows, (str, os.PathLike)) and path.resolve() == Path(rows).resolve():
-        raise DataError(f"{path} holds the rows; writing it would destroy them")
+    writable_file(path)
+    refuse_taken(path, rows, *files_behind(rows))
