@@ -18,8 +18,8 @@ many steps since the objective falls and there are finitely many pieces [Madsen1
 
 Where :math:`\delta` is small against the errors nearly all rows are linear, the pieces are small, and there may be very
 many of them. So only so many steps are made; where they do not lead to a point that passes its certificate, the dual is
-solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are taken as L, and the
-system is solved for them, a few times if need be. Of all these points the one whose certificate is met best is the
+solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are taken as L, and
+the system is solved for them, a few times if need be. Of all these points the one whose certificate is met best is the
 solution: never more than :data:`MOST_SYSTEMS` systems are solved, and ``settled`` says what the certificate says.
 """
 
