@@ -57,6 +57,9 @@ _VIOLATED = 1e-9
 #: Where u is this short in the unit of the target, zero itself is tried. From (1 - delta) rho_max on u is no longer
 #: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
+#: Of the interior-point method. At a knot of the path in rho a row joins or leaves, rounding says which, and the active
+#: set may not settle: then the point itself is the answer, off by the root of its gap, and it is refined.
+_TOLERANCE, _REFINED = 1e-10, 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +109,29 @@ def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnR
     unit = float(np.linalg.norm(target))
     B, goal, weight = right_divided(parts, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, parts.shape[0])
-    x, xi, rounds, rows = _generated(parts, H, c, parts @ solve_triangular(R, target))
+    guess = parts @ solve_triangular(R, target)
+    x, xi, rounds, rows = _generated(parts, H, c, guess)
     point = VariationPoint(R @ x[: target.size], xi)
-    exact = polished(B, goal, weight, point)
-    if exact is not None and gap_of(B, goal, weight, exact) > max(gap_of(B, goal, weight, point), 1e-12):
-        exact = None
+    exact = _checked(B, goal, weight, point)
+    if exact is None:
+        try:
+            x, xi, rounds, rows = _generated(parts, H, c, guess, tolerance=_REFINED)
+        except SolverError:  # the solver cannot come so near; what it had is what there is
+            pass
+        else:
+            point = VariationPoint(R @ x[: target.size], xi)
+            exact = _checked(B, goal, weight, point)
     if exact is None or exact.u.any():
         exact = _zero_if_optimal(parts, R, goal, weight, point, exact) or exact
     chosen = point if exact is None else exact
     return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
+
+
+def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> VariationPoint | None:
+    """The polished point, unless its duality gap is larger than that of the point and no rounding."""
+    exact = polished(B, goal, rho, point)
+    larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
+    return None if larger else exact
 
 
 def _zero_if_optimal(
@@ -148,7 +165,13 @@ def _fitting(R: Array, target: Array, rho: float, d: int) -> tuple[Array, Array]
 
 
 def _generated(
-    parts: Array, H: Array, c: Array, guess: Array, extra: Array | None = None, limit: float = 0.0
+    parts: Array,
+    H: Array,
+    c: Array,
+    guess: Array,
+    extra: Array | None = None,
+    limit: float = 0.0,
+    tolerance: float = _TOLERANCE,
 ) -> tuple[Array, Array, int, int]:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
@@ -171,7 +194,9 @@ def _generated(
         G = np.zeros((at_part.size, r + d))
         G[:, :r] = sides[:, None] * parts[at_part, at_row]
         G[np.arange(at_part.size), r + at_part] = -1.0
-        x, multipliers = _piqp(H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)))
+        x, multipliers = _piqp(
+            H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)), tolerance
+        )
         values = parts @ x[:r]
         excess = np.abs(values) - x[r:, None]
         # a row that is already there is violated by the solver's rounding only
@@ -190,11 +215,11 @@ def _generated(
     raise SolverError(f"rows were still joining after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
 
 
-def _piqp(H: Array, c: Array, G: Array, h: Array) -> tuple[Array, Array]:
+def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
     import piqp
 
     solver = piqp.DenseSolver()
-    solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
+    solver.settings.eps_abs = solver.settings.eps_rel = tolerance
     solver.settings.max_iter = 250
     solver.settings.verbose = False
     size = c.size

@@ -173,6 +173,20 @@ def test_rows_that_never_settle_are_a_solver_error(monkeypatch):
         solve_maximal_variation(coordinates, y, 20.0)
 
 
+@over_choices
+def test_a_point_whose_active_set_does_not_settle_is_refined(choice, monkeypatch):
+    """As at a knot in rho, where rounding decides: the fitted values are as near as the root of a smaller gap."""
+    coordinates, y = instance(choice)
+    rho = 0.3 * rho_max(coordinates, y)
+    exact = assert_solved(coordinates, y, rho)
+    monkeypatch.setattr(maximal_variation, "polished", lambda *point: None)
+    refined = assert_solved(coordinates, y, rho)
+    assert exact.polished
+    assert not refined.polished
+    far = np.linalg.norm(coordinates.metric @ (refined.v - exact.v))
+    assert far <= 2e-6 * np.linalg.norm(coordinates.targets(y))
+
+
 # ---- zeros and rho_max ---------------------------------------------------------------------------
 
 
