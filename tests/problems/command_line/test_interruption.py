@@ -51,7 +51,7 @@ def test_an_interrupted_fit_leaves_what_was_there(tmp_path, monkeypatch, capsys,
 
 def test_between_two_files_the_first_is_there_and_said(tmp_path, monkeypatch, capsys):
     out, page = tmp_path / "m.npz", tmp_path / "r.html"
-    monkeypatch.setattr(command, "_write", sent(signal.SIGINT))
+    monkeypatch.setattr(command, "write", sent(signal.SIGINT))
     assert main([*LINE, "--out", str(out), "--report", str(page)]) == 130
     assert capsys.readouterr().err == f"substrate: interrupted; {out} was written, {page} not\n"
     assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
