@@ -17,6 +17,8 @@ PAGES = sorted(page for page in (HERE / "tutorials").glob("*.md") if page.stem !
 PICTURES = HERE / "images"
 #: A program, and, where the page shows it, what it prints.
 PROGRAM = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<shown>.*?)```)?", flags=re.DOTALL)
+#: A line drawn under the head of a table.
+RULE = re.compile(r"[-=]{3,}|[─═]+")
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w])")
 
 
@@ -31,9 +33,13 @@ def printed_by(page: Path) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def words_and_numbers(text: str) -> tuple[list[str], list[float]]:
-    """What must be equal, and what must be close; the figures of a certificate are its own business."""
+    """What must be equal, and what must be close; the figures of a certificate are its own business.
+
+    A ruled line is a ruled line: its width follows that of the figures above it, which rounding may lengthen.
+    """
     certificate = "  tolerance  pass  formula" in text
-    return NUMBER.sub("#", text).split(), [] if certificate else [float(found) for found in NUMBER.findall(text)]
+    words = [RULE.sub("-", word) for word in NUMBER.sub("#", text).split()]
+    return words, [] if certificate else [float(found) for found in NUMBER.findall(text)]
 
 
 def rewritten(page: Path) -> str:

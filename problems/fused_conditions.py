@@ -40,14 +40,35 @@ class FusedConditions:
         return np.asarray(self.errors.value, dtype=np.float64)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
-        """Feasibility, signs and slackness of all constraints, and the Lagrangian."""
-        fit = self.level.fit
-        cost = float(self.y_val @ self.y_val) + float(self.weight.value) * trivial_cost(fit.target, fit.bias)
+        """Feasibility, signs and slackness of all constraints, the Lagrangian, and what was declared, in plain numbers.
+
+        There is no closed form to compare with: the conditions (27a)-(27d), the validation errors and the cost are
+        computed anew from the data, so that a slip in the declaration does not certify itself.
+        """
+        fit, point = self.level.fit, self.level.point()
+        weight = float(self.weight.value)
+        cost = float(self.y_val @ self.y_val) + weight * trivial_cost(fit.target, fit.bias)
         constraints = self.problem.constraints
         names = [constraint.label for constraint in constraints]
         unit = variation_unit(fit.target)
         stationary = stationarity_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
-        return (*constraint_rows(constraints, names, cost, unit, tolerance), stationary)
+        e = self.y_val - self.M @ point.v - point.b
+        apart = float(np.abs(self.validation_errors() - e).max(initial=0.0))
+        stated = float(e @ e) + weight * fit.slackness(point).sum
+        differs = abs(float(self.problem.objective.value) - stated)
+        return (
+            *constraint_rows(constraints, names, cost, unit, tolerance),
+            stationary,
+            *fit.rows(point, tolerance, slackness=False),
+            Row(
+                "validation errors",
+                apart,
+                unit + float(np.abs(e).max(initial=0.0)),
+                tolerance,
+                "|e^v - (y^v - Mv - b)|",
+            ),
+            Row("cost (29)", differs, cost, tolerance, "|objective - ||e^v||^2 - weight * products|"),
+        )
 
     def rescaled(self) -> tuple[Any, float]:
         """The same problem in the unit of y in which the trivial machine costs about 1."""

@@ -176,8 +176,8 @@ def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None)
     solved = solve_huber(gram, target, ridge, bend)
     if not solved.settled:
         raise SolverError(
-            f"the set of linear rows has not settled after {solved.steps} systems; use a positive semi-definite kernel "
-            "and a larger delta, or solve the declared problem"
+            f"the set of linear rows has not settled after {solved.steps} systems, and the certificate does not hold; "
+            "use a positive semi-definite kernel, or a larger delta or smaller gamma, or solve the declared problem"
         )
     errors = target - solved.products - solved.bias
     return {"support_values": solved.support_values, "bias": np.asarray(solved.bias), "errors": errors}

@@ -1,129 +1,255 @@
 """Model files: plain arrays and a JSON header in one zip, readable as npz, written and read without pickle.
 
-A file holds ``header.json`` and one ``.npy`` member an array. Reading trusts nothing: the header's format and version,
-and every member's name, size, dtype and shape are checked before an array is read; compressed members are refused, so
-a small file cannot unpack into a large one; object arrays cannot occur. Writing goes to a temporary name and is renamed
-at the end, so a file is either whole or absent.
+A file holds one ``.npy`` member per array and ``header.json``. Reading trusts nothing: the header's format and
+version, and every member's name, size, dtype and shape are checked, and what all of it needs in memory is added up,
+before an array is read; compressed members are refused, so a small file cannot unpack into a large one; object arrays
+cannot occur. Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same
+contents give the same bytes.
+
+The header carries a digest of the rest, which tells a file as it was written from one that was changed later. It is a
+protection against accidents, not against adversaries: who changes a file on purpose can write a new digest too.
 """
 
+import hashlib
 import io
 import json
 import math
 import operator
 import os
+import re
+import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
+from substrate.strict_json import read_json
 from substrate.whole_file import written_whole
 
-__all__ = ["FORMAT", "VERSION", "read_archive", "write_archive"]
+__all__ = ["FORMAT", "LEAST_LIMIT", "VERSION", "Archive", "read_archive", "write_archive"]
 
 FORMAT = "lssvm-substrate model"
-VERSION = 1
+#: What is written; version 1, of release 0.1, is read too and has no digest.
+VERSION = 2
+_READ = (1, VERSION)
+
+#: Bytes that a file may take in memory unless the caller says otherwise, or four times its own size if that is more.
+LEAST_LIMIT = 2**30
 
 _HEADER = "header.json"
 _LARGEST_HEADER = 16 * 1024 * 1024
 _LARGEST_ARRAY_HEADER = 64 * 1024
+#: Bytes in memory per byte of JSON, at worst (empty mappings in a list); and per text as an object, beside its letters.
+_JSON_GROWS, _TEXT_OBJECT = 24, 96
 #: Kinds of dtype a model may hold: floats, integers, booleans, text.
 _KINDS = "fiubU"
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_NAME = re.compile(r"\w[\w-]*(\.[\w-]+)*", re.ASCII)
 
 
-def write_archive(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a header's content and arrays; an existing file is replaced only by a complete one."""
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What a file holds. ``as_written`` says whether the digest fits; it is None where version 1 has none."""
+
+    content: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    version: int
+    as_written: bool | None
+
+
+#: Asked before arrays are read: the header's content and the arrays' names in, bytes needed beside the arrays out.
+Plan = Callable[[dict[str, Any], set[str]], int]
+
+
+def write_archive(
+    path: str | os.PathLike[str],
+    content: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    check: Callable[[Archive], None] | None = None,
+) -> None:
+    """Write a header's content and arrays; an existing file is replaced only by a complete one.
+
+    ``check`` is given what a reader finds in the new file before it gets its name, and refuses it by raising.
+    """
     for name, array in arrays.items():
         if array.dtype.kind not in _KINDS:
             raise DataError(f"an array of dtype {array.dtype} ({name}) cannot be saved without pickle")
     schema = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
-    header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": content}
-    with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_HEADER, json.dumps(header, allow_nan=True))
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
-            archive.writestr(f"{name}.npy", buffer.getvalue())
+    with written_whole(path) as stream:
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+            sums = {}
+            for name, array in arrays.items():
+                buffer = io.BytesIO()
+                npy.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
+                sums[name] = _sum(buffer.getbuffer())
+                archive.writestr(_member(f"{name}.npy"), buffer.getbuffer())
+            header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": content}
+            header["digest"] = _digest(VERSION, schema, content, sums)
+            archive.writestr(_member(_HEADER), json.dumps(header, allow_nan=True))
+        if check is not None:
+            stream.flush()
+            check(_read_stream(Path(path), stream, math.inf, None))
 
 
-def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header's content and the arrays of a model file, or a refusal that says what is wrong with it."""
+def read_archive(path: str | os.PathLike[str], max_bytes: float | None = None, plan: Plan | None = None) -> Archive:
+    """What a file holds, or a refusal that says what is wrong with it.
+
+    ``max_bytes`` limits what it may take in memory; None is 1 GiB, or four times the size of the file if that is more.
+    """
     source = Path(path)
+    limit = _limit(source, max_bytes)
+    with source.open("rb") as stream:
+        return _read_stream(source, stream, limit, plan)
+
+
+def _limit(source: Path, max_bytes: float | None) -> float:
+    found = source.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a folder fails by itself
+        raise DataError(f"{source} is no regular file, and reading it might never end; copy the model into a file")
+    if max_bytes is None:
+        return max(LEAST_LIMIT, 4 * found.st_size)
+    if isinstance(max_bytes, (bool, str)) or not max_bytes > 0:
+        raise DeclarationError(f"max_bytes must be a positive number of bytes, or None; received {max_bytes!r}")
+    return max_bytes
+
+
+def _read_stream(source: Path, stream: IO[bytes], limit: float, plan: Plan | None) -> Archive:
     try:
-        with zipfile.ZipFile(source) as archive:
-            return _read(source, archive)
-    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
+        with zipfile.ZipFile(stream) as archive:
+            return _read(source, archive, stream.seek(0, os.SEEK_END), limit, plan)
+    except (DataError, MemoryError):
         raise
     except Exception as error:
         # whatever the standard readers stumble over in a file that is not what it claims to be
         raise DataError(f"{source} is not a model file, or is damaged: {error}") from error
 
 
-def _read(source: Path, archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _read(source: Path, archive: zipfile.ZipFile, size: int, limit: float, plan: Plan | None) -> Archive:
     members = {info.filename: info for info in archive.infolist()}
     if len(members) != len(archive.infolist()):
         _refuse(source, "a member occurs twice")
     for info in members.values():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             _refuse(source, f"member {info.filename!r} is compressed")
-    schema, content = _header(source, archive, members)
+    if sum(info.file_size for info in members.values()) > size:
+        _refuse(source, f"its members are larger together than its {size} bytes")
+    header = _header(source, archive, members, limit)
+    schema, content = header["arrays"], header["content"]
+    for name in schema:
+        if not _NAME.fullmatch(name):
+            _refuse(source, f"an array is named {name[:100]!r}, which is no plain name")
     expected = {f"{name}.npy" for name in schema} | {_HEADER}
     if set(members) != expected:
         _refuse(source, f"members {sorted(set(members) ^ expected)} are missing or not announced")
-    return content, {name: _array(source, archive, members, name, schema[name]) for name in schema}
+    announced = {name: _announced(source, members[f"{name}.npy"].file_size, name, schema[name]) for name in schema}
+    _check_size(source, members, announced, content, limit, plan)
+    arrays, sums = {}, {}
+    for name, form in announced.items():
+        # Stored members are no larger than the file, and reading one whole checks its sum before anything is parsed.
+        data = archive.read(f"{name}.npy")
+        sums[name] = _sum(data)
+        arrays[name] = _array(source, io.BytesIO(data), name, *form)
+    version, digest = header["version"], header.get("digest")
+    as_written = None if digest is None else digest == _digest(version, schema, content, sums)
+    return Archive(content, arrays, version, as_written)
 
 
 def _refuse(source: Path, reason: str) -> NoReturn:
     raise DataError(f"{source} is refused: {reason}; save the model again from a trusted source")
 
 
-def _header(
-    source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _header(source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], limit: float) -> dict[str, Any]:
     if _HEADER not in members:
         _refuse(source, f"it has no {_HEADER}, so this package did not write it")
-    if members[_HEADER].file_size > _LARGEST_HEADER:
-        _refuse(source, f"its header has {members[_HEADER].file_size} bytes")
-    try:
-        header = json.loads(archive.read(_HEADER).decode("utf-8"))
-    except ValueError as error:
-        raise DataError(f"{source} has a damaged header: {error}") from error
+    size = members[_HEADER].file_size
+    if size > _LARGEST_HEADER:
+        _refuse(source, f"its header has {size} bytes, and {_LARGEST_HEADER} are the most")
+    if _JSON_GROWS * size > limit:
+        _too_large(source, _JSON_GROWS * size, limit)
+    header = read_json(archive.read(_HEADER), f"the header of {source}")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         _refuse(source, f"its header does not say {FORMAT!r}")
-    if header.get("version") != VERSION:
+    version = header.get("version")
+    if type(version) is not int or version not in _READ:
         raise DataError(
-            f"{source} has format version {header.get('version')!r} and this package reads version {VERSION}; "
+            f"{source} has format version {version!r} and this package reads versions {_READ[0]} to {_READ[-1]}; "
             "load it with the release that wrote it, or fit and save again"
         )
-    schema, content = header.get("arrays"), header.get("content")
-    if not isinstance(schema, dict) or not isinstance(content, dict):
+    if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("content"), dict):
         _refuse(source, "its header lacks the arrays or the content")
-    return schema, content
+    if not isinstance(header.get("digest"), str if version > 1 else (str, type(None))):
+        _refuse(source, "its header lacks the digest")
+    return header
 
 
-def _array(
-    source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], name: str, announced: Any
-) -> NDArray[Any]:
+def _announced(source: Path, size: int, name: str, announced: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     try:
         dtype = np.dtype(str(announced["dtype"]))
         shape = tuple(operator.index(length) for length in announced["shape"])
+        if any(isinstance(length, bool) for length in announced["shape"]):
+            raise TypeError("a length is a truth value")
     except Exception as error:
         raise DataError(f"{source} announces the array {name!r} badly: {error!r}") from error
-    if dtype.kind not in _KINDS or dtype.hasobject or any(length < 0 for length in shape):
+    # numpy makes letters of text that has none, so an item without bytes would still take some
+    if dtype.kind not in _KINDS or dtype.hasobject or not dtype.itemsize or any(length < 0 for length in shape):
         _refuse(source, f"array {name!r} announces dtype {dtype} and shape {shape}")
     n_bytes = dtype.itemsize * math.prod(shape)
-    size = members[f"{name}.npy"].file_size
     if not n_bytes <= size <= n_bytes + _LARGEST_ARRAY_HEADER:
         _refuse(source, f"array {name!r} announces {n_bytes} bytes and its member has {size}")
-    # Stored members are no larger than the file, and reading one whole checks its sum before anything is parsed.
-    stream = io.BytesIO(archive.read(f"{name}.npy"))
+    return dtype, shape
+
+
+def _check_size(
+    source: Path,
+    members: Mapping[str, Any],
+    announced: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
+    content: dict[str, Any],
+    limit: float,
+    plan: Plan | None,
+) -> None:
+    """Add up, before any array is read, what the file will take: an empty array counts by its other lengths."""
+    needed = _JSON_GROWS * members[_HEADER].file_size + max(info.file_size for info in members.values())
+    for dtype, shape in announced.values():
+        count = math.prod(max(length, 1) for length in shape)
+        needed += count * (dtype.itemsize + (_TEXT_OBJECT if dtype.kind == "U" else 0))
+    if plan is not None and needed <= limit:
+        needed += plan(content, set(announced))
+    if needed > limit:
+        _too_large(source, needed, limit)
+
+
+def _too_large(source: Path, needed: int, limit: float) -> NoReturn:
+    raise DataError(
+        f"{source} is refused: it would take {needed} bytes of memory, and {limit:.0f} are allowed; give a larger "
+        "max_bytes if you trust it"
+    )
+
+
+def _array(source: Path, stream: io.BytesIO, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     found_shape, _, found_dtype = _HEADER_READERS[npy.read_magic(stream)](stream)
     if found_shape != shape or found_dtype != dtype:
         _refuse(source, f"array {name!r} is {found_dtype} {found_shape}, announced as {dtype} {shape}")
     stream.seek(0)
     return np.asarray(npy.read_array(stream, allow_pickle=False))
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """An entry without a date: a file does not tell when it was made, and the same model gives the same bytes."""
+    made = zipfile.ZipInfo(name)
+    made.external_attr = 0o600 << 16
+    return made
+
+
+def _sum(data: bytes | memoryview) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _digest(version: int, schema: Any, content: Any, sums: Mapping[str, str]) -> str:
+    told = json.dumps([version, schema, content, sums], sort_keys=True, allow_nan=True)
+    return _sum(told.encode("utf-8"))

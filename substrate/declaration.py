@@ -62,9 +62,22 @@ class Declared:
         if not self.problem.is_dpp():
             raise DeclarationError(f"{self.title} is not affine in its parameters (DPP): {self.problem}")
 
-    def solve(self, solver: str | None = None, *, verbose: bool = False, **options: Any) -> "Declared":
-        """Solve with the named solver, or with the first of the stated order whose residuals we accept."""
-        record = solve_problem(self.problem, self._worst, solver, rescaled=self.rescaled, verbose=verbose, **options)
+    def solve(
+        self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **options: Any
+    ) -> "Declared":
+        """Solve with the named solver, or with the first of the stated order whose residuals we accept.
+
+        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        """
+        record = solve_problem(
+            self.problem,
+            self._worst,
+            solver,
+            rescaled=self.rescaled,
+            verbose=verbose,
+            time_limit=time_limit,
+            **options,
+        )
         self._log[:] = [record]
         return self
 

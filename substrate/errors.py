@@ -4,7 +4,7 @@ Every message says what is wrong, where, what was received and what would work. 
 help is part of the type, so that a program may ask ``error.retry_helps`` instead of parsing words.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "CertificateError",
@@ -12,6 +12,7 @@ __all__ = [
     "DeclarationError",
     "DegenerateKernelWarning",
     "IndefiniteKernelWarning",
+    "ModelFileWarning",
     "OverfittingWarning",
     "ScaleWarning",
     "SolverError",
@@ -35,9 +36,13 @@ class DeclarationError(SubstrateError, ValueError):
 
 
 class SolverError(SubstrateError, RuntimeError):
-    """No solver returned an acceptable point. Another solver, option or scaling may."""
+    """No solver returned an acceptable point. Another solver, option or scaling may.
+
+    ``attempts`` are those of the :class:`~substrate.solvers.SolverRecord` there would have been.
+    """
 
     retry_helps: ClassVar[bool] = True
+    attempts: tuple[Any, ...] = ()
 
 
 class CertificateError(SubstrateError, RuntimeError):
@@ -58,6 +63,10 @@ class DegenerateKernelWarning(SubstrateWarning):
 
 class IndefiniteKernelWarning(SubstrateWarning):
     """The kernel matrix has a negative eigenvalue beyond rounding."""
+
+
+class ModelFileWarning(SubstrateWarning):
+    """A model file was changed after it was written, or cannot tell whether it was."""
 
 
 class OverfittingWarning(SubstrateWarning):

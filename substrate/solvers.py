@@ -1,7 +1,8 @@
 """Solvers by name, in a stated order, accepted by our own residuals and never by their word.
 
 A solver that says "optimal" with a bad residual is rejected and the next one tried; one that says
-"optimal_inaccurate" with a good residual is accepted and the word noted. Every attempt is on the record.
+"optimal_inaccurate" with a good residual is accepted and the word noted. One that runs into a time limit is judged by
+what it returns, if anything. Every attempt is on the record.
 """
 
 import importlib.util
@@ -11,7 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from substrate.arrays import positive
+from substrate.attempts import OUT_OF_TIME, Attempt, SolverRecord
 from substrate.errors import DeclarationError, SolverError
+from substrate.solver_call import METHOD, heard_interrupts, solve_through_cvxpy
 
 __all__ = ["ORDER", "Attempt", "SolverRecord", "installed_solvers", "solve_problem", "tolerance_of", "valid_options"]
 
@@ -23,61 +27,45 @@ class _Solver:
     options: Mapping[str, Any]
     #: Relative residual at which its point is accepted.
     tolerance: float = 1e-6
+    #: Its own option for a time limit in seconds, which may bring back a point; PIQP and ECOS have none.
+    clock: str | None = None
 
 
 _SOLVERS: dict[str, _Solver] = {
     "CLARABEL": _Solver(
-        "clarabel", "clarabel", {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 200}
+        "clarabel",
+        "clarabel",
+        {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 200},
+        clock="time_limit",
     ),
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
-    "OSQP": _Solver("osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}),
+    "OSQP": _Solver(
+        "osqp",
+        "osqp",
+        {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True},
+        clock="time_limit",
+    ),
     "ECOS": _Solver(
         "ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, tolerance=1e-5
     ),
-    "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}),
+    "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}, clock="time_limit_secs"),
     "HIGHS": _Solver(
-        "highspy", "highspy", {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}, 1e-5
+        "highspy",
+        "highspy",
+        {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+        1e-5,
+        clock="time_limit",
     ),
 }
 
 #: Relative residual at which a point is taken without trying the problem in other units.
 GOAL = 1e-6
 
+#: Seconds after its limit in which a solver with a clock of its own may still hand over its point.
+_GRACE = 1.0
+
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
 ORDER: tuple[str, ...] = tuple(_SOLVERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One solver's try: its own word, the largest ``relative/tolerance`` of our rows, and our verdict."""
-
-    solver: str
-    status: str
-    unit: float
-    worst: float
-    accepted: bool
-    seconds: float
-
-    def __str__(self) -> str:
-        verdict = "accepted" if self.accepted else "rejected"
-        units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
-        return f"{self.solver}{units} says {self.status}, {verdict} at {self.worst:.1e} of its tolerance"
-
-
-@dataclass(frozen=True, slots=True)
-class SolverRecord:
-    """All attempts at one problem, in order."""
-
-    attempts: tuple[Attempt, ...]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether some attempt was good enough."""
-        return any(attempt.accepted for attempt in self.attempts)
-
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """The attempts as lines of a certificate."""
-        return tuple(("solver", str(attempt)) for attempt in self.attempts)
 
 
 def installed_solvers() -> tuple[str, ...]:
@@ -136,9 +124,13 @@ def solve_problem(
     *,
     rescaled: Callable[[], tuple[Any, float]] | None = None,
     verbose: bool = False,
+    time_limit: float | None = None,
     **options: Any,
 ) -> SolverRecord:
     """Solve a cvxpy problem in place and say how it went.
+
+    An interrupt (Ctrl-C) raises ``KeyboardInterrupt`` whatever the solver makes of it: at once within a time limit,
+    otherwise when the solver returns.
 
     Parameters
     ----------
@@ -151,7 +143,11 @@ def solve_problem(
         A name, tried alone; ``None`` goes through :data:`ORDER`.
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
-        Tried with a solver that failed on the problem as it stands.
+        Tried with a solver that failed on the problem as it stands, but not with one that ran out of time.
+    time_limit
+        Seconds for each call of a solver, which then runs in a child process that can be ended; compiling the problem
+        does not count. A call that reaches it counts as a rejected attempt, unless the solver hands over a point that
+        our rows accept. ``None``: no limit, and no child process.
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
@@ -160,6 +156,7 @@ def solve_problem(
         packages = " ".join(known.package for known in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
+    limit = None if time_limit is None else positive(time_limit, "time_limit")
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
     for name in names:
@@ -167,11 +164,12 @@ def solve_problem(
         tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None, rescaled) if rescaled is not None else (None,):
             start = time.perf_counter()
-            status, unit = _run_scaled(problem, twin, name, verbose, options)
+            status, unit = _run_scaled(problem, twin, name, verbose, options, limit)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
-            tries.append((distance, _values(problem), Attempt(name, status, unit, distance, False, seconds)))
-            if distance * tolerance <= GOAL:  # good enough not to try other units
+            attempt = Attempt(name, status, unit, distance, False, seconds)
+            tries.append((distance, _values(problem), attempt))
+            if distance * tolerance <= GOAL or attempt.out_of_time:  # good enough, or too slow, to try other units
                 break
         distance, values, attempt = min(tries, key=lambda one: one[0])
         chosen = replace(attempt, accepted=distance <= 1.0)
@@ -183,7 +181,10 @@ def solve_problem(
             best = (distance, values)
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
-        raise SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver")
+        longer = ", or allow a longer time_limit" if any(attempt.out_of_time for attempt in attempts) else ""
+        error = SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
+        error.attempts = tuple(attempts)
+        raise error
     _restore(problem, best[1])
     from sklearn.exceptions import ConvergenceWarning
 
@@ -208,29 +209,45 @@ def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
 
 
 def _run_scaled(
-    problem: Any, twin: Callable[[], tuple[Any, float]] | None, name: str, verbose: bool, options: Mapping[str, Any]
+    problem: Any,
+    twin: Callable[[], tuple[Any, float]] | None,
+    name: str,
+    verbose: bool,
+    options: Mapping[str, Any],
+    limit: float | None,
 ) -> tuple[str, float]:
     if twin is None:
-        return _run(problem, name, verbose, options), 1.0
+        return _run(problem, name, verbose, options, limit), 1.0
     other, unit = twin()
-    status = _run(other, name, verbose, options)
+    status = _run(other, name, verbose, options, limit)
     scaled = [None if value is None else unit * value for value in _values(other)]
     _restore(problem, scaled)
     return status, unit
 
 
-def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any]) -> str:
+def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], limit: float | None) -> str:
     import cvxpy as cp
 
-    chosen = dict(options) if options else dict(_SOLVERS[name].options)
-    with warnings.catch_warnings():
+    chosen, wait, clock = dict(options or _SOLVERS[name].options), limit, _SOLVERS[name].clock
+    if limit is not None and clock is not None:
+        chosen.setdefault(clock, limit)
+        wait = limit + _GRACE
+    cp.Problem.register_solve(METHOD, solve_through_cvxpy)
+    with heard_interrupts(), warnings.catch_warnings():
         # cvxpy warns of inaccurate solutions; our own rows judge them
         warnings.simplefilter("ignore")
         try:
-            problem.solve(solver=name, verbose=verbose, **chosen)
+            seconds = problem.solve(method=METHOD, solver=name, verbose=verbose, options=chosen, limit=wait)
         except cp.error.SolverError as error:
             _restore(problem, [None for _ in _leaves(problem)])  # nothing stale may pass for an answer
             return f"failed ({str(error).splitlines()[0]})"
+        except TimeoutError:
+            if limit is None:
+                raise
+            _restore(problem, [None for _ in _leaves(problem)])
+            return f"{OUT_OF_TIME} {limit:g} s"
+    if limit is not None and seconds >= limit and problem.status != "optimal":
+        return f"{OUT_OF_TIME} {limit:g} s"  # by its own clock, with a point
     return str(problem.status)
 
 

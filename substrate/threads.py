@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 __all__ = ["SERIAL_BELOW", "blas_threads", "one_blas_thread", "threads_for"]
 
@@ -24,7 +24,7 @@ def _controller() -> Any:
     # has brought its own BLAS into the process.
     import scipy.linalg  # noqa: F401
 
-    return ThreadpoolController()
+    return threadpoolctl.ThreadpoolController()
 
 
 #: How many blocks want one thread now, and the limit that the first of them set. The limit belongs to the process: if
@@ -35,12 +35,24 @@ _holders = 0
 _limit: Any = None
 
 
+def _take_control() -> None:
+    """Let this thread set limits. Of those that may want to, threadpoolctl 3.8 listens to the first and to no other.
+
+    A worker's thread would then compute with many BLAS threads, and round as many do; and a limit that one thread set
+    could not be lifted by another. Ours are set and lifted under a lock, whoever comes first and whoever goes last.
+    """
+    openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread(force=True)
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """One BLAS thread inside the block, for the whole process."""
     global _holders, _limit
     with _guard:
         if _holders == 0:
+            _take_control()
             _limit = _controller().limit(limits=1, user_api="blas")
         _holders += 1
     try:
@@ -49,7 +61,9 @@ def one_blas_thread() -> Iterator[None]:
         with _guard:
             _holders -= 1
             if _holders == 0:
+                _take_control()
                 _limit.restore_original_limits()
+                _take_control()  # and leave it to whoever wants it next
 
 
 def threads_for(order: int) -> int:

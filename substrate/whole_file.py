@@ -1,27 +1,116 @@
-"""Files written whole or not at all: a temporary name in the same folder, renamed at the end."""
+"""Files written whole or not at all: a temporary name in the same folder, renamed at the end.
+
+Renaming replaces whatever has the name, be it a pipe, a device or a link. So only what is a regular file, or nothing
+yet, is written to: symbolic links are followed, which leaves the link and replaces its target, and all else is refused
+before any work. An existing file keeps its permissions.
+"""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["written_whole"]
+from substrate.errors import DataError
+
+__all__ = ["refuse_taken", "writable_file", "written_whole"]
+
+_Path = str | os.PathLike[str]
+
+#: What a name may stand for beside a file.
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def writable_file(path: _Path) -> Path:
+    """The file that writing to ``path`` makes or replaces, links followed; refused unless it is regular or absent."""
+    try:
+        target = Path(os.path.realpath(path, strict=False))
+        found = os.stat(target).st_mode
+    except FileNotFoundError:
+        return _new_file(Path(path), target)
+    except NotADirectoryError as error:
+        raise DataError(f"the folder of {path} is a file; name a file in a folder") from error
+    except (OSError, ValueError) as error:  # a ring of links, a name too long, a null character
+        raise DataError(f"{os.fspath(path)!r} cannot be written: {error}; name another file") from error
+    if not stat.S_ISREG(found):
+        kind = next((said for is_kind, said in _KINDS if is_kind(found)), "no regular file")
+        raise DataError(f"{path} is {kind}; name a file")
+    if not os.access(target, os.W_OK):
+        raise DataError(f"{path} is write-protected; name another file, or allow writing to this one")
+    return target
+
+
+def _new_file(path: Path, target: Path) -> Path:
+    if not target.parent.is_dir():
+        if path.is_symlink():
+            raise DataError(f"{path} is a link to {target}, whose folder does not exist; make it first")
+        raise DataError(f"the folder of {path} does not exist; make it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise DataError(f"the folder of {path} is write-protected; name a file in another one")
+    return target
+
+
+def refuse_taken(path: _Path, *read: object) -> None:
+    """Refuse a file that is, or lies in a folder, among what is read: writing it would destroy what it holds.
+
+    Of what is read only paths are looked at; a link and its target are the same file.
+    """
+    target = Path(os.path.realpath(path))
+    for other in read:
+        if not isinstance(other, (str, os.PathLike)):
+            continue
+        source = Path(os.path.realpath(other))
+        within = target.exists() and source.is_dir() and target.is_relative_to(source)
+        if source == target or within or _same(source, target):
+            raise DataError(f"{path} is named twice; writing it would destroy what it holds")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream for the bytes of a file; an existing file is replaced only when the block ends without an error."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+def written_whole(path: _Path) -> Iterator[BinaryIO]:
+    """A stream for the bytes of a file; an existing file is replaced only when the block ends without an error.
+
+    The stream can also be read, so that what was written may be checked before it gets its name.
+    """
+    target = writable_file(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with os.fdopen(handle, "w+b") as stream:
             yield stream
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # a temporary file is private; this one is a file like any other
+        if writable_file(path) != target:  # somebody has been here meanwhile
+            raise DataError(f"{path} became another file while it was written; nothing was replaced")
+        _adopt_permissions(temporary, target)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _adopt_permissions(temporary: str, target: Path) -> None:
+    """Those of the file that is replaced; otherwise those of any new file, for a temporary one is private."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        return
+    new = os.stat(temporary)
+    if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        with suppress(PermissionError):  # only root may give files away; the permissions below are kept all the same
+            os.chown(temporary, old.st_uid, old.st_gid)
+    os.chmod(temporary, stat.S_IMODE(old.st_mode) & 0o777)

@@ -47,6 +47,15 @@ def test_the_comparison_sees_words_and_numbers(printed, same):
     assert (words == got_words and np.allclose(numbers, got_numbers, rtol=0.02)) is same
 
 
+def test_the_comparison_sees_no_layout():
+    """A figure of one digit more makes a column wider, and the rule under its head longer."""
+    narrow = "row      value\n--------------\nerror  1.2e-9\n"
+    wide = "row       value\n---------------\nerror  1.2e-10\n"
+    assert run_tutorials.words_and_numbers(narrow)[0] == run_tutorials.words_and_numbers(wide)[0]
+    without = "row      value\nerror  1.2e-9\n"
+    assert run_tutorials.words_and_numbers(narrow)[0] != run_tutorials.words_and_numbers(without)[0]
+
+
 def test_sums_in_single_precision_are_indefinite_and_sums_of_rounded_values_are_not():
     ((program, printed),) = run_tutorials.printed_by(DOCS / "devices.md")
     shown_words, shown = run_tutorials.words_and_numbers(program["shown"])

@@ -12,7 +12,10 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MODELS = ("lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
-_CODES = "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used"
+_CODES = (
+    "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used,\n"
+    "130 interrupted by Ctrl-C (143 by SIGTERM): files that were there are as they were, or whole"
+)
 
 _FIT = f"""examples:
   substrate fit @motorcycle --out model.npz --report report.html
@@ -41,6 +44,10 @@ _PREDICT = f"""examples:
 
 Columns are found by name; those that the model does not use are ignored. Parquet rows of a sparse model go to --out
 in one pass, and need not fit in memory; --out may then be a .parquet or .npy file as well.
+
+A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number)
+is written with an apostrophe before it; a program that reads the labels back takes that apostrophe away. Parquet and
+.npy files hold labels as they are.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -55,6 +62,18 @@ _REPRODUCE = f"""examples:
 
 Each study prints the published figures, ours with their spread over seeds, and a verdict made from the numbers; its
 figure (PNG) and its record (JSON) are in the folder before the next study begins. No verdict is a failure.
+{_CODES}"""
+
+_VERIFY = f"""examples:
+  substrate verify
+  substrate verify ls_svm_regression
+  substrate verify --solver CLARABEL --time-limit 10
+  substrate verify --strict --json
+
+A solver holds where residuals that are computed anew accept its point, otherwise it misses. A problem passes where at
+least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
+--solver that one must hold, and agree with the closed form or else with the first other solver that holds. Misses are
+shown and counted; they fail a problem only with --strict, or when too few solvers are left.
 {_CODES}"""
 
 
@@ -129,6 +148,12 @@ def _predict(commands: _Commands) -> None:
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
     predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
     predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
+    predict.add_argument(
+        "--max-bytes",
+        type=float,
+        metavar="BYTES",
+        help="memory that the model may take (1 GiB, or four times the size of its file if that is more)",
+    )
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
 
@@ -153,12 +178,20 @@ def _reproduce(commands: _Commands) -> None:
 
 
 def _verify(commands: _Commands) -> None:
-    verify = commands.add_parser(
-        "verify",
-        help="declare every problem on embedded data, solve it several ways and compare",
-        description="Declare every problem on its embedded data set, solve it with every installed solver and in "
-        "closed form, and check that all agree. Exit status 1 if anything fails.",
+    verify = _command(
+        commands, "verify", "declare every problem on embedded data, solve it several ways and compare", _VERIFY
     )
-    verify.add_argument("--problem", help="only this problem file, for instance ls_svm_regression")
+    verify.add_argument(
+        "name", nargs="?", metavar="PROBLEM", help="only this problem file, for instance ls_svm_regression"
+    )
+    verify.add_argument("--problem", metavar="PROBLEM", help="the same")
     verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
+    verify.add_argument(
+        "--time-limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="for each call of a solver (60), which is then ended and counts as a miss",
+    )
+    verify.add_argument("--strict", action="store_true", help="a solver that misses is a failure too")
     verify.add_argument("--json", action="store_true", help="machine-readable output")

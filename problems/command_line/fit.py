@@ -9,8 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.command_line.models import MODELS, Weights, check_validation, estimator_class, fitted
-from problems.command_line.preparation import Preparation, Split, inputs_of, raw_matrix, split_rows, standardised
-from problems.command_line.table import Table, number
+from problems.command_line.preparation import (
+    Preparation,
+    Split,
+    inputs_of,
+    raw_matrix,
+    refuse_overflow,
+    split_rows,
+    standardised,
+)
+from problems.command_line.table import Table, named_columns, number
 from problems.command_line.tabular_model import TabularModel
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -72,7 +80,9 @@ def _targets(table: Table, target: str, task: str) -> NDArray[Any]:
     cells = table.column(target)
     numbers = [number(cell) for cell in cells]
     if task == "regression":
-        return np.array(numbers, dtype=np.float64)
+        targets = np.array(numbers, dtype=np.float64)
+        refuse_overflow(target, targets)
+        return targets
     # whole numbers stay numbers where a float holds them exactly; all else is a class by its text
     if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
         return np.array([int(value) for value in numbers if value is not None])
@@ -91,10 +101,12 @@ def fit_table(table: Table, choices: Choices) -> Fit:
     train, held = split_rows(y.size, choices.validation, choices.seed, y if task == "classification" else None)
     check_validation(choices.model, weight, held.size)
     raw = raw_matrix(inputs, table)
+    for name, values in zip((name for one in inputs for name in one.features), raw.T, strict=True):
+        refuse_overflow(name, values)
     inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
     split = Split(choices.validation, choices.seed, int(y.size), tuple(map(int, held)))
     preparation = Preparation(table.source, choices.target, task, choices.standardise, inputs, split)
-    X = preparation.matrix(table)
+    X = preparation.scaled(raw)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = fitted(
@@ -117,7 +129,7 @@ def _split_said(n_train: int, n_held: int, choices: Choices) -> str:
 
 def _scaling_said(preparation: Preparation) -> str:
     coded = [one.name for one in preparation.inputs if one.categories is not None]
-    coding = f"; one-hot: {', '.join(coded)}" if coded else ""
+    coding = f"; one-hot: {named_columns(coded)}" if coded else ""
     if not preparation.standardised:
         return f"inputs: {len(preparation.features)}, in their own units{coding}"
     return f"inputs: {len(preparation.features)}, standardised by the rows that train{coding}"

@@ -3,56 +3,91 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from problems.command_line.arguments import parser
+from problems.command_line.interruption import Interruption, interruptible
+from problems.command_line.output import refuse_unwritable, warnings_told, write
 from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
-from substrate.whole_file import written_whole
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used."""
+    """Run the command.
+
+    0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used, 130 when Ctrl-C ended it
+    and 143 when SIGTERM did.
+    """
+    with interruptible(ending=arguments is None) as interruption:
+        try:
+            return _answered(arguments, interruption)
+        except BaseException as error:  # an interrupted import may raise anything
+            if interruption.number is None and not isinstance(error, KeyboardInterrupt):
+                raise
+            return interruption.told()
+
+
+def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> int:
+    # here and below, not above: imports can be interrupted, and --help must not wait for scikit-learn or cvxpy
+    from problems.command_line.arguments import parser
+
     options = parser().parse_args(arguments)
-    commands = {"fit": _fit, "predict": _predict, "datasets": _datasets, "reproduce": _reproduce, "verify": _verify}
-    run = commands[options.command]
+    commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
+        "fit": partial(_fit, interruption=interruption),
+        "predict": partial(_predict, interruption=interruption),
+        "datasets": _datasets,
+        "reproduce": _reproduce,
+        "verify": _verify,
+    }
+    interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
     try:
-        return run(options)
+        return commands[options.command](options)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
+        interruption.check()
         print(f"substrate: {error or type(error).__name__}", file=sys.stderr)
         return 2
 
 
-def _fit(options: argparse.Namespace) -> int:
-    # here and below, after parsing: --help must not wait for scikit-learn or cvxpy
+def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
+    """The files that a command may write, and what an interrupted one says where that is not a matter of files."""
+    if options.command == "verify":
+        return [], "nothing is written by this command"
+    if options.command == "reproduce" and options.page is None:
+        return [], f"the studies told above are in {options.out}"
+    files = [options.page] if options.command == "reproduce" else [options.out, getattr(options, "report", None)]
+    if options.command in ("predict", "datasets") and options.out is None:
+        return [], "the table on standard output may be incomplete"
+    return files, ""
+
+
+def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.embedded import question_of
     from problems.command_line.fit import Choices, fit_table
     from problems.command_line.models import Weights
     from problems.command_line.report import report
-    from problems.command_line.table import read_table
+    from problems.command_line.table import named_columns, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
-        return _fit_in_passes(options)
+        return _fit_in_passes(options, interruption)
     source = options.data if options.dataset is None else f"@{options.dataset}"
     if source is None or (options.data is not None and options.dataset is not None):
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     if options.out is None and options.report is None:
         raise DataError("nothing would be kept: give --out model.npz, --report report.html, or both")
-    _refuse_unwritable(options.out, options.data)
-    _refuse_unwritable(options.report, options.data, options.out)
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.report, options.data, options.out)
     progress = Progress(3)
     try:
         progress.step(f"reading {source}")
         table = read_table(source, options.delimiter).without(options.drop)
         if options.target is None and not source.startswith("@"):
-            raise DataError(f"--target is missing; {source} has the columns {', '.join(table.names)}")
+            raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
         if target is None:  # an embedded data set knows its question
             target, known = question_of(source[1:])
@@ -64,14 +99,16 @@ def _fit(options: argparse.Namespace) -> int:
         )  # fmt: skip
         progress.step(f"fitting {options.model}")
         fit = fit_table(table, choices)
+        interruption.check()
         progress.step("drawing the report")
         page = None if options.report is None else report(fit, options.out)
     finally:
         progress.close()
+    interruption.check()
     if options.out is not None:
         fit.model.save(options.out)
     if page is not None:
-        _write(options.report, page)
+        write(options.report, page)
     certificate = fit.model.estimator.certificate_
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
@@ -81,7 +118,7 @@ def _fit(options: argparse.Namespace) -> int:
     return _verdict(certificate)
 
 
-def _fit_in_passes(options: argparse.Namespace) -> int:
+def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.streamed import StreamChoices, fit_stream
 
     if options.data is None or options.data.startswith("@") or options.target is None:
@@ -94,14 +131,15 @@ def _fit_in_passes(options: argparse.Namespace) -> int:
         raise DataError("a fit in passes is --model sparse, its weight --gamma, its inputs numbers; --drop the others")
     if options.scheduler is not None and options.executor not in (None, "dask"):
         raise DataError(f"--scheduler goes with --executor dask, received {options.executor}")
-    _refuse_unwritable(options.out, options.data)
-    _refuse_unwritable(options.checkpoint, options.data, options.out)
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.checkpoint, options.data, options.out)
     choices = StreamChoices(
         target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
         n_basis=options.n_basis, drop=tuple(options.drop), standardise=not options.no_standardise, seed=options.seed,
         executor=options.scheduler or options.executor, checkpoint=options.checkpoint,
     )  # fmt: skip
     model, said = fit_stream(options.data, choices)
+    interruption.check()
     model.save(options.out)
     certificate = model.estimator.certificate_
     if not options.quiet:
@@ -116,19 +154,21 @@ def _verdict(certificate: Any) -> int:
     return 0 if certificate.holds else 1
 
 
-def _predict(options: argparse.Namespace) -> int:
+def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.predict import predictions_csv
     from problems.command_line.streamed import predict_stream, predicts_in_a_pass
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel
 
-    _refuse_unwritable(options.out, options.data, options.model)
-    model = TabularModel.load(options.model)
+    refuse_unwritable(options.out, options.data, options.model)
+    with warnings_told():
+        model = TabularModel.load(options.model, options.max_bytes)
     if options.out is not None and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
     text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
-    _write(options.out, text)
+    interruption.check()
+    write(options.out, text)
     return 0
 
 
@@ -140,52 +180,35 @@ def _datasets(options: argparse.Namespace) -> int:
             raise DataError("--out writes one data set: name it, for instance motorcycle")
         print(listing())
         return 0
-    _refuse_unwritable(options.out)
-    _write(options.out, as_csv(options.name))
+    refuse_unwritable(options.out)
+    write(options.out, as_csv(options.name))
     return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verify import as_json, table, verify
+    from problems.command_line.verdicts import as_json, table
+    from problems.command_line.verify import verify
 
-    lines = list(verify(options.problem, options.solver))
+    if None not in (options.name, options.problem) and options.name != options.problem:
+        raise DataError(f"two problems are named, {options.name} and --problem {options.problem}; name one")
+    problem = options.problem if options.name is None else options.name
+    lines = list(verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict))
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from problems.command_line.reproduce import chosen_studies, listing, page_from, reproduce
+    from problems.command_line.reproduce import chosen_studies, files_of, listing, page_from, reproduce
 
     studies = chosen_studies(options.studies)
     if options.list:
         print(listing())
         return 0
     if options.page is not None:
-        _refuse_unwritable(options.page)
-        _write(options.page, page_from(options.source, options.page))
+        refuse_unwritable(options.page, *files_of(options.source))
+        write(options.page, page_from(options.source, options.page))
         return 0
     return reproduce(studies, options.quick, options.seeds, options.out)
-
-
-def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
-    """Before any long work: the folder must be there, and the name must not be a folder's or that of another file."""
-    if path is None:
-        return
-    if not Path(path).parent.is_dir():
-        raise DataError(f"the folder of {path} does not exist; make it first")
-    if Path(path).is_dir():
-        raise DataError(f"{path} is a folder; name a file")
-    if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in taken):
-        raise DataError(f"{path} is named twice; writing it would destroy what it holds")
-
-
-def _write(path: str | None, text: str) -> None:
-    """To standard output, or to a file that is whole or absent."""
-    if path is None:
-        sys.stdout.write(text)
-        return
-    with written_whole(path) as stream:
-        stream.write(text.encode("utf-8"))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 
 from problems.command_line.table import Table
 from problems.command_line.tabular_model import TabularModel
+from substrate.streaming.csv_cells import csv_cells, csv_row
 
 __all__ = ["predictions_csv"]
 
@@ -16,6 +17,7 @@ def predictions_csv(model: TabularModel, table: Table) -> str:
     """The text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
+    A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.csv_cells`.
     """
     X = model.matrix(table)
     predicted = np.asarray(model.estimator.predict(X))
@@ -31,6 +33,6 @@ def predictions_csv(model: TabularModel, table: Table) -> str:
             columns |= {f"decision_{label}": decision[:, k] for k, label in enumerate(classes)}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    writer.writerow(csv_row(columns))
+    writer.writerows(zip(*map(csv_cells, columns.values()), strict=True))
     return stream.getvalue()

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from problems.displays.canvas import pyplot
 from problems.progress import Progress
@@ -10,11 +11,13 @@ from problems.reproductions import STUDIES, Outcome, Study
 from problems.reproductions.record import as_json, from_json
 from problems.reproductions.telling import page, told
 from substrate.errors import CertificateError, DataError
-from substrate.whole_file import written_whole
+from substrate.whole_file import writable_file, written_whole
 
-__all__ = ["chosen_studies", "listing", "page_from", "reproduce"]
+__all__ = ["chosen_studies", "files_of", "listing", "page_from", "reproduce"]
 
 _DPI = 90
+#: Of a study's figure and of its record.
+_SUFFIXES = (".png", ".json")
 
 
 def chosen_studies(names: Sequence[str]) -> tuple[Study, ...]:
@@ -37,7 +40,7 @@ def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str
     """Run the studies; what is finished is on disk before the next begins. One whose certificates fail counts as 1."""
     if seeds is not None and seeds < 1:
         raise DataError(f"--seeds must be at least 1; received {seeds}")
-    folder = _writable(out)
+    folder = _writable(out, studies)
     try:
         pyplot()
     except ImportError as error:
@@ -54,9 +57,6 @@ def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str
             _keep(study, outcome, folder)
             progress.close()
             print(told(outcome), flush=True)
-    except KeyboardInterrupt:
-        print(f"substrate: interrupted; the studies told above are in {folder}", file=sys.stderr)
-        return 130
     finally:
         progress.close()
     return failed
@@ -75,18 +75,25 @@ def page_from(folder: str, target: str) -> str:
     return page(outcomes, Path(folder).resolve().relative_to(home).as_posix())
 
 
-def _writable(out: str) -> Path:
+def files_of(folder: str) -> list[str]:
+    """The figures and records that a folder of all studies has."""
+    return [str(Path(folder) / f"{name}{suffix}") for name in STUDIES for suffix in _SUFFIXES]
+
+
+def _writable(out: str, studies: Sequence[Study]) -> Path:
     """The folder, made if it is missing; refused where nothing can be written, before any work."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise DataError(f"--out {out} is a file; name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with written_whole(folder / ".probe"):
+        with TemporaryFile(dir=folder):
             pass
-        (folder / ".probe").unlink()
     except OSError as error:
         raise DataError(f"--out {out} cannot be written: {error.strerror}; name another folder") from error
+    for study in studies:
+        for suffix in _SUFFIXES:
+            writable_file(folder / f"{study.name}{suffix}")
     return folder
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import problems
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split
+from problems.command_line.table import named_columns
 from problems.command_line.tabular_model import TabularModel
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -17,13 +18,11 @@ from substrate.streaming.derived_source import ScaledSource
 from substrate.streaming.executors.choice import executor_of
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.passes import Passes
+from substrate.streaming.row_numbers import width_rows
 from substrate.streaming.source import LEAF, Source
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 
 __all__ = ["StreamChoices", "fit_stream", "predict_stream", "predicts_in_a_pass"]
-
-#: Rows by which the widths to try are found, drawn by lot.
-_WIDTH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
         if choices.gamma is not None:
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
         else:
-            tried = _widths(kernel, scaled, passes, choices.seed)
+            tried = _widths(kernel, scaled, passes)
             estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, tried, "gcv", **options)
         estimator.fit(scaled)
     estimator.set_params(executor=None, checkpoint=None, verbose=False)
@@ -88,6 +87,12 @@ def _task(rows: ParquetSource, choices: StreamChoices) -> str:
 def _standardised(rows: ParquetSource, passes: Passes) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
     spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
+    if not np.isfinite(spread).all():
+        column = int(np.flatnonzero(~np.isfinite(spread))[0])
+        raise DataError(
+            f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
+            "mend that cell, or give the column another unit"
+        )
     moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
     scales = np.where(moving, spread, 1.0)
     return tuple(
@@ -100,13 +105,11 @@ def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
     return ScaledSource(rows, np.array([one.center for one in inputs]), np.array([one.scale for one in inputs]))
 
 
-def _widths(kernel: Kernel, rows: Source, passes: Passes, seed: int) -> list[Kernel] | None:
-    """Kernels of several widths around the median distance of some rows, where the width was not given."""
+def _widths(kernel: Kernel, rows: Source, passes: Passes) -> list[Kernel] | None:
+    """Kernels of several widths around the one that a fit would find, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
-    count = min(rows.n_rows, _WIDTH_ROWS)
-    some = np.sort(np.random.default_rng(seed).choice(rows.n_rows, size=count, replace=False))
-    middle: Any = kernel.resolved(passes.taken(rows, some))
+    middle: Any = kernel.resolved(passes.taken(rows, width_rows(rows.n_rows)))
     return [replace(middle, sigma=share * middle.sigma) for share in WIDTHS]
 
 
@@ -125,7 +128,7 @@ def predict_stream(model: TabularModel, data: str, out: str, drop: Sequence[str]
         if rows.n_features != model.estimator.n_features_in_:
             raise DataError(
                 f"the model takes {model.estimator.n_features_in_} inputs and does not know their names, {data} has "
-                f"the columns {', '.join(rows.columns)}; leave the others out by --drop"
+                f"the columns {named_columns(rows.columns)}; leave the others out by --drop"
             )
         model.estimator.predict_to(rows, out)
         return

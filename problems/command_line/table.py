@@ -7,14 +7,15 @@ cell (empty, ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``) is never fil
 import csv
 import math
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from problems.command_line.embedded import dataset_rows
 from substrate.errors import DataError
 
-__all__ = ["Table", "named_rows", "number", "read_table"]
+__all__ = ["Table", "named_columns", "named_rows", "number", "read_table"]
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _OTHER_DELIMITERS = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
@@ -41,14 +42,25 @@ class Table:
     def column(self, name: str) -> tuple[str, ...]:
         """The cells of one column."""
         if name not in self.columns:
-            raise DataError(f"{self.source} has no column {name!r}; it has {', '.join(self.names)}")
+            raise DataError(f"{self.source} has no column {name!r}; it has {named_columns(self.names)}")
         return self.columns[name]
+
+    def numbers(self, name: str) -> list[float] | None:
+        """The numbers that the cells of a column say, or None where one says none."""
+        cells = self.column(name)
+        try:
+            values = list(map(float, cells))
+        except ValueError:
+            return None
+        plain = all(map(math.isfinite, values)) and not any("_" in cell for cell in cells)
+        return values if plain else None
 
     def without(self, names: Sequence[str]) -> "Table":
         """The table less some columns, each of which must be there."""
         for name in names:
             self.column(name)
-        return Table(self.source, {name: cells for name, cells in self.columns.items() if name not in names})
+        left_out = set(names)
+        return Table(self.source, {name: cells for name, cells in self.columns.items() if name not in left_out})
 
     def refuse_missing(self, names: Sequence[str]) -> None:
         """Name the rows of the first of these columns that has missing cells."""
@@ -76,6 +88,13 @@ def named_rows(rows: Sequence[int]) -> str:
     if len(rows) == 1:
         return f"row {shown}"
     return f"rows {shown}" if len(rows) <= _SHOWN else f"rows {shown} and {len(rows) - _SHOWN} more"
+
+
+def named_columns(names: Collection[str]) -> str:
+    """The names of columns where they are few; of many, the first and how many there are."""
+    if len(names) <= 2 * _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(list(names)[:_SHOWN])} and {len(names) - _SHOWN} more"
 
 
 def read_table(source: str | os.PathLike[str], delimiter: str = ",") -> Table:
@@ -109,8 +128,12 @@ def read_table(source: str | os.PathLike[str], delimiter: str = ",") -> Table:
 def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     names = [name.strip() for name in header]
     if any(not name for name in names):
-        raise DataError(f"the header of {source} leaves a column without a name: {', '.join(map(repr, names))}")
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        place = names.index("") + 1
+        raise DataError(
+            f"the header of {source} leaves a column without a name, number {place} of {len(names)}: "
+            f"{named_columns([repr(name) for name in names])}"
+        )
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise DataError(f"the header of {source} has the column {repeated[0]!r} twice; rename one of them")
     if all(number(name) is not None for name in names):
         raise DataError(f"the first line of {source} holds numbers only; put the names of the columns above it")

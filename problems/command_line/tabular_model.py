@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.command_line.preparation import Input, Preparation, raw_matrix
-from problems.command_line.table import Table, read_table
+from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.files import load_with_notes, save
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -24,9 +24,13 @@ class TabularModel:
     preparation: Preparation | None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
-        estimator, notes = load_with_notes(path)
+        return cls._of(*load_with_notes(path, max_bytes), path)
+
+    @classmethod
+    def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
+        """What a file was found to hold, if it belongs together."""
         if not estimator.__sklearn_is_fitted__():
             raise DataError(f"{path} holds a {type(estimator).__name__} that was never fitted")
         preparation = None if notes is None else Preparation.from_notes(notes)
@@ -38,7 +42,8 @@ class TabularModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write model and preparation to one file, which :func:`problems.load` reads too, without the latter."""
-        save(self.estimator, path, None if self.preparation is None else self.preparation.as_notes())
+        notes = None if self.preparation is None else self.preparation.as_notes()
+        save(self.estimator, path, notes, lambda estimator, told: self._of(estimator, told, path))
 
     def matrix(self, table: Table) -> Array:
         """X for the rows of a table, found by the names of the columns where they are known."""
@@ -48,7 +53,7 @@ class TabularModel:
         if len(names) != self.estimator.n_features_in_:
             raise DataError(
                 f"the model takes {self.estimator.n_features_in_} inputs and does not know their names, "
-                f"{table.source} has the columns {', '.join(names)}; leave the others out by --drop"
+                f"{table.source} has the columns {named_columns(names)}; leave the others out by --drop"
             )
         return raw_matrix([Input(name) for name in names], table)
 

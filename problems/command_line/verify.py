@@ -2,30 +2,54 @@
 
 The folder is walked: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one exists) a
 ``closed_form`` appears here without being registered anywhere.
+
+A solver *holds* where our own residuals accept its point, otherwise it *misses*. A problem passes where at least two
+solvers hold and all that hold agree with the closed form, or with each other where there is none. A solver that misses
+is shown and counted; that alone is no failure unless ``strict``, since versions of solvers and processors differ. A
+solver that holds and disagrees is a failure always: either the problem or the closed form is wrong.
 """
 
 import inspect
-import json
 import pkgutil
+import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 import problems
 from problems.demonstration import Case, Demonstration
 from problems.progress import Progress
 from substrate import datasets
-from substrate.arrays import Array
-from substrate.errors import DeclarationError, SubstrateError
-from substrate.solvers import canonical_name, installed_solvers
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.declaration import AGREEMENT, Declared, agreement_rows
+from substrate.errors import DeclarationError, SolverError, SubstrateError
+from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 
-__all__ = ["Line", "problem_modules", "table", "verify"]
+__all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]
+
+#: Seconds for each call of a solver. The slowest takes about ten on one core of 2020.
+TIME_LIMIT = 60.0
+
+_Points = dict[str, Mapping[str, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A solver whose point is not accepted, or that has none: ``missed 5.7e-04``, ``time limit 60 s``, ``failed``."""
+
+    solver: str
+    what: str
+    residual: float | None = None
+    row: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.solver}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +57,26 @@ class Line:
     """One line of the table: one form of one problem, all its solvers."""
 
     problem: str
+    case: str
     equations: str
-    size: str
+    size: int
+    #: The solvers that hold.
     solvers: tuple[str, ...]
+    misses: tuple[Miss, ...]
+    compared_with: str
     agreement: float
-    certificate: bool
     seconds: float
     complaints: tuple[str, ...]
 
     @property
     def passes(self) -> bool:
-        """Whether at least one solver ran and nothing was left to complain about."""
-        return self.certificate and not self.complaints and bool(self.solvers)
+        """Whether a solver holds and nothing is left to complain about."""
+        return bool(self.solvers) and not self.complaints
+
+    @property
+    def name(self) -> str:
+        """The problem and its case."""
+        return f"{self.problem} ({self.case})"
 
 
 def problem_modules() -> dict[str, ModuleType]:
@@ -54,112 +86,178 @@ def problem_modules() -> dict[str, ModuleType]:
     return {name: module for name, module in modules.items() if hasattr(module, "DEMONSTRATION")}
 
 
-def verify(problem: str | None = None, solver: str | None = None) -> Iterator[Line]:
-    """Run the demonstrations, one line a form, as they finish."""
+def verify(
+    problem: str | None = None,
+    solver: str | None = None,
+    *,
+    time_limit: float | None = TIME_LIMIT,
+    strict: bool = False,
+) -> Iterator[Line]:
+    """Run the demonstrations, one line per case, as they finish.
+
+    Parameters
+    ----------
+    problem
+        The name of one problem file; all unless given.
+    solver
+        The name of one solver, which must hold and agree with the closed form; without one, with the first other
+        solver that holds. Otherwise all that are installed.
+    time_limit
+        Seconds for each call of a solver, ``None`` for no limit.
+    strict
+        Whether a miss is a failure too.
+    """
     modules = problem_modules()
     if problem is not None and problem not in modules:
         raise DeclarationError(f"no problem named {problem!r}; there are {', '.join(modules)}")
     solvers = installed_solvers() if solver is None else (canonical_name(solver),)
+    limit = None if time_limit is None else positive(time_limit, "time_limit")
     chosen = {problem: modules[problem]} if problem is not None else modules
     cases = [(name, module, case) for name, module in chosen.items() for case in module.DEMONSTRATION.cases]
     progress = Progress(len(cases) * len(solvers))
     try:
         for name, module, case in cases:
-            yield _line(name, module, case, solvers, progress)
+            yield _line(_Run(name, module, case, solvers, solver is not None, limit, strict, progress))
     finally:
         progress.close()
 
 
-def _line(name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], progress: Progress) -> Line:
-    demonstration: Demonstration = module.DEMONSTRATION
-    label = f"{name} ({case.label})"
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One case and how it is to be run."""
+
+    name: str
+    module: ModuleType
+    case: Case
+    solvers: tuple[str, ...]
+    alone: bool
+    limit: float | None
+    strict: bool
+    progress: Progress
+
+
+def _line(run: _Run) -> Line:
+    demonstration: Demonstration = run.module.DEMONSTRATION
     start = time.perf_counter()
+    size, against = 0, ""
+    points: _Points = {}
+    misses: list[Miss] = []
+    distances: list[float] = []
     try:
-        return _compared(name, module, case, solvers, progress)
-    except SubstrateError as error:  # one problem that cannot be declared must not hide the others
-        seconds = time.perf_counter() - start
-        return Line(label, demonstration.equations, "", (), float("inf"), False, seconds, (str(error),))
-
-
-def _compared(name: str, module: ModuleType, case: Case, solvers: tuple[str, ...], progress: Progress) -> Line:
-    demonstration: Demonstration = module.DEMONSTRATION
-    start = time.perf_counter()
-    arguments = case.arguments(*getattr(datasets, case.dataset)())
-    reference = None
-    if hasattr(module, "closed_form"):
-        reference = module.closed_form(**_understood(module.closed_form, {**arguments, **case.choice}))
-    ran, complaints, distances, holds = [], [], [], True
-    points: list[dict[str, Array]] = []
-    declared = module.declare(**arguments, **case.choice)
-    for solver in solvers:
-        progress.step(f"{name} {case.label} {solver}")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a rejected point shows in its certificate
-                declared.solve(solver)
-        except SubstrateError as error:
-            complaints.append(f"{solver}: {error}")
-            continue
-        ran.append(solver)
-        point = declared.solution()
-        against = reference if reference is not None else (points[0] if points else None)
-        certificate = declared.certificate(against=against)
-        holds = holds and certificate.holds
-        complaints += [f"{solver}: {row.name} {row.relative:.1e} > {row.tolerance:.1e}" for row in certificate.failures]
-        distances += [row.relative for row in certificate.rows if row.name.startswith("agreement")]
-        points.append(point)
-    if reference is None and len(ran) < 2:
-        complaints.append("neither a closed form nor a second solver to compare with")
-    size = f"N={arguments['y'].size}"
-    agreement = max(distances, default=float("inf"))
-    seconds = time.perf_counter() - start
+        arguments = run.case.arguments(*getattr(datasets, run.case.dataset)())
+        size = int(arguments["y"].size)
+        reference = None
+        if hasattr(run.module, "closed_form"):
+            reference = run.module.closed_form(**_understood(run.module.closed_form, {**arguments, **run.case.choice}))
+        declared = run.module.declare(**arguments, **run.case.choice)
+        points, misses = _solved(run, declared)
+        against, distances, complaints = _compared(run, declared, points, reference)
+        complaints += _shortage(run, points, misses)
+    except Exception as error:  # one problem that cannot be declared or read must not hide the others
+        complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
     return Line(
-        f"{name} ({case.label})",
-        demonstration.equations,
-        size,
-        tuple(ran),
-        agreement,
-        holds,
-        seconds,
-        tuple(complaints),
+        problem=run.name,
+        case=run.case.label,
+        equations=demonstration.equations,
+        size=size,
+        solvers=tuple(points),
+        misses=tuple(misses),
+        compared_with=against,
+        agreement=max(distances, default=float("inf")),
+        seconds=time.perf_counter() - start,
+        complaints=tuple(complaints),
     )
+
+
+def _solved(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
+    """The points of the solvers that hold, and the others."""
+    points: _Points = {}
+    misses: list[Miss] = []
+    for solver in run.solvers:
+        run.progress.step(f"{run.name} {run.case.label} {solver}")
+        miss = _miss(declared, solver, run.limit)
+        if miss is None:
+            points[solver] = declared.solution()
+        else:
+            misses.append(miss)
+    return points, misses
+
+
+def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:
+    """Solve, and say what went wrong, if anything."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a rejected point is shown as a miss
+            record = declared.solve(solver, time_limit=limit).solver_record
+    except SolverError as error:
+        words = [attempt.status for attempt in error.attempts] or [str(error)]
+        return Miss(solver, _brief(words[-1]))
+    if record is not None and record.accepted:
+        return None
+    tolerance = tolerance_of(solver)
+    worst = max(declared.rows(tolerance), key=lambda row: row.relative / row.tolerance)
+    late = [attempt.status for attempt in record.attempts if attempt.out_of_time] if record is not None else []
+    what = f"{late[-1]}, " if late else ""
+    return Miss(solver, f"{what}missed {worst.relative:.1e}", worst.relative, worst.name)
+
+
+def _brief(status: str) -> str:
+    """A solver's word without cvxpy's advice to try another one."""
+    return re.sub(r"failed \(Solver '\w+' failed\..*\)", "failed", status)
+
+
+def _compared(
+    run: _Run, declared: Declared, points: _Points, reference: Mapping[str, Array] | None
+) -> tuple[str, list[float], list[str]]:
+    """With what the points are compared, how far they are from it, and where that is too far."""
+    pairs: list[tuple[str, float, Mapping[str, Array], Mapping[str, Array]]]
+    if reference is not None:
+        against = "closed form"
+        pairs = [
+            (f"{name} and the closed form", tolerance_of(name), point, reference) for name, point in points.items()
+        ]
+    else:
+        if run.alone and points:
+            points = points | _witness(run, declared)
+        against = "each other"
+        pairs = [
+            (f"{one} and {other}", max(tolerance_of(one), tolerance_of(other)), points[one], points[other])
+            for one, other in combinations(points, 2)
+        ]
+        if run.alone and points and not pairs:
+            return against, [], ["neither a closed form nor a second solver to compare with"]
+    distances, complaints = [], []
+    for who, tolerance, ours, theirs in pairs:
+        rows = agreement_rows(ours, theirs, AGREEMENT * tolerance, declared.units())
+        if not rows:
+            complaints.append(f"{who} have no quantity in common, so nothing can be compared")
+        distances += [row.relative for row in rows]
+        complaints += [f"{who} disagree: {_said(row)}" for row in rows if not row.passes]
+    return against, distances, complaints
+
+
+def _witness(run: _Run, declared: Declared) -> _Points:
+    """The point of the first other solver that holds."""
+    for solver in installed_solvers():
+        if solver not in run.solvers and _miss(declared, solver, run.limit) is None:
+            return {solver: declared.solution()}
+    return {}
+
+
+def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
+    """Why too few solvers hold; with ``strict``, each that does not."""
+    needed = 1 if run.alone else 2
+    short = [] if len(points) >= needed else [f"{len(points)} of {len(run.solvers)} solvers hold, {needed} must"]
+    if not short and not run.strict:
+        return []
+    return short + [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]
+
+
+def _said(row: Row) -> str:
+    return f"{row.name} {row.relative:.1e} > {row.tolerance:.1e}"
 
 
 def _understood(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that a closed form takes: it need not know which form was declared."""
     known = inspect.signature(function).parameters
     return {name: value for name, value in arguments.items() if name in known}
-
-
-def table(lines: list[Line]) -> str:
-    """The lines as an aligned table, with what went wrong below it."""
-    head = ("problem", "equations", "size", "solvers", "agreement", "certificate", "seconds")
-    cells = [head] + [
-        (
-            line.problem,
-            line.equations,
-            line.size,
-            " ".join(line.solvers),
-            f"{line.agreement:.1e}",
-            "holds" if line.certificate else "FAILS",
-            f"{line.seconds:.2f}",
-        )
-        for line in lines
-    ]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    text.insert(1, "-" * max(map(len, text)))
-    text += [f"{line.problem}: {complaint}" for line in lines for complaint in line.complaints]
-    failed = sum(not line.passes for line in lines)
-    total = sum(line.seconds for line in lines)
-    verdict = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
-    text.append(f"{len(lines)} declared problems in {total:.1f} s: {verdict}")
-    return "\n".join(text)
-
-
-def as_json(lines: list[Line]) -> str:
-    """The lines as JSON."""
-    rows = [asdict(line) | {"passes": line.passes} for line in lines]
-    for row in rows:
-        row["agreement"] = row["agreement"] if np.isfinite(row["agreement"]) else None  # JSON has no infinity
-    return json.dumps(rows, indent=2)

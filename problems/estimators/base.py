@@ -11,7 +11,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.files import save
 from problems.estimators.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
 from substrate.closed_form.expansion import expansion_values
@@ -24,6 +23,8 @@ __all__ = ["KernelEstimator"]
 
 #: Ratio of the columns' spreads beyond which a distance is the distance of one column.
 _SCALES_APART = 100.0
+#: Cells of a matrix whose spreads are found in one go.
+_SPREAD_CELLS = 2**18
 
 
 class KernelEstimator(BaseEstimator):
@@ -58,7 +59,13 @@ class KernelEstimator(BaseEstimator):
         return hasattr(self, "support_values_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed."""
+        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
+
+        What acts outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``) is not
+        written: what is loaded has the defaults. The file is read back before it replaces an existing one.
+        """
+        from problems.estimators.files import save  # a fit that is not saved need not wait for it
+
         save(self, path)
 
     def to_numpy(self) -> Self:
@@ -67,11 +74,6 @@ class KernelEstimator(BaseEstimator):
         for name, value in vars(self).items():
             setattr(moved, name, to_numpy(value))
         return moved
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters as a file is to hold them."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return parameters
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
@@ -112,7 +114,9 @@ class KernelEstimator(BaseEstimator):
         if np.shape(self.bias_) != self._outputs():
             raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
         trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
-        if not np.isfinite(self._evaluated(trial)).all():
+        with np.errstate(all="ignore"):
+            values = self._evaluated(trial)
+        if not np.isfinite(values).all():
             raise DataError("a trial prediction is not finite")
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
@@ -281,11 +285,14 @@ def _own_rows(X: Any, rows: Any) -> Any:
 
 def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Lowest and highest value of the columns, and their standard deviations."""
-    points = [X[:, column] for column in columns]  # one at a time: a copy of all rows may not fit
-    low, high = (np.array([extreme(column) for column in points]) for extreme in (np.min, np.max))
-    with np.errstate(over="ignore"):
-        ranges = high - low
-    units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = [((column - bottom) / unit).std() for column, bottom, unit in zip(points, low, units, strict=True)]
-        return low, high, np.array(scaled) * units
+    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
+    width = max(_SPREAD_CELLS // X.shape[0], 1)  # some at a time: a copy of all rows may not fit
+    for first in range(0, len(columns), width):
+        some = slice(first, first + width)
+        points = np.ascontiguousarray(X[:, columns[some]].T)
+        low[some], high[some] = points.min(axis=1), points.max(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = high[some] - low[some]
+            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
+    return low, high, deviations

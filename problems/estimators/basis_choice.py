@@ -20,19 +20,20 @@ from substrate.closed_form.reduced_statistic import spread_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, where_it_lives
-from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
-from substrate.streaming.sampled_rows import in_memory, sample_of
+from substrate.streaming.row_numbers import drawn
+from substrate.streaming.sampled_rows import sample_of
 from substrate.streaming.source import Source
 
-__all__ = ["MOST", "RULES", "BasisChoice", "ChosenBasis", "generator_of"]
+__all__ = ["LIGHT_FACTOR", "MOST", "RULES", "BasisChoice", "ChosenBasis", "generator_of"]
 
 #: The rules of selection there are.
 RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
 #: Those that stop at a reconstruction error.
 _STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
-#: Those that choose from some rows drawn by lot; the others, of rows in memory, from all.
-_LIMITED = ("feature_vectors", "pivoted_cholesky", "pruned", "stochastic")
+#: Those that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
+_LIGHT = ("kmeans++", "renyi")
+LIGHT_FACTOR = 10
 #: How many vectors there are, at most, unless somebody says.
 MOST = 100
 
@@ -105,31 +106,32 @@ class BasisChoice:
     def chosen(self, kernel: Kernel | None, source: Source, passes: Passes, lam: float) -> ChosenBasis:
         """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
 
-        What is drawn are numbers of rows, so a seed means the same rows wherever they are kept.
+        What is drawn are numbers of rows, by :mod:`~substrate.streaming.row_numbers`: a seed means the same rows
+        wherever they are kept.
         """
         generator, n = generator_of(self.random_state), source.n_rows
-        scoring = _sample(n, self.n_scoring, generator)
+        scoring = drawn(n, self.n_scoring, generator)
         if not isinstance(self.basis, str):
             return self._given(kernel, source, passes, scoring)
         count = self._count(n)
-        limited = self.basis in _LIMITED or (not in_memory(source) and self.basis != "random")
-        if limited:
-            rows = _sample(n, self.n_candidates, generator)
-        elif self.basis == "random":
+        if self.basis == "random":
             rows = np.sort(generator.choice(n, size=count, replace=False))
         else:
-            rows = np.arange(n)
+            rows = drawn(n, self._offered(), generator)
         if rows.size < count:
             if self.n_basis is not None:
-                raise DeclarationError(f"n_basis={count} exceeds n_candidates={self.n_candidates}; raise n_candidates")
+                raise DeclarationError(
+                    f"n_basis={count} exceeds the {rows.size} candidates of n_candidates={self.n_candidates}; raise "
+                    "n_candidates"
+                )
             count = rows.size
         X = sample_of(source, passes, rows, scoring, spread_rows(n))
         candidates = Candidates(kernel, X, rows, scoring)
-        picked = self._picked(candidates, count, source, lam, generator)
+        picked = self._picked(candidates, count, source, passes, lam, generator)
         if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
             picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
         told = f"{picked.rows.size} of {n} rows by {self.basis}, ended by {picked.ended}"
-        if limited:
+        if self.basis != "random" and (rows.size < n or self.basis not in _LIGHT):
             told += f"; {rows.size} candidates"
         if self.basis in ("feature_vectors", "stochastic"):
             told += f", {scoring.size} scoring rows"
@@ -143,17 +145,21 @@ class BasisChoice:
             raise DeclarationError(f"n_basis={self.n_basis} exceeds the {n} rows; use at most {n}")
         return int(self.n_basis)
 
-    def _picked(self, candidates: Candidates, count: int, source: Source, lam: float, generator: Any) -> Chosen:
+    def _offered(self) -> int | None:
+        """How many rows a rule chooses from, at most; None: all of them."""
+        if self.n_candidates is None:
+            return None
+        return int(self.n_candidates) * (LIGHT_FACTOR if self.basis in _LIGHT else 1)
+
+    def _picked(
+        self, candidates: Candidates, count: int, source: Source, passes: Passes, lam: float, generator: Any
+    ) -> Chosen:
         if self.basis == "feature_vectors":
             return select_feature_vectors(candidates, count, float(self.tolerance))
         if self.basis == "stochastic":
             return select_stochastically(candidates, count, generator, float(self.tolerance))
         if self.basis == "pruned":
-            if not isinstance(source, ArraySource):
-                raise DeclarationError(
-                    f"basis='pruned' needs all rows at once, and {source.name} is read in passes; use another rule"
-                )
-            return select_by_pruning(candidates, source.Y, np.arange(source.n_rows), count, lam)
+            return select_by_pruning(candidates, source, passes, count, lam)
         if self.basis == "renyi":
             return select_by_entropy(candidates, count, generator)
         if self.basis == "kmeans++":
@@ -191,10 +197,3 @@ class BasisChoice:
         elif is_sparse(points) and not is_sparse(X):
             points = points.toarray()
         return ChosenBasis(None, points.copy(), scoring, X, f"{points.shape[0]} given points")
-
-
-def _sample(n: int, count: int | None, generator: np.random.Generator) -> Any:
-    """All rows, or some of them by lot, in order; nothing is drawn where all are wanted."""
-    if count is None or count >= n:
-        return np.arange(n)
-    return np.sort(generator.choice(n, size=int(count), replace=False))

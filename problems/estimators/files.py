@@ -1,187 +1,192 @@
 """Saving and loading every estimator: parameters, fitted attributes and certificate, without pickle or eval.
 
-Values are written by kind (number, text, array, sparse matrix, kernel, certificate, record, sequence); classes are
-looked up in the package's own lists of estimators, kernels and records, never by an import path from the file. A kernel
-that is somebody's function cannot be written down and is refused by name.
+A file holds what :mod:`problems.estimators.saved_parameters` and :mod:`problems.estimators.saved_attributes` name, each
+value of its kind, and nothing else: no address, no path, no connection. The estimator is looked up in the package's own
+list, never by an import path from the file. What is saved is read back, with all checks, before the file gets its name.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import problems
-from problems.estimators.records import RECORDS, Record
-from substrate import kernels
-from substrate.archive import read_archive, write_archive
-from substrate.arrays import is_sparse
+from problems.estimators.encoding import Arrays, bytes_needed, decode, encode
+from problems.estimators.saved_attributes import FITTED
+from problems.estimators.saved_parameters import OUTSIDE, PARAMETERS
+from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
-from substrate.errors import DataError, SubstrateError
-from substrate.kernels import Foreign, Kernel
-from substrate.namespaces import to_numpy
+from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.whole_file import writable_file
 
-__all__ = ["load", "load_with_notes", "save"]
+__all__ = ["Check", "load", "load_with_notes", "save"]
 
-_Arrays = dict[str, NDArray[Any]]
+#: Asked of the model and the notes that a reader finds; refuses them by raising.
+Check = Callable[[Any, dict[str, Any] | None], object]
 
 
-def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+def save(
+    model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, check: Check | None = None
+) -> None:
     """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``).
 
-    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them.
+    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them. What was written
+    is read back before the file appears, and given to ``check``: what cannot be loaded is not saved.
     """
     name = type(model).__name__
     if problems.ESTIMATORS.get(name) != type(model).__module__:
         raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
-    arrays: _Arrays = {}
-    parameters = {key: _encode(value, key, arrays) for key, value in model._saved_parameters().items()}
-    fitted = {key: _encode(value, key, arrays) for key, value in vars(model).items() if _is_fitted_name(key)}
+    writable_file(path)
+    arrays: Arrays = {}
+    given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
+    _refuse_others(name, given, _fitted_of(model))
+    parameters = {key: encode(value, key, arrays) for key, value in given.items()}
+    fitted = {key: encode(value, key, arrays) for key, value in _fitted_of(model).items()}
     content = {"estimator": name, "parameters": parameters, "fitted": fitted}
-    write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays)
+
+    def readable(found: Archive) -> None:
+        try:
+            made, told = _rebuilt(found, path)
+            if check is not None:
+                check(made, told)
+        except SubstrateError as error:
+            raise DataError(
+                f"this {name} is not saved, because {path} could not be loaded again: {error}; mend that and fit again"
+            ) from error
+
+    write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays, readable)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed."""
-    return load_with_notes(path)[0]
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
+    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+
+    What a file can and cannot do is told on the page "Model files" of the documentation. A certificate that a stranger
+    wrote proves nothing: ``certify`` the model on your own data.
+
+    Parameters
+    ----------
+    path
+        A file of ``save`` or of ``substrate fit --out``. One that was changed since it was written loads with a
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which cannot
+        tell, with the warning only.
+    max_bytes
+        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
+        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
+    """
+    return load_with_notes(path, max_bytes)[0]
 
 
-def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
     """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
-    content, arrays = read_archive(path)
+    found = read_archive(path, max_bytes, lambda content, names: _planned(content, names, path))
+    model, notes = _rebuilt(found, path)
+    if found.as_written is None:
+        warnings.warn(
+            f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
+            "cannot be told; save it again once you have certified it",
+            ModelFileWarning,
+            stacklevel=3,
+        )
+    elif not found.as_written:
+        _disown(model)
+        warnings.warn(
+            f"{path} was changed after it was written (its digest does not fit), so its certificate is not its own and "
+            "does not hold; certify the model on its training data, or save it again from its source",
+            ModelFileWarning,
+            stacklevel=3,
+        )
+    return model, notes
+
+
+def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+    content, arrays = found.content, found.arrays
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    name = content.get("estimator")
-    if not isinstance(name, str) or name not in problems.ESTIMATORS:
-        raise DataError(f"{path} holds a {name!r}, which this package does not know")
-    parameters, fitted = content.get("parameters"), content.get("fitted")
+    name, parameters, fitted = _parts(content, path)
     estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
-    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
-        raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
-    known = set(estimator().get_params(deep=False))
-    if set(parameters) != known:
-        raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(known)}")
-    refused = [key for key in fitted if not _is_fitted_name(key) or hasattr(estimator, key)]
-    if refused:
-        raise DataError(f"{path} sets attributes {refused}, which no fit sets")
     try:
-        model = estimator(**{key: _decode(value, arrays) for key, value in parameters.items()})
-        for key, value in fitted.items():
-            setattr(model, key, _decode(value, arrays))
+        given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
+        values = {key: decode(value, arrays) for key, value in given.items()}
+        attributes = {key: decode(value, arrays) for key, value in fitted.items()}
+        _refuse_kinds(values, PARAMETERS[name], f"{path}: the parameter")
+        _refuse_kinds(attributes, FITTED[name], f"{path}: the attribute")
+        model = estimator(**values)
+        for key, value in attributes.items():
+            setattr(model, key, value)
         model._check_loaded()
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         if isinstance(error, SubstrateError):
             raise
         raise DataError(f"{path} does not describe a {name}: {error!r}") from error
     return model, notes
 
 
-def _is_fitted_name(key: str) -> bool:
-    return key.isidentifier() and key.endswith("_") and not key.startswith("_")
+def _parts(content: Mapping[str, Any], path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Name, parameters and fitted attributes, none of them decoded."""
+    name = content.get("estimator")
+    if not isinstance(name, str) or name not in problems.ESTIMATORS:
+        raise DataError(f"{path} holds a {name!r}, which this package does not know")
+    parameters, fitted = content.get("parameters"), content.get("fitted")
+    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
+        raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
+    if refused := [key for key in fitted if key not in FITTED[name]]:
+        raise DataError(f"{path} sets attributes {refused}, which no fit sets")
+    return name, parameters, fitted
 
 
-def _encode(value: Any, name: str, arrays: _Arrays) -> Any:
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    value = to_numpy(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value)
-    if isinstance(value, np.ndarray):
-        arrays[name] = _text(value, name) if value.dtype.kind == "O" else value
-        return {"kind": "text" if value.dtype.kind == "O" else "array", "name": name}
-    if is_sparse(value):
-        matrix = value.tocsr()
-        for part in ("data", "indices", "indptr"):
-            arrays[f"{name}.{part}"] = getattr(matrix, part)
-        return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
-    if isinstance(value, Foreign):
-        raise DataError(f"the kernel {value!r} is somebody's function and cannot be saved; use kernels of this package")
-    if isinstance(value, Kernel):
-        inside = {field.name: _encode(getattr(value, field.name), field.name, arrays) for field in fields(value)}
-        return {"kind": "kernel", "class": type(value).__name__, "fields": inside}
-    if isinstance(value, Record):
-        inside = {f.name: _encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
-        return {"kind": "record", "class": type(value).__name__, "fields": inside}
-    if isinstance(value, Certificate):
-        rows = [[row.name, row.value, row.scale, row.tolerance, row.formula] for row in value.rows]
-        return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
-    if isinstance(value, dict):
-        pairs = [
-            [_encode(key, f"{name}.{k}.key", arrays), _encode(item, f"{name}.{k}", arrays)]
-            for k, (key, item) in enumerate(value.items())
-        ]
-        return {"kind": "mapping", "items": pairs}
-    if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {"kind": kind, "items": [_encode(item, f"{name}.{k}", arrays) for k, item in enumerate(value)]}
-    raise DataError(f"{name} is a {type(value).__name__} ({value!r}) and cannot be saved; use plain values and kernels")
+def _planned(content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
+    """Bytes that a model takes beside its arrays; nothing of it has been read yet."""
+    _, parameters, fitted = _parts(content, path)
+    try:
+        return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+    except DataError as error:
+        raise DataError(f"{path} is refused: {error}") from error
 
 
-def _text(values: NDArray[Any], name: str) -> NDArray[Any]:
-    if not all(isinstance(value, str) for value in values.ravel()):
-        raise DataError(f"{name} holds Python objects that are not text; convert the labels to text or numbers first")
-    return values.astype(np.str_)
+def _own_parameters(
+    name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
+) -> dict[str, Any]:
+    """The parameters of the model itself; those that act outside are in files of version 1 only, and must be idle."""
+    expected = known if found.version == 1 else known - set(OUTSIDE)
+    if set(parameters) != expected:
+        raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
+    outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
+    for key, value in outside.items():
+        if not OUTSIDE[key].allows(value):
+            raise DataError(
+                f"{path} sets {key}={value!r}, which acts outside the model, and a file must not; if the file is your "
+                f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
+            )
+    return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
 
-def _decode(value: Any, arrays: _Arrays) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return _DECODERS[value["kind"]](value, arrays)
+def _fitted_of(model: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
 
 
-def _sparse(value: Any, arrays: _Arrays) -> Any:
-    from scipy.sparse import csr_matrix
-
-    parts = tuple(arrays[f"{value['name']}.{part}"] for part in ("data", "indices", "indptr"))
-    if any(part.dtype.kind not in "iu" for part in parts[1:]):
-        raise DataError(f"the indices of the sparse matrix {value['name']!r} are not integers")
-    matrix = csr_matrix(parts, shape=tuple(value["shape"]))
-    matrix.check_format(full_check=True)
-    return matrix
-
-
-def _kernel(value: Any, arrays: _Arrays) -> Kernel:
-    known = {name: getattr(kernels, name) for name in kernels.__all__}
-    kernel = known.get(value["class"])
-    if not (isinstance(kernel, type) and issubclass(kernel, Kernel)) or kernel in (Kernel, Foreign):
-        raise DataError(f"there is no kernel named {value['class']!r}")
-    made: Kernel = kernel(**{key: _decode(inner, arrays) for key, inner in value["fields"].items()})
-    return made
+def _refuse_others(name: str, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """Refuse what the lists do not name: a new estimator, parameter or attribute is not saved before it is listed."""
+    others = [*(set(parameters) - set(PARAMETERS.get(name, ()))), *(set(fitted) - set(FITTED.get(name, ())))]
+    if name not in PARAMETERS or name not in FITTED or others:
+        raise DataError(
+            f"a model file may not hold {', '.join(sorted(others)) or f'a {name}'}; list it in "
+            "problems/estimators/saved_parameters.py or saved_attributes.py"
+        )
 
 
-def _record(value: Any, arrays: _Arrays) -> Record:
-    known = RECORDS.get(value["class"])
-    if known is None:
-        raise DataError(f"there is no record named {value['class']!r}")
-    return known(**{key: _decode(inner, arrays) for key, inner in value["fields"].items()})
+def _refuse_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], what: str) -> None:
+    for key, value in values.items():
+        if not kinds[key].allows(value):
+            received = repr(value)
+            raise DataError(f"{what} {key} must be {kinds[key].said}, received {received[:200]}")
 
 
-def _certificate(value: Any, arrays: _Arrays) -> Certificate:
-    rows = tuple(
-        Row(str(name), float(number), float(scale), float(tolerance), str(formula))
-        for name, number, scale, tolerance, formula in value["rows"]
-    )
-    return Certificate(str(value["title"]), rows, tuple((str(name), str(fact)) for name, fact in value["record"]))
-
-
-def _items(value: Any, arrays: _Arrays) -> list[Any]:
-    return [_decode(item, arrays) for item in value["items"]]
-
-
-_DECODERS: dict[str, Callable[[Any, _Arrays], Any]] = {
-    "array": lambda value, arrays: arrays[value["name"]],
-    "text": lambda value, arrays: arrays[value["name"]].astype(object),
-    "sparse": _sparse,
-    "kernel": _kernel,
-    "record": _record,
-    "certificate": _certificate,
-    "list": _items,
-    "tuple": lambda value, arrays: tuple(_items(value, arrays)),
-    "mapping": lambda value, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value["items"]},
-}
+def _disown(model: Any) -> None:
+    """Let the certificate of a changed file say, in its verdict too, that it is not about this model."""
+    if isinstance(getattr(model, "certificate_", None), Certificate):
+        model.certificate_ = model.certificate_.extended(
+            Row("file as written", float("inf"), 1.0, 0.0, "digest of the contents = digest in the file"),
+            record=(("file", "changed after it was written; this certificate is not its own"),),
+        )

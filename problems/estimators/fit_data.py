@@ -9,18 +9,16 @@ from problems.estimators.coded import classes_of, codes_of
 from substrate.arrays import Array
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, namespace_of, own_copy, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, own_copy, take_rows, to_numpy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, LabelCodes, numbers
 from substrate.streaming.passes import Passes
+from substrate.streaming.row_numbers import width_rows
 from substrate.streaming.source import Source
 from substrate.streaming.survey import Labels, Survey
 from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["Classes", "FitData"]
-
-#: Rows of a stream by which a width is found, drawn by lot, always the same ones.
-_WIDTH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +99,9 @@ class FitData:
         return 1 if self.classes is None else int(self.classes.book.shape[1])
 
     def width_rows(self) -> Any:
-        """Rows by which a kernel finds its width: all of them in memory, some of a stream."""
+        """Rows by which a kernel finds its width: the same numbers wherever the rows are."""
+        some = width_rows(self.source.n_rows)
         if isinstance(self.source, ArraySource):
-            return self.source.X
-        n = self.source.n_rows
-        if n <= _WIDTH_ROWS:
-            return self.passes.taken(self.source, np.arange(n))
-        some = np.sort(np.random.default_rng(0).choice(n, size=_WIDTH_ROWS, replace=False))
+            X = self.source.X
+            return X if some.size == self.source.n_rows else take_rows(X, some)
         return self.passes.taken(self.source, some)

@@ -13,7 +13,7 @@ from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.maximal_variation import VariationSolution, right_divided
+from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.closed_form.variation_certificate import solution_rows
@@ -212,13 +212,12 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     """The machine at rho from its own path, where an interior point is not exact enough for what was validated."""
     B = right_divided(coordinates.parts, coordinates.metric)
     path = variation_path(list(B), coordinates.targets(y))
-    if not path.covers(rho) or rho >= path.values[-1]:
+    if not path.covers(rho):
         return None
     point = path.at(rho)
     v = solve_triangular(coordinates.metric, point.primal)
-    xi = point.dual.reshape(B.shape[:2])
     t = np.abs(coordinates.parts @ v).max(axis=1)
-    solved = VariationSolution(v, t, np.maximum(-xi, 0.0), np.maximum(xi, 0.0), 0, 0, True)
+    solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
     return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True)

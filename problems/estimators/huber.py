@@ -83,13 +83,6 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         ridge = ridge_of(gamma, weights)
         delta = _deviation(gram, y, ridge, weights) if given is None else given
         solved = solve_huber(gram, y, ridge, delta)
-        if not solved.settled:
-            warnings.warn(
-                f"the set of linear rows has not settled after {solved.steps} systems, and the certificate does not "
-                "hold; use a positive semi-definite kernel and a larger delta",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
         alpha, bias = solved.support_values, solved.bias
         checks = huber_solution_rows(solved.products, gram.diagonal, y, ridge, delta, alpha, bias)
         linear = np.flatnonzero(solved.signs)
@@ -100,6 +93,15 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
             ("solver", f"active set of linear rows, {solved.steps} systems"),
         )
         self.certificate_ = Certificate(_TITLE, checks, (*gram.record(), *facts))
+        if not self.certificate_.holds:
+            failed = ", ".join(row.name for row in self.certificate_.failures)
+            warnings.warn(
+                f"the certificate does not hold ({failed}) after {solved.steps} systems, and these are not the support "
+                "values of a minimum; use a positive semi-definite kernel, scale the columns of X, or take a larger "
+                "delta or a smaller gamma",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self.delta_, self.outliers_ = delta, rows[linear]
         self._keep_expansion(X, rows, kernel, alpha, bias)
         return self

@@ -47,7 +47,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
+        As for :class:`~problems.LSSVMRegressor`; beyond 8192 rows a width ``"median"`` is that of 8192 of them, always
+        the same ones for the same number of rows.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
     n_basis : int, default=None
@@ -59,22 +60,24 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         ``"pivoted_cholesky"`` (the worst reconstructed row next), ``"random"``. Or the numbers of the rows; or the
         points themselves, which need not be rows.
     n_candidates : int, default=2000
-        How many rows, drawn by lot, ``"feature_vectors"``, ``"stochastic"``, ``"pivoted_cholesky"`` and ``"pruned"``
-        choose from; None is all of them.
+        How many rows ``"feature_vectors"``, ``"stochastic"``, ``"pivoted_cholesky"`` and ``"pruned"`` choose from; ten
+        times as many for ``"renyi"`` and ``"kmeans++"``. They are drawn by lot where there are more; None is all rows.
     n_scoring : int, default=1000
         How many rows, drawn by lot, reconstruction errors are averaged over; None is all of them. With None for both
         the greedy rule is the published one, and needs a matrix of all pairs.
     tolerance : float, default=0.0
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
+        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule. What
+        is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
     executor : None, str, dask.distributed.Client or Executor, default=None
         Who makes the passes over the rows: this process (None, with threads for a basis so large that products deserve
         them; ``"serial"``, without), its threads (``"joblib"``), a cluster of this machine made for the fit
         (``"dask"``), a Dask scheduler by its address (``"tcp://host:8786"``), or a client. The result is the same to
-        the last bit.
+        the last bit, on workers with one kind of processor and BLAS library.
     memory_budget : float, default=64 MiB
-        Bytes of rows that a process reads at a time; rows of a mapped file beyond it are read, not mapped.
+        Bytes of rows that a process reads at a time, also of mapped files, which are read and not mapped. It changes no
+        bit of the model.
     checkpoint : path, default=None
         A file in which a fit that is interrupted leaves its sums, and from which the same call goes on; it is removed
         when the fit is done. Needs an integer ``random_state``.
@@ -181,8 +184,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
-        The training rows are given again, since the model keeps its basis only; of rows that are read in passes only
-        the criteria are kept. Basis, kernel, gamma and scaling stay as they are although the left-out row had its part
+        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are although the left-out row had its part
         in choosing them: the certificate says so.
         """
         self._check_leverages()
@@ -289,7 +292,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
         with self._passes() as passes:
-            rows = self._streamed(X, y, passes)
+            rows = self._streamed(X, y)
             if rows is not None:
                 yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
                 return

@@ -20,6 +20,7 @@ from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate
+from substrate.closed_form.l1_active_set import VIOLATION
 from substrate.closed_form.reduced_l1 import L1Sums, MendedL1, l1_sums, mended
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DataError
@@ -186,7 +187,9 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         check_is_fitted(self)
         rows = SparseRows(self.path_.indptr, self.path_.indices, self.path_.data, self.path_.shape[1])
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
-        path = Path("zeta", self.zetas_, rows, none, self.path_bias_, True, False, True, stop, 0)
+        last = float(self.zetas_[-1])  # zeta_max, but for rounding: from the smaller of the two on, all is zero
+        slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
+        path = Path("zeta", self.zetas_, rows, none, self.path_bias_, True, False, True, stop, 0, rounding=slack)
         point = point_at(path, positive(zeta, "zeta"))
         return point.primal, point.bias
 

@@ -69,7 +69,7 @@ class ReducedMachine(StreamedPrediction):
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
         """Training rows and numbers once more, for a check of what is held now."""
         with self._passes() as passes:
-            rows = self._streamed(X, y, passes)
+            rows = self._streamed(X, y)
             if rows is not None:
                 yield FitData(CodedSource(rows, numbers), passes)
                 return

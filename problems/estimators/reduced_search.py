@@ -21,6 +21,7 @@ from substrate.closed_form.reduced_spectrum import ReducedSpectrum, reduced_spec
 from substrate.closed_form.reduced_statistic import Statistic
 from substrate.closed_form.rows_anywhere import left_out_of
 from substrate.closed_form.spectrum import centred_spectrum
+from substrate.closed_form.stratified_folds import ClassesOfBlock, StratifiedFolds
 from substrate.device_gram import DeviceGram
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
@@ -32,7 +33,7 @@ from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
 from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
 from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.source import LEAF
+from substrate.streaming.source import LEAF, Block
 
 __all__ = ["SparseSearch"]
 
@@ -67,21 +68,27 @@ class SparseSearch(ModelSearch, RowStream):
         kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
         return [self._judged_kernel(kernel, data, folds, pooled) for kernel in kernels]
 
-    def _folds(self, data: FitData, y: Any) -> Folds | None:
-        """The folds of the rows; of a stream, a number of consecutive parts."""
+    def _folds(self, data: FitData) -> Folds | None:
+        """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
         if self.criterion != "folds":
             return None
-        if isinstance(data.source, ArraySource):
-            X, Y, classes = to_numpy(data.source.X), to_numpy(data.source.Y), data.classes
+        source, classes = data.source, data.classes
+        if isinstance(source, ArraySource):
+            X, Y = to_numpy(source.X), to_numpy(source.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
-            return _folds_of(self._splits(X, labels, classes is not None), X.shape[0])
+            return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = 5 if self.cv is None else self.cv
-        if isinstance(count, bool) or not isinstance(count, Integral) or not 2 <= int(count) <= data.source.n_rows:
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            told = _first_target if classes is None else ClassesOfBlock(classes.book)
+            labels = np.concatenate(list(data.passes.each(source, told, "targets")))
+            return _folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
+        if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
-                f"rows that are read in passes have folds of consecutive rows: cv must be their number, at least 2 and "
-                f"at most the number of rows, received {self.cv!r}"
+                f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {self.cv!r}"
             )
-        return ConsecutiveFolds(int(count), data.source.n_rows)
+        if classes is None:
+            return ConsecutiveFolds(int(count), source.n_rows)
+        return StratifiedFolds.of(int(count), source, classes.book, data.passes)
 
     def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
         start = time.perf_counter()
@@ -139,6 +146,11 @@ class SparseSearch(ModelSearch, RowStream):
         extra = (_refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
         return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
+
+
+def _first_target(block: Block) -> Any:
+    """The targets of a regression, a number per row."""
+    return block.Y[:, 0]
 
 
 def _folds_of(splits: Any, n: int) -> GivenFolds | None:

@@ -30,8 +30,9 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     criterion : {"loo", "gcv", "folds"}, default="loo"
         Mean square leave-one-out residual, generalised cross-validation, or mean square error over the folds of ``cv``.
     cv : int, splitter or iterable, default=None
-        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise. Of
-        rows that are read in passes, folds are consecutive rows and ``cv`` is their number.
+        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise. A
+        number makes consecutive folds in regression and stratified ones in classification, the same ones wherever the
+        rows are. A splitter is told the targets of rows that are read in passes, and not their inputs.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis.
     gap : float, default=1e-4
@@ -89,7 +90,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         self._check_search()
         self._choice()
         with self._reading(X, y) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data, y), False))
+            fit, judged, best = self._final(self._found(data, self._folds(data), False))
         self._keep_search(judged, best, True)
         self._keep(fit, "Sparse LS-SVM regression, gamma selected", True)
         return self
@@ -165,7 +166,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         self._choice()
         self._check_coding()
         with self._reading(X, y, coding=self.coding) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data, y), True))
+            fit, judged, best = self._final(self._found(data, self._folds(data), True))
         self._keep_search(judged, best, True)
         self._keep_classes(data.classes)
         self._keep(fit, "Sparse LS-SVM classification, gamma selected", data.outputs == 1)

@@ -1,6 +1,5 @@
 """Rows that need not be in memory, for machines on a reduced basis: reading, resuming, and who does the work."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -20,13 +19,13 @@ from substrate.namespaces import is_device_array
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.checkpoint import Checkpoint, digest
 from substrate.streaming.executors.choice import executor_of
-from substrate.streaming.executors.serial import Serial
 from substrate.streaming.npy_source import NpySource, is_mapped
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 from substrate.streaming.sources import source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 from substrate.streaming.target_summary import summary_of_targets
+from substrate.whole_file import writable_file
 
 __all__ = ["RowStream"]
 
@@ -50,13 +49,6 @@ class RowStream(KernelEstimator):
         made: Self = BaseEstimator.__sklearn_clone__(bare)
         made.executor = self.executor
         return made
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        """A file cannot hold a connection; what is loaded works in its own process."""
-        parameters = super()._saved_parameters()
-        if not isinstance(self.executor, (str, type(None))):
-            parameters["executor"] = None
-        return parameters
 
     @contextmanager
     def _passes(self) -> Iterator[Passes]:
@@ -85,12 +77,10 @@ class RowStream(KernelEstimator):
                 f"a checkpoint needs an integer random_state, received {self.random_state!r}: a basis drawn by another "
                 "lot is another problem"
             )
-        folder = os.path.dirname(os.fspath(self.checkpoint)) or "."
-        if not os.path.isdir(folder):
-            raise DataError(f"the folder of the checkpoint {self.checkpoint} does not exist; make it first")
+        writable_file(self.checkpoint)
 
     def _data(self, X: Any, y: Any, coding: str | None, passes: Passes) -> FitData:
-        rows = self._streamed(X, y, passes)
+        rows = self._streamed(X, y)
         if rows is None:
             X, y, _ = self._checked(X, y, None, numeric=coding is None)
             if is_device_array(X):
@@ -110,14 +100,13 @@ class RowStream(KernelEstimator):
                     f"{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
-    def _streamed(self, X: Any, y: Any, passes: Passes) -> Source | None:
-        """A source where rows are named as one, and for a mapped file that memory or another process could not hold."""
+    def _streamed(self, X: Any, y: Any) -> Source | None:
+        """A source where rows are named as one, and for mapped files, which are read and not held."""
         if streams(X, y):
             return source_of(X, y)
-        mapped = is_mapped(X, 2) and (y is None or is_mapped(y, 1))
-        if mapped and (X.nbytes > self.memory_budget or not isinstance(passes.executor, Serial)):
-            return NpySource.mapped(X, y)
-        return None
+        if self.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
+            return None
+        return NpySource.mapped(X, y) if y is None or is_mapped(y, 1) else None
 
     def _take_names(self, rows: Source) -> None:
         self.n_features_in_ = rows.n_features
@@ -138,28 +127,41 @@ class RowStream(KernelEstimator):
 
     def _data_kernel(self, data: FitData) -> Kernel:
         """The kernel with its width, warned about where columns are on different scales."""
-        if data.survey is None:
-            return self._resolved_kernel(data.width_rows())
-        kernel = self._own_kernel()
-        if kernel.pairwise:
-            raise DataError(f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes")
-        low, high = data.survey.low, data.survey.high
-        for columns in kernel.compared_columns(low.size):
-            here = list(columns)
-            with np.errstate(over="ignore"):
-                ranges = high[here] - low[here]
-            self._warn_of_scales(columns, ranges, data.survey.standard_deviation[here], kernel)
-        return _resolved(kernel, data)
+        kernel, survey = self._own_kernel(), data.survey
+        if survey is None and isinstance(data.source, ArraySource):
+            X = data.source.X
+            if kernel.pairwise:
+                return self._resolved_kernel(X)
+            if not is_sparse(X):
+                for columns in kernel.compared_columns(X.shape[1]):
+                    self._warn_if_unscaled(X, columns, kernel)
+        elif survey is not None:
+            if kernel.pairwise:
+                raise DataError(
+                    f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
+                )
+            for columns in kernel.compared_columns(survey.low.size):
+                here = list(columns)
+                with np.errstate(over="ignore"):
+                    ranges = survey.high[here] - survey.low[here]
+                self._warn_of_scales(columns, ranges, survey.standard_deviation[here], kernel)
+        return next(_resolved([kernel], data))
 
     def _data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """A list of candidates with their widths, each once."""
-        if data.survey is None:
-            X = data.width_rows()
-            return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in kernels))
-        return list(dict.fromkeys(_resolved(as_kernel(kernel), data) for kernel in kernels))
+        return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
 
 
-def _resolved(kernel: Kernel, data: FitData) -> Kernel:
-    """Rows are read for a width only where one has to be found."""
-    open_widths = any(isinstance(value, str) for value in kernel.get_params().values())
-    return kernel.resolved(data.width_rows()) if open_widths else kernel
+def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)

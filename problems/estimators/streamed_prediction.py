@@ -1,6 +1,7 @@
 """Prediction from rows that are read in a pass to a file that is written on the way."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from substrate.streaming.column_file import SUFFIXES, column_file
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
-from substrate.streaming.sources import streams
+from substrate.streaming.sources import files_behind, streams
+from substrate.whole_file import refuse_taken, writable_file
 
 __all__ = ["StreamedPrediction"]
 
@@ -31,7 +33,9 @@ class StreamedPrediction(RowStream):
         """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
 
         A table has a column ``prediction`` and, for classes, the outputs of the machine beside it; a ``.npy`` file
-        has the predictions. Columns of a Parquet file are found by name where the fit knew names.
+        has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a CSV file, a
+        label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break) has an
+        apostrophe before it, to be taken away by a program that reads it; other files hold labels as they are.
         """
         check_is_fitted(self)
         self._refuse_passes()
@@ -41,8 +45,8 @@ class StreamedPrediction(RowStream):
         with self._passes() as passes:
             rows = self._rows_to_predict(X, passes)
             function = self._outputs_of_rows()
-            with column_file(out, rows.n_rows) as write:
-                for outputs in passes.each(rows, function, "predicting"):
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
+                for outputs in parts:
                     write(self._said_of(outputs))
 
     def _refuse_passes(self) -> None:
@@ -58,7 +62,7 @@ class StreamedPrediction(RowStream):
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(self, "feature_names_in_", None)
         parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
-        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self._streamed(X, None, passes)
+        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self._streamed(X, None)
         if rows is None:
             return ArraySource(
                 validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None
@@ -100,7 +104,5 @@ def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
     path = Path(out)
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise DataError(f"the folder of {path} does not exist; make it first")
-    if isinstance(rows, (str, os.PathLike)) and path.resolve() == Path(rows).resolve():
-        raise DataError(f"{path} holds the rows; writing it would destroy them")
+    writable_file(path)
+    refuse_taken(path, rows, *files_behind(rows))

@@ -31,6 +31,8 @@ from substrate.arrays import Array
 from substrate.closed_form.basis_selection.candidates import Candidates
 from substrate.closed_form.basis_selection.pruned import select_by_pruning
 from substrate.datasets import boston, motorcycle
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
 
 __all__ = ["BOSTON", "MOTORCYCLE"]
 
@@ -96,9 +98,8 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
 
 def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
     """So many of some rows: the basis that the improved pruning goes on with from there."""
-    every = np.arange(y.size)
-    candidates = Candidates(full.kernel_, X, rows, every)
-    return select_by_pruning(candidates, y[:, None], every, size, 1.0 / float(full.gamma_)).rows
+    candidates = Candidates(full.kernel_, X, rows, np.arange(y.size))
+    return select_by_pruning(candidates, ArraySource(X, y[:, None]), Passes(), size, 1.0 / float(full.gamma_)).rows
 
 
 def _lower(measured: Measured) -> Claim:

@@ -9,14 +9,14 @@ __all__ = ["ConsecutiveFolds", "Folds", "GivenFolds"]
 
 
 class Folds(Protocol):
-    """Which fold a row validates in, by its number; -1 is none."""
+    """Which fold a row validates in, by its number and, where folds are stratified, its class; -1 is none."""
 
     @property
     def count(self) -> int:
         """How many folds."""
 
-    def labels(self, rows: slice) -> Any:
-        """The folds of consecutive rows."""
+    def labels(self, rows: slice, targets: Any = None) -> Any:
+        """The folds of consecutive rows with these targets; a micro-block at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GivenFolds:
             labels[fold] = number
         return cls(len(folds), labels)
 
-    def labels(self, rows: slice) -> Any:
+    def labels(self, rows: slice, targets: Any = None) -> Any:
         """The folds of consecutive rows."""
         return self.every[rows]
 
@@ -48,7 +48,7 @@ class ConsecutiveFolds:
     count: int
     n: int
 
-    def labels(self, rows: slice) -> Any:
+    def labels(self, rows: slice, targets: Any = None) -> Any:
         """The folds of consecutive rows, by their numbers."""
         size, more = divmod(self.n, self.count)
         numbers = np.arange(rows.start, rows.stop)

@@ -16,9 +16,11 @@ quadratic in pieces, is minimised exactly on the way there (its slope is monoton
 the errors at that point, and the step repeated: Newton's method with exact line searches, which ends after finitely
 many steps since the objective falls and there are finitely many pieces [Madsen1990]_. The LS-SVM is the first point.
 
-Where :math:`\delta` is small against the errors nearly all rows are linear and the pieces are small. If the steps from
-the LS-SVM do not soon settle, a larger :math:`\delta` comes first, with the bound :math:`\gamma \delta` as it is, and
-leads in stages to the one asked for.
+Where :math:`\delta` is small against the errors nearly all rows are linear, the pieces are small, and there may be very
+many of them. So only so many steps are made; where they do not lead to a point that passes its certificate, the dual is
+solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are taken as L, and
+the system is solved for them, a few times if need be. Of all these points the one whose certificate is met best is the
+solution: never more than :data:`MOST_SYSTEMS` systems are solved, and ``settled`` says what the certificate says.
 """
 
 from bisect import bisect_left
@@ -31,25 +33,29 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
 from substrate.certificates.rows import roundoff
+from substrate.closed_form.huber_interior_point import MOST_INNER_STEPS, inner_point
 from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
+from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.ingredients.huber_errors import huber_loss, huber_rows
 from substrate.ingredients.zero_sum import zero_sum_row
 
-__all__ = ["HuberSolution", "huber_solution_rows", "solve_huber"]
+__all__ = ["MOST_SYSTEMS", "HuberSolution", "huber_solution_rows", "solve_huber"]
 
-#: Systems that are solved straight from the LS-SVM before it is done in stages, and at each stage.
-_FEW_STEPS, _MOST_STEPS = 25, 100
-#: Between one stage and the next, delta falls and gamma grows by this factor.
-_COARSER = 4.0
+#: Systems that are solved straight from the LS-SVM, which is the first of them, and after the interior-point method.
+_FEW_STEPS, _LAST_STEPS = 25, 14
+#: Share of its bound by which the support value of a linear row may miss it.
+_AT_BOUND = 1e-6
+#: Systems that are solved at most, for any data.
+MOST_SYSTEMS = 1 + _FEW_STEPS + MOST_INNER_STEPS + _LAST_STEPS
 
 
 @dataclass(frozen=True, slots=True)
 class HuberSolution:
     """Support values and bias, K alpha, the sign of every linear row (zero for the others), and the systems solved.
 
-    ``settled`` is False where the set of linear rows did not settle, as may be for a matrix that is not positive
-    semi-definite: then this is no solution, and its certificate does not hold.
+    ``settled`` is whether its certificate holds. It may not for a matrix that is not positive semi-definite, and where
+    K + D is numerically singular.
     """
 
     support_values: Array
@@ -74,15 +80,46 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
     unit = target_unit(y)
     shift = float(np.median(y)) / unit  # the bias takes a constant up, and an offset then costs no digits
     t, d = y / unit - shift, delta / unit
-    point, settled, steps = _descended(gram, t, ridge, d, _plain(gram, t, ridge), _FEW_STEPS)
-    stages = int(np.log(max(float(np.median(np.abs(t))), d) / d) / np.log(_COARSER)) + 1
-    for stage in range(stages, -1, -1) if not settled else ():
-        factor = _COARSER**stage
-        start = _plain(gram, t, factor * ridge) if stage == stages else point
-        point, settled, taken = _descended(gram, t, factor * ridge, factor * d, start, _MOST_STEPS)
+
+    def misfit(point: _Point) -> float:
+        """How far beyond its tolerance the worst row of the certificate is; at most 1 where it holds."""
+        a, b, products = unit * point.a, unit * (point.b + shift), unit * point.products
+        rows = huber_solution_rows(products, gram.diagonal, y, ridge, delta, a, b)
+        return max(row.relative / row.tolerance for row in rows)
+
+    point, reached, steps = _descended(gram, t, ridge, d)
+    best = misfit(point)
+    if not (reached and best <= 1.0):
+        candidates, taken = _from_inside(gram, t, ridge, d)
         steps += taken
-    signs = _linear_rows(t - point.products - point.b, d)
-    return HuberSolution(unit * point.a, unit * (point.b + shift), unit * point.products, signs, steps, settled)
+        for other in candidates:
+            if (found := misfit(other)) < best or not np.isfinite(best):
+                point, best = other, found
+    # where delta is below the rounding of the errors, alpha knows better than they which rows are linear
+    at_bound = np.abs(ridge * point.a) >= (1.0 - _AT_BOUND) * d
+    signs = np.where(at_bound, _linear_rows(t - point.products - point.b, d), 0).astype(np.int8)
+    return HuberSolution(
+        unit * point.a, unit * (point.b + shift), unit * point.products, signs, steps, bool(best <= 1.0)
+    )
+
+
+def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Point], int]:
+    """Points that may solve the problem, from the interior-point method and the rows it finds linear."""
+    inner = inner_point(gram, t, ridge, d)
+    found = [_Point(inner.support_values, inner.bias, gram.product(inner.support_values))]
+    found.append(_best_bias(found[0], t, ridge, d))
+    signs, bias, seen = inner.signs, inner.bias, set()
+    for step in range(_LAST_STEPS):
+        if signs.tobytes() in seen:
+            return found, inner.steps + step
+        seen.add(signs.tobytes())
+        try:
+            point = _given_linear_rows(gram, t, ridge, d, signs, bias)
+        except SolverError:  # numerically singular
+            return found, inner.steps + step + 1
+        found.append(point if (signs == 0).any() else _best_bias(point, t, ridge, d))
+        signs = _linear_rows(_errors(found[-1], t, ridge, signs), d)
+    return found, inner.steps + _LAST_STEPS
 
 
 def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
@@ -92,20 +129,30 @@ def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
     return _Point(solved.support_values, float(solved.bias), solved.products)
 
 
-def _descended(gram: Gram, t: Array, ridge: Array, d: float, point: _Point, most: int) -> tuple[_Point, bool, int]:
-    """The minimum from a point, whether it was reached, and the systems it took."""
+def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
+    """The minimum, or the point where the steps ran out; which it is; and the systems it took, the LS-SVM's first."""
+    plain = point = _plain(gram, t, ridge)
     noise = roundoff(t.size) * (float(np.abs(t).max(initial=0.0)) + float(np.abs(point.products).max()) + d)
-    for step in range(1, most + 1):
+    systems = 1
+    for _ in range(_FEW_STEPS):
         point = _best_bias(point, t, ridge, d)
         signs = _linear_rows(t - point.products - point.b, d)
-        end = _given_linear_rows(gram, t, ridge, d, signs, point.b)
+        end = _given_linear_rows(gram, t, ridge, d, signs, point.b) if signs.any() else plain
+        systems += int(signs.any())
         found = end if (signs == 0).any() else _best_bias(end, t, ridge, d)
-        errors = t - found.products - found.b
+        errors = _errors(found, t, ridge, signs)
         moved = _linear_rows(errors, d) != signs
-        if not moved.any() or float(np.abs(np.abs(errors[moved]) - d).max()) <= noise:
-            return found, True, step
+        # a linear row has an error known up to the rounding of t, the others one known up to that of their alpha
+        known = np.where(signs == 0, roundoff(t.size) * d, noise)
+        if not moved.any() or bool((np.abs(np.abs(errors[moved]) - d) <= known[moved]).all()):
+            return found, True, systems
         point = _searched(point, end, t, ridge, d)
-    return point, False, most
+    return point, False, systems
+
+
+def _errors(point: _Point, t: Array, ridge: Array, signs: NDArray[np.int8]) -> Array:
+    """Of the linear rows by definition; of the others by alpha, which says more than a difference of large numbers."""
+    return np.where(signs == 0, ridge * point.a, t - point.products - point.b)
 
 
 def _linear_rows(errors: Array, d: float) -> NDArray[np.int8]:
@@ -184,4 +231,4 @@ def huber_solution_rows(
         tolerance=tolerance,
         data=scale * norm_alpha,
     )
-    return (*huber_rows(alpha, 1.0 / ridge, e, d, tolerance, t, scale), zero_sum_row(alpha, tolerance), gap)
+    return (*huber_rows(alpha, 1.0 / ridge, e, d, tolerance, t, scale, d), zero_sum_row(alpha, tolerance), gap)

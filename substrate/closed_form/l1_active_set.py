@@ -13,7 +13,8 @@ the atom that violates its bound most enters. Where its column depends on those 
 null vector, on which the errors stay and the 1-norm falls, until one of them vanishes. The objective decreases at every
 step, so no set of signed atoms comes back; one that does by rounding ends the trial of the atom that brought it. Zeros
 are zeros because their atoms are not in the set, not because a number was small.
-:math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0.
+:math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0. A zeta that is less
+below it than rounding may have moved the correlations has that solution too, so that zero is zero on every machine.
 """
 
 from dataclasses import dataclass
@@ -27,10 +28,12 @@ from substrate.certificates import Row
 from substrate.errors import SolverError
 from substrate.threads import blas_threads
 
-__all__ = ["ActiveSetSolution", "l1_rows", "solve_l1", "zeta_max"]
+__all__ = ["VIOLATION", "ActiveSetSolution", "correlation_noise", "l1_rows", "solve_l1", "zeta_max"]
+
+_EPS = float(np.finfo(np.float64).eps)
 
 #: Relative excess over zeta at which an atom is said to violate its bound.
-_VIOLATION = 1e-11
+VIOLATION = 1e-11
 #: Relative size of a pivot at which a column is said to depend on those before it.
 _DEPENDENT = 1e-13
 
@@ -49,6 +52,15 @@ def zeta_max(Phi: Array, y: Array) -> float:
     """The smallest zeta at which a = 0 is optimal."""
     c = Phi.T @ (y - y.mean())
     return float(c.max() - c.min()) / 2.0
+
+
+def correlation_noise(Phi: Array, target: Array) -> float:
+    """How far rounding may move a correlation of a column of ``Phi`` with the centred target.
+
+    A sum of n products is off by no more than n eps times the sum of their sizes, and by the root of n as a rule; that
+    sum is at most the root of n times the largest entry of ``Phi`` and the length of the target.
+    """
+    return float(Phi.shape[0] * _EPS * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
 
 
 def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) -> ActiveSetSolution:
@@ -85,18 +97,19 @@ def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The data of one solve: atoms and their means, centred target, its correlations c0 with the atoms, zeta."""
+    """The data of one solve: atoms and their means, centred target, its correlations c0 and their noise, zeta."""
 
     Phi: Array
     mean: Array
     target: Array
     c0: Array
+    noise: float
     zeta: float
 
     @classmethod
     def of(cls, Phi: Array, y: Array, zeta: float) -> "_Problem":
         target = y - y.mean()
-        return cls(Phi, Phi.mean(axis=0), target, Phi.T @ target, zeta)
+        return cls(Phi, Phi.mean(axis=0), target, Phi.T @ target, correlation_noise(Phi, target), zeta)
 
     @property
     def start(self) -> float:
@@ -111,8 +124,9 @@ class _Problem:
 
     def violators(self, c: Array, nu: float, signs: Array, refused: NDArray[np.bool_]) -> list[tuple[int, float]]:
         """The atom that exceeds its bound most, with its sign; at first one from each end, since they must balance."""
-        bound = self.zeta + _VIOLATION * max(float(np.abs(self.c0).max()), self.zeta)
+        bound = self.zeta + VIOLATION * max(float(np.abs(self.c0).max()), self.zeta)
         if not signs.any():
+            bound = max(bound, self.zeta + self.noise)
             high, low = int(c.argmax()), int(c.argmin())
             new = (c[high] - c[low]) / 2.0 > bound and not refused[high]
             return [(high, 1.0), (low, -1.0)] if new else []

@@ -17,6 +17,14 @@ From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
 
 and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so that :math:`\|y - \bar y 1\|_1` bounds
 it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
+
+The interior-point method solves the second program up to its tolerance. Its multipliers are made feasible for the first
+one by least squares, and what they then need is the number returned: an upper bound, with its proof. Zero is taken for
+the solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of
+:math:`\rho_{max}`, of the units or of the matrices turns it into a small number. The multipliers, times
+:math:`1 - \delta`, show what this can cost: the duality gap of zero there is at most
+:math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than rounding makes of the objective, and the fitted values are within
+:math:`\delta \|\tilde y\|` of those of the optimum.
 """
 
 from dataclasses import dataclass
@@ -27,7 +35,7 @@ from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
-from substrate.closed_form.variation_polish import VariationPoint, gap_of, polished
+from substrate.closed_form.variation_polish import BALL, VariationPoint, gap_of, polished
 from substrate.errors import SolverError
 
 __all__ = [
@@ -36,6 +44,7 @@ __all__ = [
     "rho_bound",
     "rho_max",
     "right_divided",
+    "sides_of",
     "solve_maximal_variation",
     "solve_on_rows",
 ]
@@ -45,8 +54,12 @@ _FIRST, _JOIN = 4, 8
 _ROUNDS = 200
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
-#: Where the components are this small in the unit of the target and no active set settles, zero itself is tried.
+#: Where u is this short in the unit of the target, zero itself is tried. From (1 - delta) rho_max on u is no longer
+#: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
+#: Of the interior-point method. At a knot of the path in rho a row joins or leaves, rounding says which, and the active
+#: set may not settle: then the point itself is the answer, off by the root of its gap, and it is refined.
+_TOLERANCE, _REFINED = 1e-10, 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +109,45 @@ def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnR
     unit = float(np.linalg.norm(target))
     B, goal, weight = right_divided(parts, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, parts.shape[0])
-    x, xi, _, rounds, rows = _generated(parts, H, c, parts @ solve_triangular(R, target))
+    guess = parts @ solve_triangular(R, target)
+    x, xi, rounds, rows = _generated(parts, H, c, guess)
     point = VariationPoint(R @ x[: target.size], xi)
-    exact = polished(B, goal, weight, point)
-    if exact is not None and gap_of(B, goal, weight, exact) > max(gap_of(B, goal, weight, point), 1e-12):
-        exact = None
-    if exact is None and float(x[target.size :].max()) <= _NEARLY_ZERO:
-        largest, at_zero = _least_rho_of_zero(parts, R, goal)
-        exact = VariationPoint(np.zeros_like(goal), at_zero) if rho >= unit * largest else None
+    exact = _checked(B, goal, weight, point)
+    if exact is None:
+        try:
+            x, xi, rounds, rows = _generated(parts, H, c, guess, tolerance=_REFINED)
+        except SolverError:  # the solver cannot come so near; what it had is what there is
+            pass
+        else:
+            point = VariationPoint(R @ x[: target.size], xi)
+            exact = _checked(B, goal, weight, point)
+    if exact is None or exact.u.any():
+        exact = _zero_if_optimal(parts, R, goal, weight, point, exact) or exact
     chosen = point if exact is None else exact
     return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
+
+
+def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> VariationPoint | None:
+    """The polished point, unless its duality gap is larger than that of the point and no rounding."""
+    exact = polished(B, goal, rho, point)
+    larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
+    return None if larger else exact
+
+
+def _zero_if_optimal(
+    parts: Array, R: Array, goal: Array, rho: float, point: VariationPoint, exact: VariationPoint | None
+) -> VariationPoint | None:
+    """u = 0 and multipliers that prove it, where u is so short that zero may be what it stands for."""
+    lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
+    if min(lengths) > _NEARLY_ZERO:
+        return None
+    try:
+        largest, at_zero = _least_rho_of_zero(parts, R, goal)
+    except SolverError:
+        if exact is None:
+            raise
+        return None
+    return VariationPoint(np.zeros_like(goal), at_zero) if rho >= largest * (1.0 - BALL) else None
 
 
 def right_divided(parts: Array, R: Array) -> Array:
@@ -123,12 +165,18 @@ def _fitting(R: Array, target: Array, rho: float, d: int) -> tuple[Array, Array]
 
 
 def _generated(
-    parts: Array, H: Array, c: Array, guess: Array, extra: Array | None = None, limit: float = 0.0
-) -> tuple[Array, Array, Array, int, int]:
+    parts: Array,
+    H: Array,
+    c: Array,
+    guess: Array,
+    extra: Array | None = None,
+    limit: float = 0.0,
+    tolerance: float = _TOLERANCE,
+) -> tuple[Array, Array, int, int]:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
-    Returns x, the net multipliers of the bounds, the multiplier of the extra row, the rounds taken and the rows of the
-    last one. ``guess`` are component values whose largest and smallest entries give the first rows.
+    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` are component
+    values whose largest and smallest entries give the first rows.
     """
     d, n, r = parts.shape
     order = np.argsort(guess, axis=1)
@@ -146,7 +194,9 @@ def _generated(
         G = np.zeros((at_part.size, r + d))
         G[:, :r] = sides[:, None] * parts[at_part, at_row]
         G[np.arange(at_part.size), r + at_part] = -1.0
-        x, multipliers = _piqp(H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)))
+        x, multipliers = _piqp(
+            H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)), tolerance
+        )
         values = parts @ x[:r]
         excess = np.abs(values) - x[r:, None]
         # a row that is already there is violated by the solver's rounding only
@@ -156,7 +206,7 @@ def _generated(
         if not joining.any():
             xi = np.zeros((d, n))
             np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
-            return x, xi, multipliers[at_part.size :], rounds, int(at_part.size)
+            return x, xi, rounds, int(at_part.size)
         which, column = np.nonzero(joining)
         rows = worst[which, column]
         positive = values[which, rows] > 0.0
@@ -165,11 +215,11 @@ def _generated(
     raise SolverError(f"rows were still joining after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
 
 
-def _piqp(H: Array, c: Array, G: Array, h: Array) -> tuple[Array, Array]:
+def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
     import piqp
 
     solver = piqp.DenseSolver()
-    solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
+    solver.settings.eps_abs = solver.settings.eps_rel = tolerance
     solver.settings.max_iter = 250
     solver.settings.verbose = False
     size = c.size
@@ -188,12 +238,17 @@ def _solution(
     t = np.abs(values).max(axis=1)
     if exact:
         t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
-    net = point.xi
-    # The multipliers of a component sum to rho; what the net ones leave belongs to both sides at once, which costs
-    # nothing where t = 0; elsewhere it is the solver's rounding, and the products show what it costs.
-    rest = np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1])
-    minus, plus = np.maximum(-net, 0.0), np.maximum(net, 0.0)
-    return VariationSolution(v, t, minus + rest[:, None], plus + rest[:, None], rounds, rows, exact)
+    return VariationSolution(v, t, *sides_of(point.xi, rho), rounds, rows, exact)
+
+
+def sides_of(net: Array, rho: float) -> tuple[Array, Array]:
+    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to rho.
+
+    What the net ones leave belongs to both sides at once, which costs nothing where t = 0; elsewhere it is the solver's
+    rounding, and the products show what it costs.
+    """
+    rest = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
+    return np.maximum(-net, 0.0) + rest, np.maximum(net, 0.0) + rest
 
 
 def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
@@ -202,7 +257,7 @@ def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
 
 
 def rho_max(coordinates: ComponentCoordinates, y: Array) -> float:
-    """The smallest rho at which every component vanishes: a linear program in v and t, by the same rows."""
+    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows."""
     target = coordinates.targets(y)
     unit = float(np.linalg.norm(target))
     if unit <= 1e-14 * float(np.linalg.norm(y)):
@@ -211,9 +266,9 @@ def rho_max(coordinates: ComponentCoordinates, y: Array) -> float:
 
 
 def _least_rho_of_zero(parts: Array, R: Array, target: Array) -> tuple[float, Array]:
-    """rho_max and the net multipliers that go with it."""
-    d, _, r = parts.shape
-    _, xi, multiplier, _, _ = _generated(
+    """rho_max, from above, and the net multipliers that prove that zero is optimal there."""
+    d, n, r = parts.shape
+    _, xi, _, _ = _generated(
         parts,
         np.zeros((r + d, r + d)),
         np.append(-(R.T @ target), np.zeros(d)),
@@ -221,4 +276,8 @@ def _least_rho_of_zero(parts: Array, R: Array, target: Array) -> tuple[float, Ar
         np.append(np.zeros(r), np.ones(d)),
         1.0,
     )
-    return float(multiplier[0]), xi
+    B = right_divided(parts, R).reshape(d * n, r)
+    for _ in range(2):  # what the solver's tolerance, and then the factorisation, leave of the target
+        missing = target - B.T @ xi.ravel()
+        xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)
+    return float(np.abs(xi).sum(axis=1).max()), xi

@@ -94,7 +94,7 @@ class MomentsOfLeaf:
         buffer = self.values.buffer()
         for block in blocks:
             targets = block.Y / self.origin.unit - self.origin.targets
-            labels = None if self.folds is None else self.folds.labels(block.rows)
+            labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
             for rows, tile in self.values.tiles(block, buffer):
                 weights = None if self.weights is None else self.weights(tile, block.Y[rows] / self.origin.unit)
                 features = self._features(tile)

@@ -16,7 +16,7 @@ from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
 
-__all__ = ["VariationPoint", "gap_of", "polished"]
+__all__ = ["BALL", "VariationPoint", "gap_of", "polished"]
 
 Mask = NDArray[np.bool_]
 
@@ -24,7 +24,7 @@ _ROUNDS = 40
 _DEPENDENT = 1e-11
 _EXACT = 1e-10
 #: How far outside its ball rounding may leave a multiplier of a vanishing component.
-_BALL = 1e-8
+BALL = 1e-8
 #: A component below this share of the target is tried as zero.
 _NOUGHT = 1e-8
 
@@ -138,7 +138,7 @@ def _with_duals_of_zeros(
         missing = needed - np.tensordot(first, rows, 2)
         change, *_ = np.linalg.lstsq(rows.reshape(-1, target.size).T, missing, rcond=1e-12)
         settled = first + change.reshape(first.shape)
-        if np.abs(settled).sum(axis=1).max() <= rho * (1.0 + _BALL):
+        if np.abs(settled).sum(axis=1).max() <= rho * (1.0 + BALL):
             xi = point.xi.copy()
             xi[vanishing] = settled
             return VariationPoint(point.u, xi)

@@ -62,13 +62,20 @@ class Machine:
         self._record: SolverRecord | None = None
         self._compile(objective)
 
-    def solve(self, solver: str | None = None, *, verbose: bool = False, **parameters: Any) -> Result:
-        """Set parameters by name, solve, and return the solution; options of a solver go through ``problem.solve``."""
+    def solve(
+        self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
+    ) -> Result:
+        """Set parameters by name, solve, and return the solution; options of a solver go through ``problem.solve``.
+
+        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        """
         self._set(parameters)
         self._trials.begin()
         rescaled = self._twin if knows_units(self.problem) else None
         try:
-            self._record = solve_problem(self.problem, self._worst, solver, rescaled=rescaled, verbose=verbose)
+            self._record = solve_problem(
+                self.problem, self._worst, solver, rescaled=rescaled, verbose=verbose, time_limit=time_limit
+            )
         except SolverError:
             self._trials.refuse_unsolvable()
             raise

@@ -225,6 +225,8 @@ class _Program:
         self.model.setParam("limits/time", limit)
         self.model.optimize()
         status = str(self.model.getStatus())
+        if status == "userinterrupt":  # SCIP takes Ctrl-C for its own
+            raise KeyboardInterrupt
         if not self.model.getNSols() or status not in ("optimal", "gaplimit", "timelimit"):
             raise SolverError(f"SCIP ended with {status} and {self.model.getNSols()} points; try fewer rows")
         return status

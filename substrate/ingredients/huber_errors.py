@@ -77,8 +77,14 @@ def huber_rows(
     tolerance: float,
     y: Array,
     scale: float | None = None,
+    bound_scale: float | None = None,
 ) -> tuple[Row, ...]:
-    """||alpha/(gamma v) - clip(e)||, in the units of y, and the largest excess of |alpha|/(gamma v) over delta."""
+    """||alpha/(gamma v) - clip(e)||, in the units of y, and the largest excess of |alpha|/(gamma v) over delta.
+
+    The excess is measured by ``bound_scale``, otherwise like the first. What computes alpha itself can meet its bound
+    to rounding of the bound, and should be asked for that: where delta is below the rounding of y, another scale sees
+    no alpha that is too large.
+    """
     implied, clipped = support_values / gamma_v, np.clip(e, -delta, delta)
     size = float(np.linalg.norm(implied) + np.linalg.norm(clipped) + np.linalg.norm(y)) if scale is None else scale
     excess = max(0.0, float((np.abs(implied) - delta).max()))
@@ -90,5 +96,11 @@ def huber_rows(
             tolerance,
             "||alpha/(gamma v) - clip(e)||",
         ),
-        Row("bound on alpha", excess, size, tolerance, "max (|alpha|/(gamma v) - delta)"),
+        Row(
+            "bound on alpha",
+            excess,
+            size if bound_scale is None else bound_scale,
+            tolerance,
+            "max (|alpha|/(gamma v) - delta)",
+        ),
     )

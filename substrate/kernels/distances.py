@@ -26,6 +26,8 @@ _ABSOLUTE_ERROR_ON_DEVICE = 1e-12
 _NEAR = 50.0
 #: Coordinates, in units of the width, beyond which squares would overflow.
 _FAR = 1e150
+#: Entries of sparse rows that are dense at a time.
+_MOST_DENSE = 10_000_000
 
 
 def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Array) -> Array:
@@ -111,10 +113,17 @@ def _differences_into(X: Any, Z: Any, root: float, sign: float, out: Array, want
         if columns.size == 0:
             continue
         x = X[[i]].toarray()[0] if is_sparse(X) else X[i]
-        z = Z[columns].toarray() if is_sparse(Z) else Z[columns]
-        with np.errstate(over="ignore", invalid="ignore"):
-            difference = (z - x) * root
-            out[i, columns] = sign * np.einsum("ij,ij->i", difference, difference)
+        for some in _chunks(columns, Z):
+            z = Z[some].toarray() if is_sparse(Z) else Z[some]
+            with np.errstate(over="ignore", invalid="ignore"):
+                difference = (z - x) * root
+                out[i, some] = sign * np.einsum("ij,ij->i", difference, difference)
+
+
+def _chunks(columns: Any, Z: Any) -> list[Any]:
+    """All at once, or as many sparse rows at a time as may be made dense."""
+    size = max(1, _MOST_DENSE // max(Z.shape[1], 1)) if is_sparse(Z) else columns.size
+    return [columns[start : start + size] for start in range(0, columns.size, size)]
 
 
 def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> None:

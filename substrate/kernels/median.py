@@ -4,7 +4,8 @@ r"""The median heuristic: a width for a kernel that compares distances.
 
 over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
 repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, stand for all: the
-answer is deterministic and does not depend on the order of the rows.
+answer is deterministic and does not depend on the order of the rows. Machines on a reduced basis hand over some rows
+only where there are very many, by :func:`substrate.streaming.row_numbers.width_rows`.
 """
 
 from typing import Any

@@ -75,6 +75,9 @@ class Path:
         Why the path ends where it does, in words.
     steps, restarts
         Exchanges of active rows, and how often the path was taken up again after a stall.
+    rounding
+        How far rounding may have moved the last knot. A value that is less below it is read as that knot, so that
+        what has vanished there is zero on every machine.
     """
 
     parameter: str
@@ -89,6 +92,7 @@ class Path:
     steps: int
     restarts: int = 0
     holes: tuple[tuple[float, float], ...] = field(default=())
+    rounding: float = 0.0
 
     def __len__(self) -> int:
         return self.values.size
@@ -122,6 +126,8 @@ class Path:
                 f"{self.highest:g}{holes} ({self.stop})"
             )
         x = float(np.clip(value, self.values[0], self.values[-1]))
+        if self.constant_above and x >= float(self.values[-1]) - self.rounding:
+            x = float(self.values[-1])
         k = int(np.clip(np.searchsorted(self.values, x, side="right") - 1, 0, max(len(self) - 2, 0)))
         after = min(k + 1, len(self) - 1)
         width = float(self.values[after] - self.values[k])

@@ -12,11 +12,12 @@ because :math:`1^T a = 0` says that each has half of the 1-norm. Without the equ
 path is that of the lasso ([Efron2004]_). No column is cut: one that depends on those in use has no slope and waits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from substrate.arrays import Array, positive, real_array
+from substrate.closed_form.l1_active_set import VIOLATION, correlation_noise
 from substrate.closed_form.reflection import reflect
 from substrate.errors import DataError, DeclarationError
 from substrate.paths.following import Trace, follow
@@ -26,7 +27,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["SMALLEST_ZETA", "CentredColumns", "l1_path", "path_of_columns"]
 
-_EPS = float(np.finfo(np.float64).eps)
 #: Largest duality gap of a knot, as a share of that of a = 0.
 _GAP = 1e-9
 #: Where the path ends if nobody says, as a share of zeta_max.
@@ -69,7 +69,7 @@ def l1_path(
     with blas_threads(max(n, p)):
         B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect(y[:, None])[1:, 0]
         # columns that are constant but for rounding (a kernel far too wide) correlate with nothing
-        noise = n * _EPS * float(np.abs(Phi).max()) * float(np.linalg.norm(target))
+        noise = correlation_noise(Phi, target)
         if n - 1 > p:  # what no column sees of the residual never changes
             Q, R = np.linalg.qr(B.T)
             B, target = np.ascontiguousarray(R.T), Q.T @ target
@@ -107,13 +107,15 @@ def path_of_columns(
         c = B @ target
         top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
-        if not top > max(lowest, columns.noise):
-            return _nothing(p, max(top, lowest), columns.target_mean, float(c.max() + c.min()) / 2.0)
+        slack = max(columns.noise, VIOLATION * top)  # from top less this on, zero is what rounding can tell
+        if not top > lowest + slack:
+            asked = lowest if zeta_min is not None and lowest > 0.0 else top
+            return _nothing(p, asked, columns.target_mean, float(c.max() + c.min()) / 2.0)
         block = np.repeat(np.array([0, 1 if zero_sum else 0], dtype=np.int64), p)
         share = 2.0 if zero_sum else 1.0
         problem = SignedRows(B, block, target)
         trace = follow(problem, share * lowest, 0.0, _GAP, limit, restarts, None, random_state)
-    return _in_zeta(trace, p, lowest, share, columns.means, columns.target_mean)
+    return replace(_in_zeta(trace, p, lowest, share, columns.means, columns.target_mean), rounding=slack)
 
 
 def _default_limit(p: int) -> int:

@@ -26,7 +26,8 @@ _ROUNDING = 1e-12
 def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
     """A path an output, down to ``zeta_min`` (None: a small share of its zeta_max), targets in their unit."""
     B, targets = sums.columns()
-    noise = sums.noise()
+    # what rounding, and directions left out, change of the correlations: up to there zero and not zero are the same
+    noise = np.maximum(sums.noise(), np.abs(B @ targets - sums.cross).max(axis=0, initial=0.0))
     paths = []
     for k in range(targets.shape[1]):
         if not B.shape[1]:  # no column has a direction: a kernel without values, or without differences

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.l1_active_set import zeta_max
+from substrate.closed_form.l1_active_set import correlation_noise, zeta_max
 from substrate.closed_form.maximal_variation import right_divided
 from substrate.paths.chord_certificate import Track
 from substrate.paths.knots import Path, SparseRows
@@ -109,8 +109,7 @@ class L1Fold:
         centre = Phi - Phi.mean(axis=0)
         if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
             # a kernel that tells no points apart, but for rounding: nothing but the bias
-            noise = y.size * float(np.finfo(np.float64).eps) * float(np.abs(Phi).max() * np.linalg.norm(y))
-            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * noise
+            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
         path = l1_path(Phi, y, zeta_min)
         return cls(path, _l1_track(Phi, y, path, below, y_val))
 

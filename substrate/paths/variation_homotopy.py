@@ -13,7 +13,8 @@ without: :mod:`substrate.closed_form.component_coordinates` has the coordinates.
 
 Near the end u is a rounding error and every row is near its level. The walk stops where :math:`\|u\|` is a millionth of
 :math:`\|\tilde y\|`; the rest is given to the multipliers by least squares, and the last knot is at the rho that they
-then need: there u = 0 is optimal exactly, and so it is for every larger rho.
+then need: there u = 0 is optimal exactly, and so it is for every larger rho. A rho less than 1e-8 of it below is read
+as that knot, as in :mod:`substrate.closed_form.maximal_variation`, where the reason is.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, positive, real_array
+from substrate.closed_form.variation_polish import BALL
 from substrate.errors import DataError
 from substrate.paths.following import Resolve, Trace, follow
 from substrate.paths.knots import Path, SparseRows
@@ -138,4 +140,5 @@ def _record(trace: Trace, target: Array, seen: Array | None, rows: NDArray[np.in
     xi = SparseRows(starts, rows[signed % rows.size], np.where(signed < rows.size, eta, -eta), p)
     stop = "all components have vanished" if trace.finished else trace.stop
     rho, ends, none = np.array(knots.rho), trace.finished, np.zeros(u.shape[0])
-    return Path("rho", rho, u, xi, none, ends, False, ends, stop, trace.steps, trace.restarts, trace.holes)
+    taken = (trace.steps, trace.restarts, trace.holes)
+    return Path("rho", rho, u, xi, none, ends, False, ends, stop, *taken, rounding=BALL * float(rho[-1]))

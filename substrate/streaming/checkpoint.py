@@ -95,9 +95,12 @@ class Checkpoint:
             self._read()
 
     def _read(self) -> None:
-        content, arrays = read_archive(self.path)
+        found = read_archive(self.path)
+        content, arrays = found.content, found.arrays
         if content.get("kind") != _KIND:
             raise DataError(f"{self.path} is not a checkpoint; name another file")
+        if found.as_written is False:
+            raise DataError(f"the checkpoint {self.path} was changed after it was written; remove it and begin again")
         if content.get("problem") != self.problem:
             raise DataError(
                 f"the checkpoint {self.path} belongs to another problem (other rows, basis, kernel or gamma); go "
@@ -138,5 +141,5 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def done(self) -> None:
-        """The fit is finished: the file goes."""
-        self.path.unlink(missing_ok=True)
+        """The fit is finished: the file goes; a link to it stays."""
+        Path(os.path.realpath(self.path)).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from substrate.errors import DataError
+from substrate.streaming.csv_cells import csv_cells, csv_row
 from substrate.streaming.parquet_source import pyarrow_parquet
 from substrate.whole_file import written_whole
 
@@ -71,9 +72,9 @@ def _csv(stream: BinaryIO, n_rows: int) -> Iterator[Write]:
 
     def append(columns: Columns) -> None:
         if not head:
-            writer.writerow(columns)
+            writer.writerow(csv_row(columns))
             head.append(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        writer.writerows(zip(*map(csv_cells, columns.values()), strict=True))
 
     try:
         yield append

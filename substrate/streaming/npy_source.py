@@ -24,10 +24,13 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def is_mapped(values: Any, ndim: int) -> bool:
-    """Whether values are a file that is mapped into memory, their rows behind each other."""
-    if not isinstance(values, np.memmap) or values.filename is None or values.ndim != ndim:
+    """Whether values are a file that is mapped into memory, their rows behind each other.
+
+    A file that is gone, and one mapped copy-on-write, whose changes are in memory only, cannot be read in its place.
+    """
+    if not isinstance(values, np.memmap) or values.filename is None or values.ndim != ndim or values.mode == "c":
         return False
-    return bool(values.flags.c_contiguous)
+    return bool(values.flags.c_contiguous) and os.path.isfile(values.filename)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class NpyFile:
         whole = mapped
         while isinstance(whole.base, np.memmap):
             whole = whole.base
+        if mapped.mode != "r":
+            mapped.flush()  # what was written to the map must be in the file before that is read
         offset = int(whole.offset) + mapped.ctypes.data - whole.ctypes.data
         return cls(os.fspath(mapped.filename), offset, mapped.shape, mapped.dtype.str)
 

@@ -16,6 +16,8 @@ from substrate.streaming.source import Block, Source
 __all__ = ["ParquetSource", "pyarrow_parquet"]
 
 _SUFFIXES = (".parquet", ".pq")
+#: Columns that a message names at most.
+_SHOWN = 10
 
 
 def pyarrow_parquet() -> Any:
@@ -68,7 +70,8 @@ class ParquetSource(Source):
                 schema, metadata = opened.schema_arrow, opened.metadata
                 if inputs is None:
                     _present(file, schema.names, [*drop, *([] if target is None else [target])])
-                    inputs = tuple(c for c in schema.names if c != target and c not in drop)
+                    left_out = {target, *drop}
+                    inputs = tuple(column for column in schema.names if column not in left_out)
                 _check_schema(file, schema, inputs, target)
                 sizes += [(file, k, metadata.row_group(k).num_rows) for k in range(metadata.num_row_groups)]
         stops = list(accumulate(size for _, _, size in sizes))
@@ -150,9 +153,11 @@ def _files(name: str) -> list[str]:
 
 
 def _present(file: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    known = set(names)
     for column in wanted:
-        if column not in names:
-            raise DataError(f"{file} has no column {column!r}; it has {', '.join(names)}")
+        if column not in known:
+            few = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            raise DataError(f"{file} has no column {column!r}; it has {few}")
 
 
 def _check_schema(file: str, schema: Any, columns: Sequence[str], target: str | None) -> None:

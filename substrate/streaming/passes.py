@@ -1,6 +1,7 @@
 """A pass over all rows of a source: a sum over them in the one order there is, or a function of each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -75,22 +76,25 @@ class Passes:
             name = digest(function)
             start, tree = self.checkpoint.begun(name, function)
         row = start
+        results = self._results(Pass(sum_over, function, source, self.step(source)), start, what)
         try:
-            for stop, height, value in self._results(Pass(sum_over, function, source, self.step(source)), start, what):
-                tree.push(height, value)
-                row = stop
-                if self.checkpoint is not None:
-                    self.checkpoint.at(name, row, tree)
+            with closing(results):  # whatever happens, the line is cleared and the workers are told before we go on
+                for stop, height, value in results:
+                    tree.push(height, value)
+                    row = stop
+                    if self.checkpoint is not None:
+                        self.checkpoint.at(name, row, tree)
         except BaseException:
             if self.checkpoint is not None and row > start:
                 self.checkpoint.write()
             raise
         return tree.total()
 
-    def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
+    def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Generator[Any, None, None]:
         """The function of every micro-block, in order."""
-        for _, _, results in self._results(Pass(each_of, function, source, self.step(source)), 0, what):
-            yield from results
+        with closing(self._results(Pass(each_of, function, source, self.step(source)), 0, what)) as parts:
+            for _, _, results in parts:
+                yield from results
 
     def taken(self, source: Source, rows: Any) -> Any:
         """The rows with the given numbers, in ascending order; several workers look for them together."""
@@ -102,7 +106,7 @@ class Passes:
         """The same for a pass that is not worth keeping."""
         return replace(self, checkpoint=None)
 
-    def _results(self, job: Pass, start: int, what: str) -> Iterator[tuple[int, int, Any]]:
+    def _results(self, job: Pass, start: int, what: str) -> Generator[tuple[int, int, Any], None, None]:
         """The row after each result, its height in the tree, and the result."""
         source = job.source
         if not (source.seekable or isinstance(self.executor, Serial)):

@@ -9,7 +9,7 @@ from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 
-__all__ = ["SampledRows", "in_memory", "sample_of"]
+__all__ = ["SampledRows", "sample_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,8 @@ class SampledRows:
         return self.X[places]
 
 
-def in_memory(source: Source) -> bool:
-    """Whether all rows are at hand, and looking at all of them costs no reading."""
-    return isinstance(source, ArraySource)
-
-
 def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
-    """Rows to be had by number: all of them where they are in memory, otherwise the ones that are named."""
+    """Rows to be had by the given numbers; of rows in memory, which need no reading, by any."""
     if isinstance(source, ArraySource):
         return source.X
     wanted = np.unique(np.concatenate(numbers))

@@ -10,12 +10,13 @@ import numpy as np
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
 from substrate.streaming.dask_source import DaskSource, is_dask
+from substrate.streaming.derived_source import DerivedSource
 from substrate.streaming.npy_source import NpySource
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.row_blocks import RowBlocks
 from substrate.streaming.source import Source
 
-__all__ = ["source_of", "streams"]
+__all__ = ["files_behind", "source_of", "streams"]
 
 
 def streams(X: Any, y: Any = None) -> bool:
@@ -34,6 +35,22 @@ def streams(X: Any, y: Any = None) -> bool:
     if isinstance(X, (list, tuple)):  # blocks are pairs of arrays, rows are lists of numbers
         return len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) == 2 and np.ndim(X[0][0]) == 2
     return isinstance(X, Iterable)
+
+
+def files_behind(X: Any) -> tuple[str, ...]:
+    """The files and folders that rows are read from, as far as they are known: of mapped arrays and of sources."""
+    while isinstance(X, DerivedSource):
+        X = X.inner
+    if isinstance(X, ParquetSource):
+        return (X.path,)
+    if isinstance(X, NpySource):
+        return (X.rows.path, *(() if X.targets is None else (X.targets.path,)))
+    found = []
+    while isinstance(X, np.ndarray):  # a view keeps what it is a part of
+        if isinstance(X, np.memmap) and X.filename is not None:
+            found.append(os.fspath(X.filename))
+        X = X.base
+    return tuple(found)
 
 
 def source_of(X: Any, y: Any = None) -> Source:

@@ -1,11 +1,14 @@
 """The Huber LS-SVM: declared = closed form with every solver, its limits, and the estimator."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import HuberLSSVMRegressor, LSSVMRegressor, huber_ls_svm, ls_svm_regression
+from substrate.closed_form import huber_active_set, huber_interior_point
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF
@@ -162,14 +165,42 @@ def test_an_unknown_form_and_a_huge_target_are_refused():
         huber_ls_svm.declare(K, 1e200 * Y, GAMMA, DELTA)
 
 
-def test_an_indefinite_matrix_warns_twice_or_is_refused():
-    rng = np.random.default_rng(1)
+def test_a_certificate_that_fails_is_warned_of_or_refused(monkeypatch):
+    for name in ("_FEW_STEPS", "_LAST_STEPS"):
+        monkeypatch.setattr(huber_active_set, name, 1)
+    monkeypatch.setattr(huber_interior_point, "MOST_INNER_STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match="does not hold .*duality gap"):
+        model = HuberLSSVMRegressor(KERNEL, GAMMA, 1e-4).fit(X, Y)
+    assert not model.certificate_.holds
+    with pytest.raises(SolverError, match="has not settled"):
+        huber_ls_svm.closed_form(K, Y, GAMMA, 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_indefinite_matrix_warns_where_its_certificate_fails_and_is_refused_as_a_declaration(seed):
+    rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(12, 12))
     matrix, y = 5.0 * (matrix + matrix.T), rng.normal(size=12)
-    with pytest.warns(IndefiniteKernelWarning), pytest.warns(ConvergenceWarning, match="has not settled"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         model = HuberLSSVMRegressor("precomputed", 1.0, 0.05).fit(matrix, y)
-    assert not model.certificate_.holds
-    with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="has not settled"):
-        huber_ls_svm.closed_form(matrix, y, 1.0, 0.05)
+    kinds = {one.category for one in caught}
+    assert IndefiniteKernelWarning in kinds
+    assert (ConvergenceWarning in kinds) == (not model.certificate_.holds)
+    assert np.isfinite(model.support_values_).all()
     with pytest.raises(DeclarationError, match="smallest eigenvalue"):
         huber_ls_svm.declare(matrix, y, 1.0, 0.05)
+
+
+@pytest.mark.parametrize("delta", [1.0, 1e-3, 1e-7])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_declared_problem_agrees_where_many_rows_are_linear(delta, form):
+    """Least absolute deviations nearly: gamma delta = 2, weights over three decades, targets tied."""
+    rng = np.random.default_rng(11)
+    points = rng.normal(size=(12, 2))
+    targets, weights = np.round(rng.standard_t(1.5, size=12)), 10.0 ** rng.uniform(-1.5, 1.5, 12)
+    matrix = RBF(1.0)(points)
+    closed = huber_ls_svm.closed_form(matrix, targets, 2.0 / delta, delta, weights)
+    declared = huber_ls_svm.declare(matrix, targets, 2.0 / delta, delta, weights, form).solve("CLARABEL")
+    assert_allclose(declared.support_values, closed["support_values"], atol=1e-5 * 2.0 * weights.max())
+    assert_allclose(matrix @ declared.support_values, matrix @ closed["support_values"], atol=1e-4)

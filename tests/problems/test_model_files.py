@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from rewritten_files import rewrite
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
@@ -21,7 +22,7 @@ from problems.estimators.files import save
 from substrate.archive import VERSION
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError, SubstrateError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.kernels import RBF, Componentwise, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -292,7 +293,7 @@ def my_similarity(X, Z):
         (my_similarity, "my_similarity"),
         (lambda X, Z: X @ Z.T, "lambda"),
         (SklearnMatern(), "Matern"),
-        (RBF(1.0) + 2.0 * problems.estimators.files.Foreign(my_similarity), "my_similarity"),
+        (RBF(1.0) + 2.0 * Foreign(my_similarity), "my_similarity"),
     ],
     ids=["function", "lambda", "scikit-learn", "inside a sum"],
 )
@@ -377,21 +378,6 @@ def saved(request, tmp_path):
         model = LSSVMRegressor(RBF(1.0), gamma=2.0).fit(X, y)
     model.save(path)
     return model, path, X
-
-
-def rewrite(path, change):
-    """Let ``change(header, arrays)`` edit what a file says, and write it again with every sum and size right."""
-    with zipfile.ZipFile(path) as stored:
-        header = json.loads(stored.read("header.json"))
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files if name != "header.json"}
-    change(header, arrays)
-    header["arrays"] = {n: {"dtype": a.dtype.str, "shape": list(a.shape)} for n, a in arrays.items()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as stored:
-        stored.writestr("header.json", json.dumps(header))
-        for name, array in arrays.items():
-            with stored.open(f"{name}.npy", "w") as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def works_or_is_refused(path, model, X):
@@ -570,7 +556,7 @@ def test_numbers_that_are_not_finite_are_refused_by_name(saved, name):
         rewrite(path, lambda header, arrays: header["content"]["fitted"].update({name: float("nan")}))
     else:
         rewrite(path, lambda header, arrays: arrays[name].fill(np.nan))
-    with pytest.raises(DataError, match=f"{name} contains NaN or infinity"):
+    with pytest.raises(DataError, match=f"the attribute {name} must be .*finite number"):
         load(path)
 
 
@@ -649,7 +635,7 @@ def test_parts_of_another_form(saved, part, wrong):
 def test_another_version_names_both(saved):
     _, path, _ = saved
     rewrite(path, lambda header, arrays: header.update(version=VERSION + 1))
-    with pytest.raises(DataError, match=rf"version {VERSION + 1} and this package reads version {VERSION}"):
+    with pytest.raises(DataError, match=rf"version {VERSION + 1} and this package reads versions 1 to {VERSION}"):
         load(path)
 
 
@@ -680,5 +666,5 @@ def test_the_same_numbers_under_another_estimators_name(saved):
     model, path, _ = saved
     other = "LSSVMRegressor" if isinstance(model, LSSVMClassifier) else "LSSVMClassifier"
     rewrite(path, lambda header, arrays: header["content"].update(estimator=other))
-    with pytest.raises(DataError, match="has parameters"):
+    with pytest.raises(DataError, match=r"has parameters|sets attributes"):
         load(path)

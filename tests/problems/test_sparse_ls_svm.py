@@ -229,7 +229,7 @@ REFUSED = [
     ({"n_basis": 2.0}, "n_basis must be an integer >= 1"),
     ({"n_basis": True}, "n_basis must be an integer >= 1"),
     ({"n_basis": 121}, "n_basis=121 exceeds the 120 rows"),
-    ({"n_candidates": 10}, "n_basis=20 exceeds n_candidates=10"),
+    ({"n_candidates": 10}, "n_basis=20 exceeds the 10 candidates of n_candidates=10"),
     ({"n_candidates": -1}, "n_candidates must be an integer"),
     ({"n_scoring": "all"}, "n_scoring must be an integer"),
     ({"tolerance": -0.1}, "tolerance must be >= 0"),

@@ -1,5 +1,7 @@
 """The same call fits arrays and files: same bits, same certificate, same leave-one-out; and it can be resumed."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,10 +12,12 @@ from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems import SparseLSSVMClassifier, SparseLSSVMClassifierCV, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems.estimators.left_out_sums import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
 from substrate.streaming.executors.joblib_threads import Joblib
 from substrate.streaming.executors.serial import Serial
+from substrate.streaming.row_numbers import width_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -69,11 +73,12 @@ def test_a_file_is_fitted_like_an_array(folder, basis):
 
 
 @pytest.mark.parametrize("basis", ["renyi", "kmeans++"])
-def test_rules_that_look_at_all_rows_look_at_some_of_a_stream(folder, basis):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=basis, random_state=0, n_candidates=300, n_basis=20)
-    model.fit(folder / "numbers.parquet", "y")
-    assert model.certificate_.holds
-    assert "300 candidates" in dict(model.certificate_.record)["basis"]
+def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=basis, random_state=0, n_candidates=30, n_basis=20)
+    assert "300 candidates" in dict(clone(model).fit(X, Y).certificate_.record)["basis"]
+    assert "candidates" not in dict(clone(model).fit(X[:300], Y[:300]).certificate_.record)["basis"], "all of them"
+    with pytest.raises(DeclarationError, match="n_basis=301 exceeds the 300 candidates of n_candidates=30"):
+        clone(model).set_params(n_basis=301).fit(X, Y)
 
 
 def test_classes_are_learnt_from_the_file(folder):
@@ -125,19 +130,45 @@ def test_executors_change_no_bit(folder, client):
         assert same(clone(model).fit(X, Y), expected)
 
 
-def test_mapped_files_are_read_where_they_are_large(folder, monkeypatch):
+def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
+    """Whatever the budget; but not where the file is not what the map shows."""
     from problems.estimators.row_stream import NpySource
 
     asked = []
     monkeypatch.setattr(NpySource, "mapped", lambda *given, made=NpySource.mapped: asked.append(1) or made(*given))
     model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
     expected = clone(model).fit(X, Y)
-    mapped = [np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
-    for budget, times in ((1e5, 1), (1e9, 0)):
+    rows, targets = (np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
+    for budget in (1e5, 1e9):
         asked.clear()
-        assert same(clone(model).set_params(memory_budget=budget).fit(*mapped), expected)
-        assert len(asked) == times
-    assert same(clone(model).set_params(memory_budget=1e5).fit(mapped[0], Y), expected), "targets in memory"
+        assert same(clone(model).set_params(memory_budget=budget).fit(rows, targets), expected)
+        assert len(asked) == 1
+    assert type(model.fit(rows, targets).leave_one_out(rows, targets)) is LeftOutSums
+    asked.clear()
+    changed = np.load(folder / "X.npy", mmap_mode="c")
+    changed += 1.0
+    assert same(clone(model).fit(changed, targets), clone(model).fit(X + 1.0, Y)), "changes that no file has"
+    assert same(clone(model).fit(rows, Y), expected), "targets in memory"
+    assert asked == []
+
+
+def test_what_was_written_to_a_map_is_read(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros_like(X))
+    np.save(tmp_path / "y.npy", Y)
+    rows = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    rows[:] = X
+    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
+    assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y))
+    (tmp_path / "X.npy").unlink()
+    assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y)), "file gone"
+
+
+def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
+    np.save(tmp_path / "K.npy", KERNEL(X[:300]))
+    np.save(tmp_path / "y.npy", Y[:300])
+    K, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("K.npy", "y.npy"))
+    model = SparseLSSVMRegressor("precomputed", 5.0, n_basis=10, random_state=0, memory_budget=1.0)
+    assert np.array_equal(clone(model).fit(K, y).support_values_, clone(model).fit(np.array(K), y).support_values_)
 
 
 def test_a_client_survives_clones_searches_and_files(client, tmp_path):
@@ -238,14 +269,16 @@ def test_what_cannot_be_streamed_is_refused(folder):
         SparseLSSVMRegressor(KERNEL).fit(folder / "X.npy")
     with pytest.raises(DataError, match="must be in memory"):
         SparseLSSVMRegressor("precomputed").fit(parquet, "y")
-    with pytest.raises(DeclarationError, match="needs all rows at once"):
-        SparseLSSVMRegressor(KERNEL, basis="pruned", n_basis=5).fit(parquet, "y")
     with pytest.raises(DeclarationError, match="executor must be"):
         SparseLSSVMRegressor(KERNEL, executor="spark").fit(X, Y)
     with pytest.raises(DeclarationError, match="memory_budget"):
         SparseLSSVMRegressor(KERNEL, memory_budget=0.0).fit(X, Y)
-    with pytest.raises(DeclarationError, match="cv must be their number"):
-        SparseLSSVMRegressorCV(KERNEL, criterion="folds", cv=[1]).fit(parquet, "y")
+    with pytest.raises(DeclarationError, match="cv must be a number of folds, at least 2"):
+        SparseLSSVMRegressorCV(KERNEL, criterion="folds", cv=1).fit(parquet, "y")
+    with pytest.raises(DataError, match="no class of the row blocks has more than 4 rows"):
+        SparseLSSVMClassifierCV(KERNEL, criterion="folds").fit([(X[:8], np.repeat([0, 1], 4))])
+    with pytest.raises(DataError, match="absent from the training rows of a fold: it has 1 rows"):
+        SparseLSSVMClassifierCV(KERNEL, criterion="folds").fit([(X[:8], np.repeat([0, 1], [7, 1]))])
     with pytest.raises(DataError, match="one class"):
         SparseLSSVMClassifier(KERNEL).fit([(X[:50], np.zeros(50))])
     with pytest.raises(DataError, match="at least two"):
@@ -268,8 +301,28 @@ def test_columns_on_different_scales_are_told_of_a_stream():
         SparseLSSVMRegressor(KERNEL, n_basis=5, random_state=0).fit([(wide[:500], Y[:500])])
 
 
-def test_a_width_is_found_from_some_rows(folder):
-    few = SparseLSSVMRegressor("rbf", n_basis=10, random_state=0)
-    assert clone(few).fit([(X[:3000], Y[:3000])]).kernel_ == clone(few).fit(X[:3000], Y[:3000]).kernel_
-    many = clone(few).fit(folder / "numbers.parquet", "y").kernel_
-    assert many.sigma == pytest.approx(clone(few).fit(X, Y).kernel_.sigma, rel=0.05)
+def test_a_width_is_found_from_some_rows():
+    model = SparseLSSVMRegressor("rbf", n_basis=10, random_state=0)
+    found = clone(model).fit(X, Y).kernel_
+    assert found == RBF().resolved(X[width_rows(N)]) != RBF().resolved(X)
+    assert found.sigma == pytest.approx(RBF().resolved(X).sigma, rel=0.05)
+    assert clone(model).set_params(random_state=1).fit(X, Y).kernel_ == found, "no lot of the basis decides a width"
+    assert clone(model).fit(X[:3000], Y[:3000]).kernel_ == RBF().resolved(X[:3000])
+
+
+@dataclass(frozen=True, repr=False)
+class Unsettled(RBF):
+    """A kernel of somebody else that depends on data without a word among its parameters."""
+
+    sigma: float | str = 1.0
+    settled: bool = False
+
+    def _resolved(self, X):
+        return self if self.settled else Unsettled(2.0 * float(np.std(X)), True)
+
+
+def test_a_kernel_is_asked_whether_it_depends_on_data():
+    model = SparseLSSVMRegressor(Unsettled(), n_basis=10, random_state=0)
+    streamed = clone(model).fit([(X, Y)])
+    assert streamed.kernel_.settled
+    assert same(streamed, clone(model).fit(X, Y))

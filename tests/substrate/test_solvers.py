@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from substrate import solvers
+from substrate import solver_call, solvers
 from substrate.errors import DeclarationError, SolverError
 from substrate.solvers import (
     ORDER,
@@ -283,6 +283,96 @@ def test_an_iteration_limit_warns_and_is_not_accepted(need):
     assert record.attempts[0].status == "user_limit"
 
 
+# ---- time limits ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """What the child process does: raise an error for some solvers, answer for the others."""
+
+    def does(error, *names):
+        def call(limit, function, interface, *rest):
+            if interface.__name__ in names:
+                raise error
+            return function(interface, *rest)
+
+        monkeypatch.setattr(solver_call, "call_within", call)
+
+    return does
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, np.nan, np.inf, "soon", True])
+def test_a_time_limit_is_a_positive_number(limit):
+    problem, x = _projection()
+    with pytest.raises(DeclarationError, match="time_limit must be"):
+        solve_problem(problem, _worst_of(x), time_limit=limit)
+    assert x.value is None
+
+
+def test_without_a_limit_there_is_no_child_process(monkeypatch):
+    def refused(*_):
+        raise AssertionError("a child process")
+
+    monkeypatch.setattr(solver_call, "call_within", refused)
+    problem, x = _projection()
+    assert solve_problem(problem, _worst_of(x)).accepted
+    with pytest.raises(SolverError, match="a child process"):
+        solve_problem(problem, _worst_of(x), "OSQP", time_limit=60.0)
+
+
+def test_a_solver_that_hangs_is_a_rejected_attempt_and_the_next_one_is_asked(child):
+    child(TimeoutError(), "CLARABEL")
+    problem, x = _projection()
+    tried = []
+    record = solve_problem(problem, _worst_of(x), rescaled=lambda: tried.append(1), time_limit=0.3)
+    first, second = record.attempts
+    assert not tried, "a solver that ran out of time is not tried in other units"
+    assert (first.solver, first.status, first.accepted) == ("CLARABEL", "time limit 0.3 s", False)
+    assert first.out_of_time
+    assert str(first) == "CLARABEL: time limit 0.3 s, without a point"
+    assert (second.solver, second.accepted, second.out_of_time) == (installed_solvers()[1], True, False)
+    assert_allclose(x.value, TARGET - 3.0, atol=1e-6)
+
+
+def test_when_all_hang_the_error_names_the_limit_and_nothing_stale_is_left(child):
+    problem, x = _projection()
+    solve_problem(problem, _worst_of(x))
+    child(TimeoutError(), "PIQP")
+    with pytest.raises(SolverError, match=r"PIQP: time limit 0.2 s\); .*or allow a longer time_limit") as caught:
+        solve_problem(problem, _worst_of(x), "PIQP", time_limit=0.2)
+    assert [attempt.status for attempt in caught.value.attempts] == ["time limit 0.2 s"]
+    assert x.value is None
+
+
+def test_a_solver_that_crashes_is_a_failed_attempt(child):
+    child(ChildProcessError("its process ended with status -11"), "PIQP")
+    with pytest.raises(SolverError, match=r"PIQP: failed \(its process ended with status -11\)"):
+        solve_problem(_projection()[0], lambda tolerance: 0.0, "PIQP", time_limit=60.0)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_solver_with_a_clock_of_its_own_hands_over_a_point_which_our_rows_judge(accepted):
+    options = {"eps_abs": 1e-300, "eps_rel": 1e-300, "max_iter": 2_000_000_000, "polishing": False}
+    rng = np.random.default_rng(0)
+    A, y, x = rng.normal(size=(40, 20)), rng.normal(size=40), cp.Variable(20)
+    problem = cp.Problem(cp.Minimize(cp.norm1(A @ x - y) + cp.norm1(x)), [cp.sum(x) == 1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        record = solve_problem(problem, lambda _: 0.5 if accepted else 50.0, "OSQP", time_limit=0.2, **options)
+    (attempt,) = record.attempts
+    assert (attempt.status, attempt.accepted) == ("time limit 0.2 s", accepted)
+    assert x.value is not None
+    assert ("OSQP: time limit 0.2 s, rejected at 5.0e+01" in str([str(one.message) for one in caught])) is not accepted
+
+
+@every_solver
+def test_the_clock_of_a_solver_is_one_of_its_options(solver, need):
+    need(solver)
+    clock = solvers._SOLVERS[solver].clock
+    assert (clock is None) == (solver in ("PIQP", "ECOS"))
+    assert clock is None or clock in valid_options(solver)
+
+
 # ---- silence and values --------------------------------------------------------------------------
 
 
@@ -306,5 +396,6 @@ def test_verbose_lets_the_solver_speak(capfd):
 
 def test_records_are_values():
     attempt = Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0)
+    assert str(attempt) == "OSQP says optimal, accepted at 1.0e-01 of its tolerance"
     assert SolverRecord((attempt,)) == SolverRecord((Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0),))
     assert not SolverRecord(()).accepted

@@ -1,13 +1,18 @@
 """One BLAS thread for small matrices, the user's own choice for large ones."""
 
+import threading
+
 import scipy.linalg  # noqa: F401  (its BLAS must be in the process before it is counted)
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from substrate.threads import SERIAL_BELOW, blas_threads, one_blas_thread, threads_for
+from substrate.threads import SERIAL_BELOW, _controller, blas_threads, one_blas_thread, threads_for
 
 
 def _threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    """Of the libraries that numpy and scipy call; another package, such as torch, may have brought one of its own."""
+    ours = {library["filepath"] for library in _controller().info()}
+    known = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return [library["num_threads"] for library in known if library["filepath"] in ours]
 
 
 def test_a_small_matrix_gets_one_thread_and_the_setting_comes_back():
@@ -55,3 +60,25 @@ def test_the_setting_comes_back_with_the_last_who_wanted_one_thread():
         assert set(_threads()) == {1}, "the second is still at work"
         second.__exit__(None, None, None)
         assert _threads() == before
+
+
+def test_every_thread_can_have_one_and_give_it_back():
+    """Also after another thread has set limits, and while that one is alive."""
+    with threadpool_limits(2, user_api="blas"):
+        before, seen = _threads(), {}
+        first = one_blas_thread()
+
+        def work():
+            with one_blas_thread():
+                seen["inside"] = _threads()
+            seen["after"] = _threads()
+            first.__enter__()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+        assert set(seen["inside"]) == {1}
+        assert seen["after"] == before
+        assert set(_threads()) == {1}
+        first.__exit__(None, None, None)
+        assert _threads() == before, "lifted by another thread than the one that set it"

@@ -7,11 +7,13 @@ are then handed out again.
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from operator import add
 from typing import Any
 
 from substrate.errors import SolverError
 from substrate.streaming.executors.base import Executor, Pass
+from substrate.streaming.executors.local_cluster import killed_workers, started_workers, without_workers
 from substrate.streaming.handed_out import handed_out
 from substrate.streaming.span import Span, spans, sum_over, work_on
 from substrate.streaming.tree import SummationTree
@@ -35,8 +37,11 @@ class DaskClient(Executor):
 
     level = 4
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, passing: bool = False) -> None:
         self.client = client
+        self._passing = (
+            passing  # the workers go when the work ends, whichever way, and take with them what is under way
+        )
 
     @property
     def workers(self) -> int:
@@ -57,7 +62,8 @@ class DaskClient(Executor):
             while waiting:
                 yield self._answered(job, *waiting.pop(0), level)
         finally:
-            self.client.cancel([future for _, future in waiting])
+            if not self._passing:
+                self.client.cancel([future for _, future in waiting])
             payload.release()
 
     def _asked(self, job: Pass, payload: Any, group: Span, level: int) -> Any:
@@ -106,25 +112,20 @@ class DaskCluster(Executor):
         distributed = _distributed()
         try:
             if self.address is None:
-                self._open.append(
-                    distributed.LocalCluster(
-                        host="127.0.0.1",
-                        threads_per_worker=1,
-                        processes=True,
-                        dashboard_address="127.0.0.1:0",
-                        scheduler_kwargs={"dashboard": False},
-                    )
-                )
-            where = self._open[-1] if self.address is None else self.address
-            self._open.append(distributed.Client(where, timeout="20s", set_as_default=False))
-        except BaseException:
-            self.__exit__()
+                without_workers(distributed, self._open)
+                started_workers(*self._open)
+            else:
+                self._open.append(distributed.Client(self.address, timeout="20s", set_as_default=False))
+        except BaseException as error:
+            self.__exit__(error)
             raise
-        return DaskClient(self._open[-1])
+        return DaskClient(self._open[-1], passing=self.address is None)
 
     def __exit__(self, *failure: object) -> None:
-        while self._open:
-            self._open.pop().close()
+        given_up = self.address is None and self._open and any(failure)
+        with killed_workers(self._open[0]) if given_up else nullcontext():
+            while self._open:
+                self._open.pop().close()
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """Opened for one pass."""

@@ -404,3 +404,34 @@ def test_help_shows_examples_and_every_model(capsys):
     with pytest.raises(SystemExit) as end:
         main(["fit", "--model", "forest"])
     assert end.value.code == 2
+
+
+def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(tmp_path, regression, capsys):
+    _, X, _ = regression
+    label = np.array(["=cmd()", "@b", "-1.5"])[np.arange(48) % 3]
+    path, out = written(tmp_path / "l.csv", ["u", "v", "y"], [*X.T, label]), tmp_path / "m.npz"
+    line = ["fit", str(path), "--target", "y", "--task", "classification", "--gamma", "1", "--out", str(out), "--quiet"]
+    assert main(line) == 0
+    assert problems.load(out).classes_.tolist() == ["-1.5", "=cmd()", "@b"]
+    assert main(["predict", str(out), str(path)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == ["prediction", "decision_-1.5", "decision_=cmd()", "decision_@b"]
+    assert {row["prediction"] for row in rows} <= {"-1.5", "'=cmd()", "'@b"}
+    assert all(np.isfinite(float(row["decision_@b"])) for row in rows)
+
+
+def test_twenty_thousand_columns_go_through_fit_and_predict(tmp_path):
+    X = np.random.default_rng(2).normal(size=(8, 20_000)).round(3)
+    path, out = tmp_path / "wide.csv", tmp_path / "m.npz"
+    written(path, [*(f"c{k}" for k in range(20_000)), "y"], [*X.T, X[:, 0]])
+    line = ["fit", str(path), "--target", "y", "--gamma", "1", "--sigma", "200", "--validation", "0", "--quiet"]
+    assert main([*line, "--out", str(out)]) == 0
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = problems.LSSVMRegressor(RBF(200.0), 1.0).fit(Z, X[:, 0]).predict(Z)
+    np.testing.assert_allclose(TabularModel.load(out).predict(path), expected, rtol=1e-9)
+
+
+def test_a_message_suggests_a_few_columns_of_many(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", [*(f"c{k}" for k in range(30)), "y"], [*([["a", "b"]] * 30), [1, 2]])
+    assert main(["fit", str(path), "--target", "y", "--out", str(tmp_path / "m.npz")]) == 2
+    assert "--one-hot c0 c1 c2 c3 c4 (and 25 columns more), or leave" in capsys.readouterr().err

@@ -108,3 +108,22 @@ def test_what_cannot_be_done_is_said(table, tmp_path, capsys, more, words):
     assert fit(table, tmp_path / "m.npz", *more) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "m.npz").exists()
+
+
+LABELS = np.array(["-no", "=yes"])
+
+
+@pytest.mark.parametrize(("suffix", "mark"), [("csv", "'"), ("parquet", "")])
+@pytest.mark.parametrize("executor", [["--executor", "serial"], []])
+def test_labels_that_are_formulas_are_text_in_a_csv_and_as_they_are_elsewhere(tmp_path, suffix, mark, executor):
+    labels = LABELS[(Y[:200] > 0.0).astype(int)]
+    pq.write_table(pa.table({"u": X[:200, 0], "v": X[:200, 1], "=y": labels}), tmp_path / "t.parquet")
+    line = ["fit", tmp_path / "t.parquet", "--target", "=y", "--model", "sparse", "--gamma", 5, "--sigma", 1, "--quiet"]
+    assert run(*line, "--out", tmp_path / "m.npz", *executor) == 0
+    assert run("predict", tmp_path / "m.npz", tmp_path / "t.parquet", "--out", tmp_path / f"p.{suffix}") == 0
+    if suffix == "csv":
+        with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as stream:
+            found = [row["prediction"] for row in csv.DictReader(stream)]
+    else:
+        found = pq.read_table(tmp_path / "p.parquet")["prediction"].to_pylist()
+    assert set(found) == {f"{mark}{label}" for label in LABELS}

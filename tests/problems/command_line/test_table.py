@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from problems.command_line.embedded import as_csv, dataset_rows
-from problems.command_line.table import named_rows, number, read_table
+from problems.command_line.table import Table, named_columns, named_rows, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 
@@ -103,3 +103,31 @@ def test_an_embedded_set_goes_to_csv_and_back_exactly(tmp_path, name):
 def test_an_unknown_set_is_refused_by_name():
     with pytest.raises(DataError, match=r"no data set 'iris'; there are .*motorcycle"):
         read_table("@iris")
+
+
+def test_many_columns_are_read_and_a_message_names_a_few(tmp_path):
+    names = [f"c{k}" for k in range(20_000)]
+    table = read_table(write(tmp_path, f"{','.join(names)}\n{','.join(map(str, range(20_000)))}\n"))
+    assert table.without(names[1:-1]).columns == {"c0": ("0",), "c19999": ("19999",)}
+    with pytest.raises(DataError, match=r"no column 'x'; it has c0, c1, c2, c3, c4 and 19995 more$"):
+        table.column("x")
+
+
+def test_the_column_without_a_name_is_counted(tmp_path):
+    with pytest.raises(DataError, match="number 2 of 3: 'a', '', 'b'"):
+        read_table(write(tmp_path, "a,,b\n1,2,3\n"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [(("1", " -2 "), [1.0, -2.0]), (("1", "x"), None), (("1", "inf"), None), (("1", "1_0"), None), (("1", ""), None)],
+)
+def test_a_column_is_numeric_when_every_cell_is_a_number(cells, values):
+    table = Table("t", {"a": cells})
+    assert table.numbers("a") == values
+    assert (values is None) == any(number(cell) is None for cell in cells)
+
+
+def test_columns_are_named_up_to_ten():
+    assert named_columns(list("abcdefghij")) == "a, b, c, d, e, f, g, h, i, j"
+    assert named_columns(list("abcdefghijk")) == "a, b, c, d, e and 6 more"

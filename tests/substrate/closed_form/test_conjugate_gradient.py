@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMClassifier, LSSVMRegressor
+from substrate.closed_form import conjugate_gradient
 from substrate.closed_form.conjugate_gradient import kernel_product, preconditioner_rank, solve_by_conjugate_gradients
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.datasets import sinc
@@ -272,6 +273,20 @@ def test_extreme_gamma_converges_or_says_so(gamma, n):
     assert all(issubclass(warning.category, ConvergenceWarning) for warning in caught), [str(w.message) for w in caught]
     assert np.isfinite(model.support_values_).all()
     assert model.certificate_.holds or caught, str(model.certificate_)
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
+def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for(monkeypatch, tolerance):
+    """The residual of the machine is that of y less b times that of the ones: b = -88 where y is within 3 of nought."""
+    monkeypatch.setattr(conjugate_gradient, "preconditioner_rank", lambda n: 5)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 1))
+    y, ridge = x + 0.1 * rng.normal(size=(80, 1)), np.full(80, 1e-2)
+    solved = solve_by_conjugate_gradients(Linear() + RBF(0.5), 100.0 + x, y, ridge, tolerance=tolerance)
+    assert solved.converged
+    assert abs(float(solved.bias[0])) > 50.0
+    left = y - solved.products - ridge[:, None] * solved.support_values - solved.bias
+    assert np.linalg.norm(left) <= 10.0 * tolerance * np.linalg.norm(y - y.mean())
 
 
 @pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)

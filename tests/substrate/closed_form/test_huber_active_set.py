@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.closed_form.huber_active_set import _root, huber_solution_rows, solve_huber
+from substrate.closed_form import huber_active_set as active_set
+from substrate.closed_form.huber_active_set import MOST_SYSTEMS, _root, huber_solution_rows, solve_huber
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.ingredients import huber_loss
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF, Linear, Polynomial
 
 
 def instance(n=30, seed=0, kernel=None):
@@ -134,15 +136,97 @@ def test_every_row_of_the_certificate_sees_a_change():
     assert wrong >= {"stationarity in e", "bound on alpha"}, "another delta"
 
 
+#: Eight rows and Huber's loss that is an absolute value to any precision: gamma delta = 123, weights over six decades.
+EIGHT = np.array(
+    [[-1.52, -0.94, 1.02, -2.27, 0.09, 0.01, 1.4, 0.46], [-0.27, 0.45, -0.17, -1.71, 1.42, -0.06, 0.46, -0.21]]
+).T
+EIGHT_Y = np.array([0.03, -1.94, -0.18, 0.06, 0.36, 2.01, 0.65, 0.96])
+EIGHT_WEIGHTS = np.array([240.0, 0.17, 2800.0, 2390.0, 117.0, 0.59, 0.001, 0.21])
+
+
+def test_eight_rows_at_a_vanishing_delta_take_few_systems():
+    gram, ridge = Gram.of(RBF(50.0), EIGHT), ridge_of(2.55e193, EIGHT_WEIGHTS)
+    solved = solve_huber(gram, EIGHT_Y, ridge, 4.83e-192)
+    assert solved.settled
+    assert solved.steps <= MOST_SYSTEMS
+    assert not [row for row in rows(gram, EIGHT_Y, ridge, 4.83e-192, solved) if not row.passes]
+    assert (solved.signs == 0).any(), "a row that is met exactly is not linear"
+    assert_array_equal(np.sign(solved.support_values)[solved.signs != 0], solved.signs[solved.signs != 0])
+
+
+def hostile(seed):
+    """Eight rows or so, badly scaled in every way at once."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([2, 3, 5, 8, 12, 20]))
+    X = rng.normal(size=(n, 2)) * 10.0 ** rng.uniform(-3.0, 4.0)
+    y = np.sin(X[:, 0]) + rng.standard_t(1.5, size=n)
+    y = [y, y + 1e6, np.round(y), np.sign(y), 1e-9 * y][rng.integers(5)]
+    kernel = [RBF(0.5), RBF(50.0), Linear(), Polynomial(2, 1.0), Polynomial(3, 1.0)][rng.integers(5)]
+    delta = float(np.ptp(y) or 1.0) * 10.0 ** rng.uniform(
+        *[(-3.0, 1.0), (-12.0, 0.0), (-200.0, -12.0)][rng.integers(3)]
+    )
+    gamma = 10.0 ** rng.uniform(-3.0, 3.0) / (delta if rng.random() < 0.3 else 1.0)
+    return Gram.of(kernel, X), y, ridge_of(gamma, 10.0 ** rng.uniform(-3.0, 3.0, n)), delta
+
+
+@pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
+def test_no_data_take_more_systems_than_stated_and_settled_is_what_the_certificate_says():
+    settled, tried = 0, 0
+    for seed in range(150):
+        gram, y, ridge, delta = hostile(seed)
+        try:
+            solved = solve_huber(gram, y, ridge, delta)
+        except SolverError:  # K + D is exactly singular in floating point, as it would be for the LS-SVM
+            continue
+        found = huber_solution_rows(solved.products, gram.diagonal, y, ridge, delta, solved.support_values, solved.bias)
+        assert solved.settled == all(row.passes for row in found), seed
+        assert 1 <= solved.steps <= MOST_SYSTEMS, seed
+        settled, tried = settled + solved.settled, tried + 1
+    assert tried > 120
+    assert settled >= 0.9 * tried, "most of them can be solved"
+
+
 @pytest.mark.filterwarnings("ignore::substrate.errors.IndefiniteKernelWarning")
-def test_a_matrix_without_a_minimum_is_not_called_settled():
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_matrix_without_a_minimum_takes_no_more_and_gives_finite_numbers(seed):
+    rng = np.random.default_rng(seed)
     K = rng.normal(size=(12, 12))
     gram, y = Gram.from_matrix(5.0 * (K + K.T)), rng.normal(size=12)
     solved = solve_huber(gram, y, np.ones(12), 0.05)
-    assert not solved.settled
+    assert solved.steps <= MOST_SYSTEMS
     assert np.isfinite(solved.support_values).all()
-    assert not all(row.passes for row in rows(gram, y, np.ones(12), 0.05, solved))
+    found = huber_solution_rows(
+        solved.products, gram.diagonal, y, np.ones(12), 0.05, solved.support_values, solved.bias
+    )
+    assert solved.settled == all(row.passes for row in found)
+
+
+def test_support_values_beyond_their_bounds_are_seen_however_small_the_bounds_are():
+    """Interpolating all rows meets every other condition where delta is below the rounding of y."""
+    gram, y = instance(seed=7)
+    ridge = np.full(30, 1e-100)
+    plain = solve_saddle_system(gram, y, ridge)
+    gram.release()
+    found = huber_solution_rows(
+        plain.products, gram.diagonal, y, ridge, 1e-100, plain.support_values, float(plain.bias)
+    )
+    assert [row.name for row in found if not row.passes] == ["bound on alpha"]
+
+
+@pytest.mark.parametrize("delta", [0.5, 1e-2, 1e-6, 1e-100])
+def test_from_inside_and_from_the_ls_svm_the_same_point_is_reached(delta, monkeypatch):
+    """Without steps from the LS-SVM the interior-point method has to find the linear rows."""
+    gram, y = instance(seed=7)
+    ridge = np.full(30, delta)  # a constant bound gamma delta = 1
+    one = solve_huber(gram, y, ridge, delta)
+    gram.release()
+    monkeypatch.setattr(active_set, "_FEW_STEPS", 0)
+    other = solve_huber(gram, y, ridge, delta)
+    assert one.settled
+    assert other.settled
+    assert other.steps > 5
+    assert_allclose(other.products, one.products, atol=1e-9)
+    assert_array_equal(other.signs, one.signs)
 
 
 @pytest.mark.parametrize("seed", range(5))

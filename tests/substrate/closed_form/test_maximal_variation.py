@@ -173,6 +173,20 @@ def test_rows_that_never_settle_are_a_solver_error(monkeypatch):
         solve_maximal_variation(coordinates, y, 20.0)
 
 
+@over_choices
+def test_a_point_whose_active_set_does_not_settle_is_refined(choice, monkeypatch):
+    """As at a knot in rho, where rounding decides: the fitted values are as near as the root of a smaller gap."""
+    coordinates, y = instance(choice)
+    rho = 0.3 * rho_max(coordinates, y)
+    exact = assert_solved(coordinates, y, rho)
+    monkeypatch.setattr(maximal_variation, "polished", lambda *point: None)
+    refined = assert_solved(coordinates, y, rho)
+    assert exact.polished
+    assert not refined.polished
+    far = np.linalg.norm(coordinates.metric @ (refined.v - exact.v))
+    assert far <= 2e-6 * np.linalg.norm(coordinates.targets(y))
+
+
 # ---- zeros and rho_max ---------------------------------------------------------------------------
 
 
@@ -215,6 +229,43 @@ def test_from_rho_max_on_everything_is_exactly_zero(choice, bias):
         for factor in (0.9999, 0.99, 0.9):
             solved = assert_solved(coordinates, y, factor * largest)
             assert solved.maximal_variation.max() > 0.0
+
+
+@over_bias
+@over_choices
+def test_at_rho_max_no_rounding_turns_a_zero_into_a_small_number(choice, bias):
+    """Another BLAS, another unit: kernel values that differ in the last place, and rho_max of the ones for the others.
+
+    Directions down to a millionth of the largest are kept, so that rounding moves rho_max by a few 1e6 eps at most, and
+    zero is taken from 1e-8 below it on.
+    """
+    rng = np.random.default_rng(0)
+    make, kernel, ridge, _ = CHOICES[choice]
+    X, y = additive_function(20, 5, random_state=1)
+    matrices = [kernel(X[:, [part]]) for part in range(5)]
+    largest = rho_max(make(matrices, bias, ridge=ridge), y)
+    for unit in (1.0, 3e7, 1e-7 / 3.0):
+        noise = [1.0 + 2.0 * np.finfo(float).eps * rng.integers(-1, 2, size=(20, 20)) for _ in matrices]
+        moved = [matrix * (one + one.T) / 2.0 for matrix, one in zip(matrices, noise, strict=True)]
+        solved = assert_solved(make(moved, bias, ridge=ridge), unit * y, unit * largest)
+        assert_array_equal(solved.maximal_variation, 0.0)
+        assert_array_equal(solved.v, 0.0)
+        assert solved.polished
+
+
+@over_bias
+@over_choices
+def test_rho_max_is_proved_by_multipliers(choice, bias):
+    """They imply u = 0 and need no more than rho_max, so that it is never below the smallest rho of zero."""
+    coordinates, y = instance(choice, bias)
+    largest = rho_max(coordinates, y)
+    solved = solve_maximal_variation(coordinates, y, largest)
+    net = solved.xi_plus - solved.xi_minus
+    assert np.abs(net).sum(axis=1).max() <= largest * (1.0 + 1e-8)
+    left = coordinates.features.T @ centred(y, bias) - np.tensordot(net, coordinates.parts, 2)
+    left_over = np.linalg.norm(np.linalg.solve(coordinates.metric.T, left))
+    # rounding of sums of products of n values; directions down to a millionth of the largest are kept
+    assert left_over <= 20 * np.finfo(float).eps * 1e6 * np.linalg.norm(y)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -426,6 +426,25 @@ def test_a_named_solver_is_asked_alone(s, solver):
         machine.solve("SIMPLEX")
 
 
+def test_a_time_limit_reaches_every_call_and_is_on_the_record(s, monkeypatch):
+    from substrate import solver_call
+
+    def call(limit, function, interface, *rest):
+        assert 5.0 <= limit <= 6.0
+        if interface.__name__ == "CLARABEL":
+            raise TimeoutError
+        return function(interface, *rest)
+
+    machine = Machine(s, minimize=s.squared_norm + 10.0 * cp.norm1(s.e))
+    reference = machine.solve()
+    monkeypatch.setattr(solver_call, "call_within", call)
+    result = machine.solve(time_limit=5.0)
+    first, second = result.solver_record.attempts
+    assert (first.status, first.accepted, second.accepted) == ("time limit 5 s", False, True)
+    assert_allclose(result.f, reference.f, atol=1e-5)
+    assert result.certificate.holds, str(result.certificate)
+
+
 def test_a_solver_stopped_early_is_not_believed(s, monkeypatch):
     import substrate.solvers as solvers
 

@@ -48,12 +48,13 @@ def coarse(path: Path, kept) -> Path:
 def gap_at(track: Track, k: int, theta: float) -> float:
     """The certificate's gap on the chord from knot k."""
     g1, g2, cross = track.gaps[k], track.gaps[k + 1], track.crosses[k]
-    return float((1.0 - theta) ** 2 * g1 + theta**2 * g2 + theta * (1.0 - theta) * cross)
+    gap = float((1.0 - theta) ** 2 * g1 + theta**2 * g2 + theta * (1.0 - theta) * cross)
+    return max(gap, 0.0)  # a gap of nothing may be less than that by rounding
 
 
 def radius_at(track: Track, k: int, theta: float) -> float:
     _, radii = track.quadratics()
-    return float(np.sqrt(radii[k] @ [1.0, theta, theta**2]))
+    return float(np.sqrt(max(radii[k] @ [1.0, theta, theta**2], 0.0)))
 
 
 # ---- maximal variation -----------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_variation_optima_lie_within_the_radius_of_a_coarse_path(variation):
         distance = float(np.sum((best - between) ** 2))
         own = variation.primal(rho, best) - variation.dual((solved.xi_plus - solved.xi_minus).ravel())[0]
         assert np.sqrt(distance) <= np.sqrt(gap) + np.sqrt(max(own, 0.0)) + 1e-9, "the solver's own gap is allowed for"
-        used = max(used, distance / (gap + own))
+        used = max(used, distance / (gap + own)) if gap + own > 0.0 else used
         moved = np.linalg.norm(variation.errors(best) - variation.errors(between))
         assert moved <= radius_at(track, k, theta) + track.sigma * (np.sqrt(max(own, 0.0)) + 1e-9)
     assert used > 1e-3, "the coarse path is far enough off for the radius to matter"

@@ -1,0 +1,138 @@
+"""Ctrl-C and SIGTERM at the prompt: one line that says what is on disk, and the exit status that shells expect.
+
+A signal becomes a :class:`KeyboardInterrupt`, which unwinds whatever runs: temporary files are removed, a cluster is
+closed, and files that were there keep their bytes, since every output replaces its file as a whole or not at all. What
+was written is read off the disk afterwards, so the line is right wherever the signal came.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+__all__ = ["Interruption", "interruptible"]
+
+#: Signals that end a command, by the word for it; each is taken over only where nobody else has.
+_WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated"}
+#: Seconds after which an interrupt that a finalizer swallowed is sent again.
+_AGAIN = 0.05
+
+
+@dataclass(slots=True)
+class Interruption:
+    """Which signal came, if any, and what the output files were before the command began."""
+
+    number: int | None = None
+    files: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
+    #: What else there is to say, for instance where finished studies are.
+    remark: str = ""
+    #: Where the same command goes on from, if it has come that far.
+    checkpoint: str | None = None
+    telling: bool = False
+    hook: Callable[[Any], Any] = sys.unraisablehook
+
+    def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
+        """Remember the files that the command may write, as they are now."""
+        self.files = {path: _identity(path) for path in files if path is not None}
+        self.remark, self.checkpoint = remark, checkpoint
+
+    def check(self) -> None:
+        """Raise where a signal came and somebody caught what it raised: before anything is written."""
+        if self.number is not None:
+            raise KeyboardInterrupt
+
+    def told(self) -> int:
+        """Say it in one line on standard error; the exit status is 128 and the number of the signal."""
+        self.telling = True
+        number = signal.SIGINT if self.number is None else self.number
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may stand there
+        print(f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}", file=sys.stderr, flush=True)
+        return 128 + int(number)
+
+    def _left(self) -> str:
+        if self.remark:
+            return self.remark
+        now = {path: _identity(path) for path in self.files}
+        written = [path for path, identity in now.items() if identity != self.files[path]]
+        others = [path for path in self.files if path not in written]
+        if written:
+            rest = f", {_listed(others)} not" if others else ""
+            return f"{_listed(written)} {_were(written)} written{rest}"
+        kept = [path for path, identity in self.files.items() if identity is not None]
+        intact = f", and {_listed(kept)} {_were(kept)} left as before" if kept else ""
+        begun = self.checkpoint is not None and os.path.exists(self.checkpoint)
+        return f"nothing was written{intact}" + (f"; the same command goes on from {self.checkpoint}" if begun else "")
+
+    def heard(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the signals."""
+        if not self.telling:
+            self.number = number
+            raise KeyboardInterrupt
+
+    def swallowed(self, unraisable: Any) -> None:
+        """An interrupt inside a finalizer cannot leave it: send it again, a moment later; print all else as usual."""
+        if self.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            self.hook(unraisable)
+        elif not self.telling:
+            again = threading.Timer(_AGAIN, _sent, (self.number,))
+            again.daemon = True
+            again.start()
+
+
+@contextmanager
+def interruptible(ending: bool) -> Iterator[Interruption]:
+    """Signals that end the command are heard inside the block; ``ending`` says that the process ends with it.
+
+    Then a second signal, while libraries shut down, ends the process at once and without a traceback.
+    """
+    made = Interruption(hook=sys.unraisablehook)
+    if threading.current_thread() is not threading.main_thread():  # no other may set handlers, and none hears signals
+        yield made
+        return
+    before: Mapping[int, Any] = {
+        number: signal.getsignal(number)
+        for number in (getattr(signal, name) for name in _WORDS if hasattr(signal, name))
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    }
+    for number in before:
+        signal.signal(number, made.heard)
+    sys.unraisablehook = made.swallowed
+    try:
+        yield made
+    finally:
+        ended = ending and made.telling
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if ended else handler)
+        if not ended:
+            sys.unraisablehook = made.hook
+
+
+def _sent(number: int) -> None:
+    """To the main thread, even where it waits for a lock."""
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, number)
+    else:
+        signal.raise_signal(number)
+
+
+def _identity(path: str) -> tuple[int, ...] | None:
+    """What changes when a file is replaced; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return " and ".join(paths)
+
+
+def _were(paths: Sequence[str]) -> str:
+    return "was" if len(paths) == 1 else "were"

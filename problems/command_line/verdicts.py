@@ -1,0 +1,75 @@
+"""The lines of ``substrate verify`` as a table of at most eighty columns, misses aside, and as JSON."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import asdict
+
+from problems.command_line.verify import Line
+from substrate.solvers import ORDER
+
+__all__ = ["as_json", "table"]
+
+_HEAD = ("problem", "N", "hold", "agreement", "verdict", "seconds", "missed")
+
+
+def table(lines: list[Line]) -> str:
+    """A heading per problem with its equations, a line per case, what went wrong below, and the count."""
+    cells = [_cells(line) for line in lines]
+    widths = [max(len(row[j]) for row in (_HEAD, *cells)) for j in range(len(_HEAD))]
+    if not any(line.misses for line in lines):
+        widths[-1] = 0  # nothing was missed, and the column goes
+    head = _aligned(_HEAD, widths)
+    asked = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
+    text = [f"solvers: {' '.join(name for name in ORDER if name in asked)}", head, "-" * len(head)]
+    shown = ""
+    for line, row in zip(lines, cells, strict=True):
+        if line.problem != shown:
+            text.append(f"{line.problem}: {line.equations}")
+            shown = line.problem
+        text.append(_aligned(row, widths))
+    text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
+    return "\n".join([*text, _count(lines)])
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        f"  {line.case}",
+        str(line.size),
+        f"{len(line.solvers)}/{len(line.solvers) + len(line.misses)}",
+        f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-",
+        "passes" if line.passes else "FAILS",
+        f"{line.seconds:.2f}",
+        "; ".join(map(str, line.misses)),
+    )
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    """Words to the left, numbers to the right."""
+    left = (True, False, False, False, True, False, True)
+    cells = zip(row, widths, left, strict=True)
+    kept = [cell.ljust(width) if words else cell.rjust(width) for cell, width, words in cells if width]
+    return "  ".join(kept).rstrip()
+
+
+def _count(lines: list[Line]) -> str:
+    failed = sum(not line.passes for line in lines)
+    verdict = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
+    by = Counter(miss.solver for line in lines for miss in line.misses)
+    missed = f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}" if by else ""
+    counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"
+    return f"{counted} in {sum(line.seconds for line in lines):.1f} s: {verdict}{missed}"
+
+
+def as_json(lines: list[Line]) -> str:
+    """The lines as JSON, in which an agreement that is not known is null."""
+    rows = [asdict(line) | {"passes": line.passes, "name": line.name} for line in lines]
+    for row in rows:
+        row["agreement"] = _finite(row["agreement"])
+        for miss in row["misses"]:
+            miss["residual"] = _finite(miss["residual"])
+    return json.dumps(rows, indent=2)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None

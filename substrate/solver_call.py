@@ -1,0 +1,130 @@
+"""One call of a solver through cvxpy: in this process, or in a child that ends at a time limit or an interrupt.
+
+SCS, OSQP and ECOS take an interrupt for their own: they stop and report a failure, and Python never hears of it. Others
+do not look up until they have finished. Here an interrupt is a ``KeyboardInterrupt`` whatever the solver makes of it;
+within a time limit, at once.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from substrate.child_process import call_within
+
+__all__ = ["METHOD", "heard_interrupts", "solve_through_cvxpy"]
+
+#: The name under which cvxpy knows :func:`solve_through_cvxpy`: ``problem.solve(method=METHOD, ...)``.
+METHOD = "substrate"
+
+
+def solve_through_cvxpy(
+    problem: Any, *, solver: str, verbose: bool, options: Mapping[str, Any], limit: float | None
+) -> float:
+    """Compile the problem, call the solver, and give variables and multipliers their values; its seconds.
+
+    With a limit in seconds the solver runs in a child process, and :class:`TimeoutError` is raised when it has not
+    answered by then; compiling does not count. What it prints goes to standard error there.
+    """
+    import cvxpy as cp
+
+    missing = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
+    if missing:
+        raise cp.error.ParameterError(f"parameters {missing} have no value; assign it before solving")
+    chosen = dict(options)
+    data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=chosen)
+    start = time.perf_counter()
+    if limit is None:
+        answer = chain.solve_via_data(problem, data, True, verbose, chosen)
+    else:
+        sent = {key: value for key, value in data.items() if key != "param_prob"}  # expressions stay at home
+        try:
+            answer = call_within(limit, solve_data, type(chain.solver), sent, verbose, chosen)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            raise cp.error.SolverError(str(error) or type(error).__name__) from error
+    seconds = time.perf_counter() - start
+    if _interrupted(answer):
+        raise KeyboardInterrupt
+    problem.unpack_results(answer, chain, inverse)
+    return seconds
+
+
+def solve_data(interface: type, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+    """The solver's answer to the numbers, as cvxpy's interface to it reads them; what a child process runs."""
+    return plain(interface().solve_via_data(data, False, verbose, options))
+
+
+class Plain:
+    """The attributes of a compiled solver's record, and its name as text, in a form that travels between processes."""
+
+    def __init__(self, text: str, attributes: dict[str, Any]) -> None:
+        self._text = text
+        self.__dict__.update(attributes)
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def plain(value: Any, depth: int = 3) -> Any:
+    """A copy of numbers, text and arrays as they are, and of anything compiled as a :class:`Plain`."""
+    import numpy as np
+
+    if value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.generic)):
+        return value
+    if isinstance(value, dict):
+        return {key: plain(entry, depth) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry, depth) for entry in value]
+    if hasattr(type(value), "__members__"):
+        return Plain(str(value), {"name": value.name})  # one word of an enumeration
+    attributes = {}
+    if depth > 0:
+        for name in dir(value):
+            entry = getattr(value, name, None)
+            sibling = isinstance(entry, type(value)) and hasattr(type(value), name)  # of an enumeration
+            if not name.startswith("_") and not callable(entry) and not sibling:
+                attributes[name] = plain(entry, depth - 1)
+    return Plain(str(value), attributes)
+
+
+def _interrupted(answer: Any) -> bool:
+    """Whether the solver says that an interrupt ended it, which cvxpy counts among its failures."""
+    if isinstance(answer, dict):
+        known = answer.get("info")
+        if isinstance(known, dict):
+            return known.get("status_val") == -5 or known.get("exitFlag") == -4  # SCS_SIGINT, ECOS_SIGINT
+        return False
+    return "interrupted" in str(getattr(getattr(answer, "info", None), "status", "")).lower()  # OSQP
+
+
+@contextmanager
+def heard_interrupts() -> Iterator[None]:
+    """An interrupt that something inside the block swallows is raised at its end.
+
+    Only where Python's own handler is in charge: whoever installed another decides what an interrupt means.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    heard: list[int] = []
+
+    def hear(number: int, frame: Any) -> None:
+        heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    except Exception as error:
+        if heard:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if heard:
+        raise KeyboardInterrupt

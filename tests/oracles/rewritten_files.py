@@ -1,0 +1,51 @@
+"""Model files written again by somebody else: what is in them is changed, and every sum and size is right."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+
+import problems
+from problems.estimators.saved_parameters import OUTSIDE
+from substrate import archive
+
+
+def rewrite(path, change, digest=True):
+    """Let ``change(header, arrays)`` edit what a file says, and write it again with every sum and size right.
+
+    ``digest=False`` keeps that of the old contents, as who edits by hand does.
+    """
+    with zipfile.ZipFile(path) as stored:
+        header = json.loads(stored.read("header.json"))
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "header.json"}
+    change(header, arrays)
+    header["arrays"] = {n: {"dtype": a.dtype.str, "shape": list(a.shape)} for n, a in arrays.items()}
+    members = {name: npy_bytes(array) for name, array in arrays.items()}
+    if digest and "digest" in header:
+        sums = {name: archive._sum(data) for name, data in members.items()}
+        header["digest"] = archive._digest(header["version"], header["arrays"], header["content"], sums)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as stored:
+        stored.writestr("header.json", json.dumps(header))
+        for name, data in members.items():
+            stored.writestr(f"{name}.npy", data)
+
+
+def npy_bytes(array):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def as_of_release_0_1(path, **outside):
+    """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter of the estimator."""
+
+    def turn_back(header, arrays):
+        header["version"] = 1
+        del header["digest"]
+        content = header["content"]
+        defaults = getattr(problems, content["estimator"])().get_params(deep=False)
+        content["parameters"] |= {key: value for key, value in defaults.items() if key in OUTSIDE} | outside
+
+    rewrite(path, turn_back)

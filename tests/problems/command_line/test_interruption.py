@@ -1,0 +1,250 @@
+"""Ctrl-C and SIGTERM: one line, the exit status of a shell, and files that are as they were or whole."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from problems.command_line import fit as fitting
+from problems.command_line import main as command
+from problems.command_line.main import main
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+LINE = ["fit", "@motorcycle", "--gamma", "2", "--quiet"]
+#: Seconds after which a test gives up; none depends on how long anything takes.
+GIVE_UP = 300
+
+
+def sent(number):
+    def during(*arguments, **named):
+        signal.raise_signal(number)
+
+    return during
+
+
+def handlers():
+    return [signal.getsignal(number) for number in STATUS], sys.unraisablehook
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("old", [None, "before"])
+def test_an_interrupted_fit_leaves_what_was_there(tmp_path, monkeypatch, capsys, number, old):
+    out = tmp_path / "m.npz"
+    if old is not None:
+        out.write_text(old, encoding="utf-8")
+    before = handlers()
+    monkeypatch.setattr(fitting, "fit_table", sent(number))
+    assert main([*LINE, "--out", str(out)]) == STATUS[number]
+    kept = "" if old is None else f", and {out} was left as before"
+    assert capsys.readouterr() == ("", f"substrate: {WORDS[number]}; nothing was written{kept}\n")
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ([] if old is None else [old])
+    assert handlers() == before
+
+
+def test_between_two_files_the_first_is_there_and_said(tmp_path, monkeypatch, capsys):
+    out, page = tmp_path / "m.npz", tmp_path / "r.html"
+    monkeypatch.setattr(command, "write", sent(signal.SIGINT))
+    assert main([*LINE, "--out", str(out), "--report", str(page)]) == 130
+    assert capsys.readouterr().err == f"substrate: interrupted; {out} was written, {page} not\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
+
+
+def test_half_a_file_is_not_left(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(os, "chmod", sent(signal.SIGTERM))
+    assert main(["datasets", "motorcycle", "--out", str(tmp_path / "m.csv")]) == 143
+    assert capsys.readouterr().err == "substrate: terminated; nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_that_somebody_caught_still_ends_the_command(tmp_path, monkeypatch, capsys):
+    true = fitting.fit_table
+
+    def caught(*arguments):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return true(*arguments)
+
+    monkeypatch.setattr(fitting, "fit_table", caught)
+    assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_that_an_interrupt_caused_is_no_error_of_the_data(tmp_path, monkeypatch, capsys):
+    def half_imported(*arguments):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ValueError("a module is half there")
+
+    monkeypatch.setattr(fitting, "fit_table", half_imported)
+    assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
+    assert "half there" not in capsys.readouterr().err
+
+
+class Interrupting:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_inside_a_finalizer_is_not_lost(tmp_path, monkeypatch, capsys):
+    def finalized(*arguments):
+        Interrupting()
+        gc.collect()
+        threading.Event().wait(GIVE_UP)  # the work that would go on
+
+    monkeypatch.setattr(fitting, "fit_table", finalized)
+    assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
+    assert capsys.readouterr().err == "substrate: interrupted; nothing was written\n"
+
+
+def test_in_another_thread_the_command_runs_and_sets_no_handler(tmp_path):
+    codes = []
+    before = handlers()
+    thread = threading.Thread(target=lambda: codes.append(main([*LINE, "--out", str(tmp_path / "m.npz")])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+    assert handlers() == before
+
+
+def test_signals_that_somebody_else_hears_are_left_to_them(tmp_path, monkeypatch):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        monkeypatch.setattr(fitting, "task_of", sent(signal.SIGTERM))
+        with pytest.raises(TypeError):
+            main([*LINE, "--out", str(tmp_path / "m.npz")])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
+def terminal_of(words, marker, folder, number):
+    """Run a command whose standard error is a terminal, signal its group when the marker appears, read the rest."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    watchdog = threading.Timer(GIVE_UP, os.killpg, (child.pid, signal.SIGKILL))
+    watchdog.start()
+    said, sent_at = b"", None
+    try:
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux says that nobody holds the other end: the command and its workers are gone
+                break
+            if not part:
+                break
+            said += part
+            if sent_at is None and marker.encode() in said:
+                sent_at = len(said)
+                os.killpg(child.pid, number)
+        out, _ = child.communicate()
+    finally:
+        watchdog.cancel()
+        os.close(ours)
+    assert sent_at is not None, said
+    return child.returncode, out, said.decode().replace("\r\n", "\n")
+
+
+COMMAND = ("-m", "problems.command_line.main")
+
+
+def last_line(said):
+    """What is left on the screen when a terminal has cleared the bar."""
+    return said.rsplit("\r\x1b[K", 1)[-1]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path_factory.mktemp("rows")
+    X = np.random.default_rng(0).normal(size=(400_000, 4))
+    pq.write_table(pa.table({**dict(zip("abcd", X.T, strict=True)), "y": X.sum(axis=1)}), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def in_passes(rows, *more):
+    line = ["fit", str(rows), "--target", "y", "--model", "sparse", "--sigma", "3", "--gamma", "9", "--n-basis", "500"]
+    return [*COMMAND, *line, "--out", "m.npz", *more]
+
+
+@pytest.mark.parametrize(
+    ("more", "marker", "number"),
+    [
+        pytest.param(("--executor", "joblib"), "reading all rows", signal.SIGINT),
+        pytest.param(("--executor", "serial"), "sums of", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(("--executor", "dask"), "reading all rows", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(("--executor", "dask"), "sums of", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(("--executor", "dask"), "sums of", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
+def test_a_fit_in_passes_ends_with_all_its_workers(rows, tmp_path, more, marker, number):
+    """Reading ends only when no process holds the terminal, so a worker that lived on would be seen."""
+    if "dask" in more:
+        pytest.importorskip("distributed")
+    (tmp_path / "m.npz").write_bytes(b"before")
+    code, out, said = terminal_of(in_passes(rows, *more), marker, tmp_path, number)
+    assert (code, out) == (STATUS[number], b""), said
+    assert last_line(said) == f"substrate: {WORDS[number]}; nothing was written, and m.npz was left as before\n", said
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
+    assert (tmp_path / "m.npz").read_bytes() == b"before"
+
+
+@pytest.mark.slow
+def test_predictions_that_were_begun_are_not_left(rows, tmp_path):
+    import problems
+    from substrate.kernels import RBF
+
+    X = np.random.default_rng(1).normal(size=(3000, 4))
+    model = problems.SparseLSSVMRegressor(RBF(3.0), n_basis=1500, random_state=0).fit(X, X.sum(axis=1))
+    model.set_params(verbose=True).save(tmp_path / "m.npz")
+    line = ["predict", "m.npz", str(rows), "--drop", "y", "--out", "p.csv"]
+    code, _, said = terminal_of([*COMMAND, *line], "predicting", tmp_path, signal.SIGINT)
+    assert code == 130, said
+    assert last_line(said) == "substrate: interrupted; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_study_says_where_the_others_are(tmp_path):
+    pytest.importorskip("matplotlib")
+    line = [*COMMAND, "reproduce", "--quick", "--out", "here"]
+    code, _, said = terminal_of(line, "[", tmp_path, signal.SIGINT)
+    assert code == 130, said
+    assert last_line(said) == "substrate: interrupted; the studies told above are in here\n"
+    assert not [path for path in (tmp_path / "here").iterdir() if path.suffix == ".part"]
+
+
+@pytest.mark.parametrize("module", ["numpy", pytest.param("sklearn.base", marks=pytest.mark.slow)])
+def test_an_import_can_be_interrupted(tmp_path, module):
+    line = ["-X", "importtime", *COMMAND, "fit", "@motorcycle", "--out", "m.npz"]
+    code, _, said = terminal_of(line, f" {module}\r\n", tmp_path, signal.SIGINT)
+    assert code == 130, said
+    assert last_line(said).startswith("substrate: interrupted; nothing was written\n"), said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_reading_a_table_can_be_interrupted(tmp_path):
+    with (tmp_path / "t.csv").open("w", encoding="utf-8") as stream:
+        stream.write("a,b,y\n")
+        stream.write("0.25,1.5,3.75\n" * 3_000_000)
+    line = [*COMMAND, "fit", "t.csv", "--target", "y", "--out", "m.npz"]
+    code, _, said = terminal_of(line, "reading t.csv", tmp_path, signal.SIGINT)
+    assert code == 130, said
+    assert last_line(said) == "substrate: interrupted; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -1,0 +1,260 @@
+"""What commands write: nothing but regular files is replaced, and a model that is written can be read."""
+
+import json
+import os
+import stat
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rewritten_files import as_of_release_0_1, rewrite
+
+import problems
+from problems.command_line import fit as fitting
+from problems.command_line.main import main
+from problems.command_line.reproduce import reproduce
+from problems.command_line.tabular_model import TabularModel
+from problems.reproductions import STUDIES
+from substrate.errors import DataError
+from substrate.kernels import RBF
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+Y = np.sin(X[:, 0]) + X[:, 1]
+
+
+def write_table(path, rows=X, targets=Y):
+    lines = [",".join(map(repr, map(float, line))) for line in np.column_stack([rows, targets])]
+    path.write_text("\n".join(["a,b,y", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_table(tmp_path / "rows.csv")
+
+
+@pytest.fixture
+def model(tmp_path, table):
+    assert run("fit", table, "--target", "y", "--gamma", 2, "--sigma", 1, "--out", tmp_path / "m.npz", "--quiet") == 0
+    return tmp_path / "m.npz"
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def never(*_, **__):
+    raise AssertionError("work was done before the refusal")
+
+
+# ---- what is no regular file ---------------------------------------------------------------------
+
+COMMANDS = {
+    "fit --out": ("fit", "TABLE", "--target", "y", "--out", "OUT"),
+    "fit --report": ("fit", "TABLE", "--target", "y", "--report", "OUT"),
+    "fit in passes --out": ("fit", "P", "--target", "y", "--model", "sparse", "--executor", "serial", "--out", "OUT"),
+    "fit in passes --checkpoint": (
+        "fit", "P", "--target", "y", "--model", "sparse", "--executor", "serial", "--out", "NEW", "--checkpoint", "OUT",
+    ),
+    "predict --out": ("predict", "MODEL", "TABLE", "--out", "OUT"),
+    "datasets --out": ("datasets", "motorcycle", "--out", "OUT"),
+    "reproduce --page": ("reproduce", "--page", "OUT", "--from", "FOLDER"),
+}  # fmt: skip
+
+
+def make_absent_folder(path):
+    os.symlink("no/such/folder/file", path)
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir, make_absent_folder], ids=["pipe", "folder", "link to nowhere"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, capsys, monkeypatch, command, kind):
+    special = tmp_path / "special"
+    kind(special)
+    before = special.lstat()
+    monkeypatch.setattr("problems.command_line.table.read_table", never)
+    monkeypatch.setattr("problems.command_line.streamed.fit_stream", never)
+    monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
+    monkeypatch.setattr(TabularModel, "load", never)
+    names = {
+        "TABLE": table, "OUT": special, "NEW": tmp_path / "new.npz", "MODEL": tmp_path / "m.npz", "FOLDER": tmp_path,
+        "P": tmp_path / "rows.parquet",
+    }  # fmt: skip
+    assert run(*(names.get(word, word) for word in COMMANDS[command])) == 2
+    assert str(special) in capsys.readouterr().err
+    assert (special.lstat().st_ino, special.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "special"]
+
+
+def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
+    for name in ("model", "predictions", "data"):
+        (tmp_path / f"{name} target").write_text("old", encoding="utf-8")
+        (tmp_path / f"{name} target").chmod(0o640)
+        (tmp_path / name).symlink_to(f"{name} target")
+    options = ["--target", "y", "--gamma", 2, "--sigma", 1, "--quiet"]
+    assert run("fit", table, *options, "--out", tmp_path / "model") == 0
+    assert run("predict", tmp_path / "model", table, "--out", tmp_path / "predictions") == 0
+    assert run("datasets", "motorcycle", "--out", tmp_path / "data") == 0
+    for name in ("model", "predictions", "data"):
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / name).read_bytes() != b"old"
+        assert stat.S_IMODE((tmp_path / f"{name} target").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("suffix", [".png", ".json"])
+def test_studies_do_not_replace_what_is_no_regular_file(tmp_path, suffix):
+    study = next(iter(STUDIES.values()))
+    os.mkfifo(tmp_path / f"{study.name}{suffix}")
+    with pytest.raises(DataError, match="is a named pipe"):
+        reproduce([study], True, 1, str(tmp_path))
+    assert [stat.S_ISFIFO(path.lstat().st_mode) for path in tmp_path.iterdir()] == [True]
+
+
+def test_a_folder_is_probed_without_touching_what_is_there(tmp_path):
+    (tmp_path / ".probe").write_text("mine", encoding="utf-8")
+    assert reproduce([], True, 1, str(tmp_path)) == 0
+    assert (tmp_path / ".probe").read_text(encoding="utf-8") == "mine"
+    assert os.listdir(tmp_path) == [".probe"]
+
+
+def test_a_page_does_not_replace_a_record(tmp_path, capsys):
+    record = tmp_path / f"{next(iter(STUDIES))}.json"
+    record.write_text("{}", encoding="utf-8")
+    assert run("reproduce", "--page", record, "--from", tmp_path) == 2
+    assert "is named twice" in capsys.readouterr().err
+    assert record.read_text(encoding="utf-8") == "{}"
+
+
+def test_a_file_of_a_folder_that_is_read_is_not_written(tmp_path, capsys):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "part.parquet").write_bytes(b"rows")
+    part = folder / "part.parquet"
+    assert run("fit", folder, "--target", "y", "--model", "sparse", "--executor", "serial", "--out", part) == 2
+    assert "is named twice" in capsys.readouterr().err
+    assert part.read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
+    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y)
+    kind(tmp_path / "special.csv")
+    monkeypatch.setattr(type(estimator), "_passes", never)
+    monkeypatch.setattr("problems.estimators.files.encode", never)
+    for write in (lambda path: estimator.predict_to(X, path), estimator.save):
+        with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
+            write(tmp_path / "special.csv")
+
+
+def test_a_checkpoint_of_the_estimator_refuses_too(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0, checkpoint=tmp_path / "pipe")
+    with pytest.raises(DataError, match="is a named pipe"):
+        estimator.fit(X, Y)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_rows_that_are_mapped_are_not_written_over(tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y)
+    for rows in (mapped, mapped[3:], np.asarray(mapped), tmp_path / "rows.npy"):
+        with pytest.raises(DataError, match="writing it would destroy what it holds"):
+            estimator.predict_to(rows, tmp_path / "rows.npy")
+
+
+# ---- the model file ------------------------------------------------------------------------------
+
+
+def test_a_model_file_does_not_tell_where_it_was_made(tmp_path, table, model):
+    with zipfile.ZipFile(model) as stored:
+        notes = json.loads(stored.read("header.json"))["content"]["notes"]
+    assert notes["table"]["source"] == "rows.csv"
+    assert os.fsencode(tmp_path) not in model.read_bytes()
+
+
+def test_a_hostile_model_is_refused_by_predict(tmp_path, table, model, capsys):
+    problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y).save(model)
+    as_of_release_0_1(model, executor="tcp://127.0.0.1:1")
+    assert run("predict", model, table, "--drop", "y", "--out", tmp_path / "p.csv") == 2
+    assert "executor='tcp://127.0.0.1:1', which acts outside the model" in capsys.readouterr().err
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
+    rewrite(model, lambda header, arrays: header["content"]["parameters"].update(gamma=3.0), digest=False)
+    assert run("predict", model, table) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("prediction\n")
+    assert said.err.startswith("substrate: ModelFileWarning: ")
+    assert said.err.count("its certificate is not its own") == 1
+
+
+def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
+    assert run("predict", model, table, "--max-bytes", "1e9") == 0
+    assert run("predict", model, table, "--max-bytes", "1000") == 2
+    assert "are allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": 3}, {"target": None}, {"task": "anything"}, {"standardised": 1}, {"inputs": []}, {"inputs": None},
+        {"split": {"fraction": 0.25, "seed": 0, "n_rows": 30, "validation_rows": [0.5]}},
+        {"split": {"fraction": "0.25", "seed": 0, "n_rows": 30, "validation_rows": []}},
+        {"split": {"fraction": 0.25, "seed": True, "n_rows": 30, "validation_rows": []}},
+        {"split": {"fraction": 0.25, "seed": 0, "n_rows": 30, "validation_rows": [], "more": 1}},
+        {"more": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_notes_of_another_form_are_refused(table, model, capsys, change):
+    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"].update(change))
+    assert run("predict", model, table) == 2
+    assert "do not describe a table" in (said := capsys.readouterr().err) or "prepares 0 inputs" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"center": "0"}, {"scale": True}, {"scale": 0.0}, {"scale": float("inf")}, {"center": float("nan")}, {"name": 3},
+     {"categories": [1]}],
+    ids=str,
+)  # fmt: skip
+def test_inputs_of_another_form_are_refused(table, model, capsys, change):
+    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][0].update(change))
+    assert run("predict", model, table) == 2
+    assert "do not describe a table" in capsys.readouterr().err
+
+
+# ---- numbers that overflow -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["a", "b", "y"])
+@pytest.mark.parametrize("options", [[], ["--no-standardise"], ["--model", "sparse"]], ids=["plain", "as is", "sparse"])
+def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, monkeypatch, column, options):
+    monkeypatch.setattr(fitting, "fitted", never)
+    spoilt = np.column_stack([X, Y])
+    spoilt[3, "aby".index(column)] = 1e200
+    table = write_table(tmp_path / "rows.csv", spoilt[:, :2], spoilt[:, 2])
+    assert run("fit", table, "--target", "y", "--out", tmp_path / "m.npz", *options) == 2
+    assert f"column '{column}' has 1e+200 in row 4, whose square is infinite; mend" in capsys.readouterr().err
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_a_new_cell_that_is_infinite_in_units_of_the_training_rows_is_named(tmp_path, model, capsys):
+    rewrite(model, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][1].update(scale=1e-200))
+    rows = X.copy()
+    rows[5, 1] = 1e200
+    assert run("predict", model, write_table(tmp_path / "new.csv", rows)) == 2
+    assert "column 'b' has 1e+200 in row 6, which is infinite in units of the training rows" in capsys.readouterr().err
+
+
+def test_a_preparation_that_could_not_be_read_is_not_written(tmp_path, model):
+    loaded = TabularModel.load(model)
+    first, *others = loaded.preparation.inputs
+    spoilt = replace(loaded.preparation, inputs=(replace(first, scale=float("inf")), *others))
+    before = model.read_bytes()
+    with pytest.raises(DataError, match=r"is not saved, because .* do not describe a table"):
+        TabularModel(loaded.estimator, spoilt).save(model)
+    assert model.read_bytes() == before

@@ -1,0 +1,59 @@
+"""Every estimator, and data that differ in the last place: another processor or BLAS rounds no more than that.
+
+What changes are digits that nobody promised. What must not: whether the certificate holds, which rows and components a
+machine uses, which class a point gets, and the outputs to a millionth of their spread.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+
+import problems
+from substrate.kernels import RBF
+
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+#: What a machine has decided, where it has it: equal, not close.
+VERDICTS = ("n_support_", "support_", "basis_indices_", "component_support_", "classes_")
+
+
+def data_of(estimator, n=40):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+    return X, np.where(signal > np.median(signal), "up", "down") if is_classifier(estimator()) else signal
+
+
+def rounded_otherwise(values, seed):
+    """The same numbers, each moved by a unit in the last place, or not."""
+    eps = np.finfo(np.float64).eps
+    return values * (1.0 + eps * np.random.default_rng(seed).integers(-1, 2, size=values.shape))
+
+
+def fitted(estimator, X, y):
+    own = estimator().get_params(deep=False)
+    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 12}
+    return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
+
+
+def outputs(model, X):
+    return model.decision_function(X) if is_classifier(model) else model.predict(X)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def test_no_verdict_hangs_on_rounding(estimator):
+    X, y = data_of(estimator)
+    plain, points = fitted(estimator, X, y), np.random.default_rng(4).normal(size=(20, 3))
+    assert plain.certificate_.holds, str(plain.certificate_)
+    known = outputs(plain, points)
+    for seed in range(2):
+        targets = y if is_classifier(plain) else rounded_otherwise(y, seed)
+        other = fitted(estimator, rounded_otherwise(X, seed), targets)
+        assert other.certificate_.holds, str(other.certificate_)
+        for name in VERDICTS:
+            if hasattr(plain, name):
+                np.testing.assert_array_equal(getattr(other, name), getattr(plain, name), err_msg=name)
+        if hasattr(plain, "maximal_variation_"):
+            np.testing.assert_array_equal(other.maximal_variation_ == 0.0, plain.maximal_variation_ == 0.0)
+        np.testing.assert_allclose(outputs(other, points), known, rtol=0.0, atol=1e-6 * np.ptp(known))
+        if is_classifier(plain):
+            np.testing.assert_array_equal(other.predict(points), plain.predict(points))

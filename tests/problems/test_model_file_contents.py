@@ -1,0 +1,442 @@
+"""A model file holds what the lists name and nothing else: no address, no path, and no certificate but its own."""
+
+import json
+import socket
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from rewritten_files import as_of_release_0_1, rewrite
+from sklearn.base import is_classifier
+from sklearn.model_selection import KFold
+
+import problems
+from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor, load
+from problems.estimators import files
+from problems.estimators.files import save
+from problems.estimators.saved_attributes import FITTED
+from problems.estimators.saved_parameters import OUTSIDE, PARAMETERS
+from substrate.certificates import Certificate
+from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.kernels import RBF, Componentwise, Laplacian
+
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
+
+
+def made(estimator, rows=X, **parameters):
+    own = estimator().get_params(deep=False)
+    chosen = {key: value for key, value in ({"random_state": 0} | parameters).items() if key in own}
+    targets = np.where(np.median(Y) < Y, "up", "down") if is_classifier(estimator()) else Y
+    return estimator(RBF(1.0), **chosen).fit(rows, targets)
+
+
+def content_of(path):
+    with zipfile.ZipFile(path) as stored:
+        return json.loads(stored.read("header.json"))["content"]
+
+
+# ---- the lists -----------------------------------------------------------------------------------
+
+
+@over_estimators
+def test_every_parameter_is_listed_or_acts_outside(estimator):
+    """A new estimator, or a new parameter of an old one, has to be put into one of the two lists."""
+    own = set(estimator().get_params(deep=False))
+    assert set(PARAMETERS[estimator.__name__]) == own - set(OUTSIDE)
+    assert estimator.__name__ in FITTED
+
+
+def test_the_lists_name_no_other_estimators():
+    assert set(PARAMETERS) == set(FITTED) == set(problems.ESTIMATORS)
+
+
+@over_estimators
+def test_defaults_are_allowed_and_those_outside_are_idle(estimator):
+    for name, value in estimator().get_params(deep=False).items():
+        kind = OUTSIDE.get(name) or PARAMETERS[estimator.__name__][name]
+        assert kind.allows(value), name
+
+
+@pytest.mark.parametrize("names", [PARAMETERS, FITTED], ids=["parameters", "attributes"])
+def test_an_estimator_that_is_not_listed_cannot_be_saved(tmp_path, monkeypatch, names):
+    monkeypatch.delitem(names, "LSSVMRegressor")
+    with pytest.raises(DataError, match=r"may not hold .*saved_parameters\.py"):
+        LSSVMRegressor().save(tmp_path / "m.npz")
+
+
+def test_an_attribute_that_is_not_listed_cannot_be_saved(tmp_path):
+    model = made(LSSVMRegressor)
+    model.scheduler_ = "tcp://127.0.0.1:1"
+    with pytest.raises(DataError, match="may not hold scheduler_"):
+        model.save(tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+TEXT = ["tcp://127.0.0.1:1", "/etc/passwd", "os.system", "", "-m", "auto\n", "rbf "]
+STRANGE = [
+    *TEXT, *([text] for text in TEXT), *({text: 1.0} for text in TEXT[:1]), *({"kernel": text} for text in TEXT[:1]),
+    float("nan"), 1j, object(), b"auto", [[]], {"solver": "auto"}, len, LSSVMRegressor, np.array(TEXT),
+    np.array([object()]), np.array([np.nan]), np.zeros((1, 1, 1, 1)), np.array(["2020"], "datetime64"),
+]  # fmt: skip
+#: Where text, or a number that may be unknown, belongs.
+NAMES = ("classes_", "feature_names_in_")
+UNKNOWN = ("criterion_", "criterion_lower_bound_", "lower_bound_", "residual_", "validation_error_")
+
+
+@over_estimators
+@pytest.mark.parametrize("lists", [PARAMETERS, FITTED], ids=["parameters", "attributes"])
+def test_no_kind_takes_a_strange_value(estimator, lists):
+    for name, kind in lists[estimator.__name__].items():
+        taken = [strange for strange in STRANGE if kind.allows(strange)]
+        if name in NAMES:
+            taken = [
+                strange for strange in taken if not (isinstance(strange, np.ndarray) and strange.dtype.kind == "U")
+            ]
+        if name == "class_weight":
+            taken = [strange for strange in taken if not isinstance(strange, dict)]
+        if name in UNKNOWN:
+            taken = [strange for strange in taken if np.asarray(strange).dtype.kind != "f"]
+        assert not taken, name
+
+
+@pytest.mark.parametrize("part", ["parameters", "fitted"])
+def test_every_value_of_a_file_is_asked_for_its_kind(tmp_path, part):
+    path = tmp_path / "m.npz"
+    made(LSSVMClassifier).save(path)
+    original = path.read_bytes()
+    for name in content_of(path)[part]:
+        path.write_bytes(original)
+
+        def lie(header, arrays, name=name):
+            header["content"][part][name] = "tcp://127.0.0.1:1"
+            arrays.pop(name, None)
+
+        rewrite(path, lie)
+        with pytest.raises(DataError, match=f"the (parameter|attribute) {name} must be .*received 'tcp:"):
+            load(path)
+
+
+# ---- what acts outside ---------------------------------------------------------------------------
+
+OUTSIDE_VALUES = {
+    "executor": "tcp://127.0.0.1:1", "checkpoint": "/tmp/somewhere", "memory_budget": 1e15, "verbose": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_what_acts_outside_is_not_written(tmp_path):
+    model = made(SparseLSSVMRegressor).set_params(**OUTSIDE_VALUES)
+    model.save(tmp_path / "m.npz")
+    assert not set(content_of(tmp_path / "m.npz")["parameters"]) & set(OUTSIDE)
+    assert b"127.0.0.1" not in (tmp_path / "m.npz").read_bytes()
+    loaded, plain = load(tmp_path / "m.npz"), SparseLSSVMRegressor()
+    for name in OUTSIDE_VALUES:
+        assert getattr(loaded, name) == getattr(plain, name)
+    assert model.executor == OUTSIDE_VALUES["executor"], "and the model that was saved keeps its own"
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE_VALUES, "n_jobs"])
+@pytest.mark.parametrize("value", [None, "tcp://127.0.0.1:1"])
+def test_what_acts_outside_is_not_read(tmp_path, no_network, name, value):
+    """Not even as null: a file of this version has no such key."""
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressorCV if name == "n_jobs" else SparseLSSVMRegressor).save(path)
+    rewrite(path, lambda header, arrays: header["content"]["parameters"].update({name: value}))
+    with pytest.raises(DataError, match=rf"has parameters .*'{name}'"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("executor", "tcp://127.0.0.1:1"),
+        ("executor", "tls://127.0.0.1:1"),
+        ("executor", "dask"),
+        ("executor", "joblib"),
+        ("executor", {"kind": "list", "items": ["dask"]}),
+        ("checkpoint", "/tmp/somewhere"),
+        ("checkpoint", ""),
+        ("memory_budget", "all"),
+        ("memory_budget", float("inf")),
+        ("verbose", "very"),
+    ],
+)
+def test_release_0_1_with_something_that_acts_outside_is_refused(tmp_path, no_network, name, value):
+    path = tmp_path / "m.npz"
+    made(SparseLSSVMRegressor).save(path)
+    as_of_release_0_1(path, **{name: value})
+    with pytest.raises(DataError, match=f"sets {name}=.*which acts outside the model"):
+        load(path)
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1, 0, "4", True, 1.0])
+def test_release_0_1_with_more_than_one_job_is_refused(tmp_path, n_jobs):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressorCV).save(path)
+    as_of_release_0_1(path, n_jobs=n_jobs)
+    with pytest.raises(DataError, match=r"sets n_jobs=.*which acts outside the model"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "idle", [{}, {"executor": "serial"}, {"verbose": True}, {"verbose": 2}, {"memory_budget": 10**9}], ids=str
+)
+def test_release_0_1_with_nothing_outside_loads_and_takes_none_of_it(tmp_path, idle):
+    path = tmp_path / "m.npz"
+    model = made(SparseLSSVMRegressor)
+    model.save(path)
+    as_of_release_0_1(path, **idle)
+    with pytest.warns(ModelFileWarning, match=r"release 0\.1.*no digest") as caught:
+        loaded = load(path)
+    assert len(caught) == 1
+    assert loaded.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    for name, value in SparseLSSVMRegressor().get_params(deep=False).items():
+        assert name not in OUTSIDE or getattr(loaded, name) == value, name
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.certificate_.holds
+
+
+@over_estimators
+def test_every_estimator_of_release_0_1_loads(tmp_path, estimator):
+    path = tmp_path / "m.npz"
+    model = estimator(RBF(1.0))
+    model.save(path)
+    as_of_release_0_1(path)
+    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
+        assert load(path).get_params() == model.get_params()
+
+
+def test_a_splitter_cannot_be_saved_and_its_splits_can(tmp_path):
+    folds = [(np.arange(10), np.arange(10, 20)), (np.arange(10, 20), np.arange(10))]
+    made(LSSVMRegressorCV, criterion="folds", cv=folds).save(tmp_path / "m.npz")
+    assert_array_equal(load(tmp_path / "m.npz").cv[1][0], folds[1][0])
+    with pytest.raises(DataError, match=r"cv is a KFold .* cannot be saved"):
+        made(LSSVMRegressorCV, criterion="folds", cv=KFold(3)).save(tmp_path / "m.npz")
+
+
+# ---- the digest ----------------------------------------------------------------------------------
+
+
+def edit(header, arrays):
+    arrays["support_values_"][0] += 1e-3
+
+
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier, SparseLSSVMRegressor])
+def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
+    path = tmp_path / "m.npz"
+    model = made(estimator)
+    model.save(path)
+    assert model.certificate_.holds
+    rewrite(path, lambda header, arrays: header["content"]["fitted"].update(n_features_in_=3), digest=False)
+    assert load(path).certificate_.holds, "nothing has changed"
+    rewrite(path, lambda header, arrays: header["content"].update(notes={"by": "hand"}), digest=False)
+    with pytest.warns(ModelFileWarning, match="its certificate is not its own") as caught:
+        loaded = load(path)
+    assert len(caught) == 1
+    assert not loaded.certificate_.holds
+    assert [row.name for row in loaded.certificate_.failures] == ["file as written"]
+
+
+def test_a_printed_certificate_of_an_edited_file_says_so(tmp_path):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressor).save(path)
+    rewrite(path, edit, digest=False)
+    with pytest.warns(ModelFileWarning):
+        loaded = load(path)
+    assert str(loaded.certificate_).startswith("LS-SVM regression: DOES NOT HOLD")
+    assert "file: changed after it was written; this certificate is not its own" in str(loaded.certificate_)
+    assert "does not hold" in loaded.certificate_._repr_html_()
+    assert not loaded.certify(X, Y).holds, "and it is right: these are not the coefficients of the fit"
+
+
+def test_certified_again_it_has_its_own(tmp_path):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressor).save(path)
+    rewrite(path, lambda header, arrays: header["content"].update(notes={"by": "hand"}), digest=False)
+    with pytest.warns(ModelFileWarning):
+        loaded = load(path)
+    loaded.certificate_ = loaded.certify(X, Y)
+    assert loaded.certificate_.holds
+    loaded.save(path)
+    assert load(path).certificate_.holds
+
+
+def test_saved_again_it_still_does_not_hold(tmp_path):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressor).save(path)
+    rewrite(path, edit, digest=False)
+    with pytest.warns(ModelFileWarning):
+        load(path).save(path)
+    assert not load(path).certificate_.holds
+
+
+def test_an_edited_file_without_a_fit_warns_too(tmp_path):
+    path = tmp_path / "m.npz"
+    LSSVMRegressor(RBF(1.0)).save(path)
+    rewrite(path, lambda header, arrays: header["content"]["parameters"].update(gamma=3.0), digest=False)
+    with pytest.warns(ModelFileWarning, match="changed after it was written"):
+        assert load(path).gamma == 3.0
+
+
+def test_a_certificate_that_a_terminal_would_act_on_is_refused(tmp_path):
+    path = tmp_path / "m.npz"
+    model = made(LSSVMRegressor)
+    for place in ("title", "fact"):
+        title, fact = ("\x1b[2J holds", "x") if place == "title" else ("t", "a\nLS-SVM regression: holds")
+        model.certificate_ = Certificate(title, model.certificate_.rows, (("solver", fact),))
+        with pytest.raises(DataError, match="certificate_ must be a certificate of printable words"):
+            model.save(path)
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+
+def test_an_array_belongs_to_one_value(tmp_path):
+    """400 references to one array of text would each become a list of objects."""
+    path = tmp_path / "m.npz"
+    made(LSSVMClassifier).save(path)
+
+    def refer(header, arrays):
+        arrays["labels"] = np.full(10_000, "a")
+        reference = {"kind": "text", "name": "labels"}
+        header["content"]["parameters"]["gamma"] = {"kind": "list", "items": [reference] * 400}
+
+    rewrite(path, refer)
+    with pytest.raises(DataError, match="the array 'labels' is used twice"):
+        load(path)
+
+
+def test_an_array_that_belongs_to_nothing_is_refused(tmp_path):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressor).save(path)
+    rewrite(path, lambda header, arrays: arrays.update(more=np.zeros(3)))
+    with pytest.raises(DataError, match=r"the arrays \['more'\] are missing, or belong to nothing"):
+        load(path)
+
+
+SPARSE = sp.csr_matrix(np.where(np.abs(X) > 0.7, X, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        (lambda: LSSVMRegressor("precomputed").fit(RBF(1.0)(X), Y), 10**15),
+        (lambda: LSSVMRegressor(RBF(1.0)).fit(SPARSE, Y), 10**12),
+        (lambda: LSSVMRegressor(Laplacian(1.0)).fit(SPARSE, Y), 10**7),
+        (lambda: LSSVMRegressor(Componentwise(RBF(1.0))).fit(SPARSE, Y), 10**7),
+    ],
+    ids=["a matrix", "sparse rows", "sparse rows made dense", "components"],
+)
+def test_columns_that_are_announced_are_counted(tmp_path, monkeypatch, model, columns):
+    path = tmp_path / "m.npz"
+    model().save(path)
+
+    def widen(header, arrays):
+        fitted = header["content"]["fitted"]
+        fitted["n_features_in_"] = columns
+        if "support_vectors_" in fitted:
+            fitted["support_vectors_"]["shape"] = [20, columns]
+
+    rewrite(path, widen)
+
+    def never(*_, **__):
+        raise AssertionError("decoded before the sizes were added up")
+
+    monkeypatch.setattr(files, "decode", never)
+    with pytest.raises(DataError, match="bytes of memory, and 1073741824 are allowed"):
+        load(path)
+
+
+def test_the_limit_can_be_set(tmp_path):
+    path = tmp_path / "m.npz"
+    model = made(LSSVMRegressor)
+    model.save(path)
+    assert_array_equal(load(path, max_bytes=10**6).predict(X), model.predict(X))
+    with pytest.raises(DataError, match="and 10000 are allowed; give a larger max_bytes"):
+        load(path, max_bytes=10_000)
+
+
+@pytest.mark.parametrize("shape", [[20], [20, -3], [20, 3.0], [True, 3], None, "20", [20, 3, 1]])
+def test_sparse_shapes_of_another_form(tmp_path, shape):
+    path = tmp_path / "m.npz"
+    LSSVMRegressor(RBF(1.0)).fit(SPARSE, Y).save(path)
+    rewrite(path, lambda header, arrays: header["content"]["fitted"]["support_vectors_"].update(shape=shape))
+    with pytest.raises(DataError, match="two lengths are needed"):
+        load(path)
+
+
+# ---- what is saved can be loaded -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308])
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path, value):
+    path = tmp_path / "m.npz"
+    made(LSSVMRegressor).save(path)
+    before = path.read_bytes()
+    model = made(LSSVMRegressor)
+    model.support_values_ = np.full_like(model.support_values_, value)
+    with pytest.raises(DataError, match=r"this LSSVMRegressor is not saved, because .*could not be loaded again"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize("parameters", [{"gamma": "wide"}, {"solver": "tcp://127.0.0.1:1"}, {"kernel": "os.system"}])
+def test_parameters_that_no_fit_would_take_are_not_saved(tmp_path, parameters):
+    with pytest.raises(DataError, match=f"the parameter {next(iter(parameters))} must be"):
+        LSSVMRegressor(**parameters).save(tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_integer_beyond_64_bits_is_not_saved(tmp_path):
+    with pytest.raises(DataError, match="does not fit into 64 bits"):
+        LSSVMRegressor(max_iter=2**63).save(tmp_path / "m.npz")
+
+
+SLOW = [pytest.param(estimator, marks=pytest.mark.slow) for estimator in ESTIMATORS]
+
+
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier, LSSVMRegressorCV, SparseLSSVMRegressor, *SLOW])
+def test_a_cell_of_1e200_is_refused_or_gives_a_model_that_loads_and_predicts(tmp_path, estimator):
+    rows = X.copy()
+    rows[3, 1] = 1e200
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = made(estimator, rows)
+            model.save(tmp_path / "m.npz")
+        except SubstrateError:
+            assert list(tmp_path.iterdir()) == []
+            return
+        loaded = load(tmp_path / "m.npz")
+        assert_array_equal(loaded.predict(rows), model.predict(rows))
+
+
+def test_a_check_of_the_caller_is_asked_before_the_file_appears(tmp_path):
+    seen = []
+
+    def refuse(model, notes):
+        seen.append((type(model), notes, list(tmp_path.glob("m.npz"))))
+        raise DataError("these notes say nothing")
+
+    with pytest.raises(DataError, match="these notes say nothing"):
+        save(made(LSSVMRegressor), tmp_path / "m.npz", {"a": 1}, refuse)
+    assert seen == [(LSSVMRegressor, {"a": 1}, [])]
+    assert list(tmp_path.iterdir()) == []

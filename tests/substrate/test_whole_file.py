@@ -1,0 +1,205 @@
+"""A file is whole or absent, and writing it replaces nothing but a regular file."""
+
+import os
+import socket
+import stat
+
+import pytest
+
+from substrate.errors import DataError
+from substrate.whole_file import refuse_taken, writable_file, written_whole
+
+
+def write(path, data=b"new", meanwhile=lambda: None):
+    with written_whole(path) as stream:
+        stream.write(data)
+        meanwhile()
+
+
+def entries(folder):
+    """Every name in a folder with what it is, so that a replaced pipe or link shows."""
+    return {entry.name: stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder)}
+
+
+def make_socket(path):
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(str(path))
+    made.close()
+
+
+def make_device(path):
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("device nodes are made by root only")
+
+
+SPECIAL = {
+    "a named pipe": os.mkfifo,
+    "a socket": make_socket,
+    "a device": make_device,
+    "a folder": os.mkdir,
+}
+
+
+@pytest.mark.parametrize("through", ["itself", "a link", "a link to a link"])
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_is_no_regular_file_is_refused_and_stays(tmp_path, monkeypatch, kind, through):
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    SPECIAL[kind]("special")
+    os.symlink("special", "link")
+    os.symlink("link", "link2")
+    before = entries(tmp_path)
+    path = {"itself": "special", "a link": "link", "a link to a link": "link2"}[through]
+    with pytest.raises(DataError, match=f"{path} is {kind}; name a file"):
+        write(path)
+    assert entries(tmp_path) == before
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    (tmp_path / "again").symlink_to("link")
+    for path in (link, tmp_path / "again"):
+        write(path, str(path).encode())
+        assert target.read_bytes() == str(path).encode()
+        assert not target.is_symlink()
+    assert os.readlink(link) == str(target)
+    assert os.listdir(tmp_path / "folder") == ["target"]
+
+
+def test_a_link_to_nothing_makes_its_target(tmp_path):
+    (tmp_path / "link").symlink_to("absent")
+    write(tmp_path / "link")
+    assert os.readlink(tmp_path / "link") == "absent"
+    assert (tmp_path / "absent").read_bytes() == b"new"
+
+
+def test_a_link_into_a_folder_that_is_absent_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to("no/such/folder")
+    with pytest.raises(DataError, match=r"link is a link to .*folder does not exist; make it first"):
+        write(tmp_path / "link")
+    assert entries(tmp_path) == {"link": stat.S_IFLNK}
+
+
+def test_a_ring_of_links_is_refused(tmp_path):
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    with pytest.raises(DataError, match="cannot be written"):
+        write(tmp_path / "one")
+    assert entries(tmp_path) == {"one": stat.S_IFLNK, "other": stat.S_IFLNK}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("absent/file", "the folder of .* does not exist; make it first"),
+        ("file/inside", "the folder of .* is a file"),
+        ("a\0b", "cannot be written"),
+        ("x" * 300, "cannot be written"),
+    ],
+)
+def test_names_that_cannot_be_written(tmp_path, path, message):
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(DataError, match=message):
+        write(os.path.join(tmp_path, path))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_permissions_of_an_existing_file_are_kept(tmp_path, mode):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert path.read_bytes() == b"new"
+
+
+def test_a_new_file_is_like_any_other(tmp_path):
+    write(tmp_path / "made")
+    (tmp_path / "other").write_bytes(b"")
+    assert (tmp_path / "made").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_the_owner_of_an_existing_file_is_kept(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    try:
+        os.chown(path, 12345, 54321)
+    except PermissionError:
+        pytest.skip("only root gives files away")
+    write(path)
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 54321)
+
+
+def test_a_write_protected_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o400)
+    if os.access(path, os.W_OK):
+        pytest.skip("root may write to every file")
+    with pytest.raises(DataError, match="write-protected"):
+        write(path)
+    assert path.read_bytes() == b"old"
+
+
+def test_what_becomes_special_while_it_is_written_is_not_replaced(tmp_path):
+    path = tmp_path / "file"
+    with pytest.raises(DataError, match="is a named pipe"):
+        write(path, meanwhile=lambda: os.mkfifo(path))
+    assert entries(tmp_path) == {"file": stat.S_IFIFO}
+
+
+def test_a_link_that_is_turned_meanwhile_is_not_followed(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).write_bytes(b"old")
+    link = tmp_path / "link"
+    link.symlink_to("one")
+
+    def turn():
+        link.unlink()
+        link.symlink_to("other")
+
+    with pytest.raises(DataError, match="became another file"):
+        write(link, meanwhile=turn)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["link", "one", "other"]
+
+
+def test_what_is_written_can_be_read_before_it_has_its_name(tmp_path):
+    with written_whole(tmp_path / "file") as stream:
+        stream.write(b"new")
+        stream.seek(0)
+        assert stream.read() == b"new"
+        assert not (tmp_path / "file").exists()
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_the_file_that_would_be_written_is_named(tmp_path):
+    (tmp_path / "link").symlink_to("target")
+    assert writable_file(tmp_path / "link") == (tmp_path / "target").resolve()
+    assert entries(tmp_path) == {"link": stat.S_IFLNK}, "asking makes nothing"
+
+
+def test_files_that_are_read_are_not_written(tmp_path):
+    rows = tmp_path / "rows"
+    rows.write_bytes(b"rows")
+    (tmp_path / "link").symlink_to("rows")
+    os.link(rows, tmp_path / "hard")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "part").write_bytes(b"part")
+    for path, read in (
+        (rows, rows),
+        (tmp_path / "link", rows),
+        (rows, tmp_path / "link"),
+        (tmp_path / "hard", rows),
+        (tmp_path / "folder" / ".." / "rows", rows),
+        (tmp_path / "folder" / "part", tmp_path / "folder"),
+    ):
+        with pytest.raises(DataError, match="is named twice; writing it would destroy what it holds"):
+            refuse_taken(path, None, read)
+    refuse_taken(tmp_path / "other", rows, tmp_path / "folder", None, 3, [rows])
+    refuse_taken(tmp_path / "folder" / "new", tmp_path / "folder")

@@ -1,0 +1,150 @@
+"""The tests under other BLAS kernels: what is run, what is skipped and why, and that nothing is taken on trust."""
+
+import importlib.util
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+_loader = SourceFileLoader("other_processors", str(ROOT / ".ci" / "other_processors"))
+other_processors = importlib.util.module_from_spec(importlib.util.spec_from_loader(_loader.name, _loader))
+_loader.exec_module(other_processors)
+
+Choice = other_processors.Choice
+HASWELL = Choice("Haswell", ("avx2", "fma"))
+OLD = "processor\t: 0\nflags\t\t: fpu sse4_2\n\nprocessor\t: 1\nflags\t\t: fpu sse4_2 avx2 fma\n"
+#: What numpy and scipy say where both took it.
+TAKEN = [["openblas", "Haswell", 1], ["openblas", "haswell", 1]]
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """An x86-64 machine of two processors without AVX-512, on which every choice is taken and every test passes."""
+    monkeypatch.setattr(other_processors.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(other_processors.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+    monkeypatch.setattr(other_processors, "flags_of", lambda text: frozenset({"sse4_2", "avx2", "fma"}))
+    monkeypatch.setattr(other_processors, "probed", answered)
+    monkeypatch.setattr(other_processors, "tested", lambda environment, paths: (0, "...\n12 passed in 3s\n"))
+    return monkeypatch
+
+
+def answered(environment):
+    kernel = environment.get("OPENBLAS_CORETYPE", "Zen")
+    return [["openblas", kernel, int(environment["OPENBLAS_NUM_THREADS"])]] * 2
+
+
+def test_every_kind_of_processor_has_three_kernels_and_one_run_on_two_threads():
+    for choices in other_processors.CHOICES.values():
+        assert len({choice.kernel for choice in choices} - {None}) >= 3
+        assert [choice for choice in choices if choice.threads == 2] == [other_processors.TWO_THREADS]
+
+
+def test_instructions_are_those_of_all_processors():
+    assert other_processors.flags_of(OLD) == {"fpu", "sse4_2"}
+    assert other_processors.flags_of("Features\t: fp asimd\n") == {"fp", "asimd"}
+    assert other_processors.flags_of("") == frozenset()
+
+
+def test_a_kernel_that_the_processor_cannot_run_says_what_is_lacking():
+    flags = other_processors.flags_of(OLD)
+    assert other_processors.lacking(HASWELL, flags, 2) == "this processor has no avx2, fma"
+    assert other_processors.lacking(HASWELL, flags | {"avx2", "fma"}, 2) == ""
+    assert "one processor" in other_processors.lacking(other_processors.TWO_THREADS, flags, 1)
+
+
+def test_the_environment_names_the_kernel_and_the_threads(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    assert HASWELL.environment()["OPENBLAS_CORETYPE"] == "Haswell"
+    assert HASWELL.environment()["OPENBLAS_NUM_THREADS"] == "1"
+    assert "OPENBLAS_CORETYPE" not in other_processors.TWO_THREADS.environment()
+    assert other_processors.TWO_THREADS.environment()["OPENBLAS_NUM_THREADS"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (TAKEN, ""),
+        ([TAKEN[0], ["openblas", "SkylakeX", 1]], "openblas took SkylakeX"),
+        ([TAKEN[0], ["openblas", "Haswell", 8]], "openblas has 8 threads"),
+        ([], "threadpoolctl finds no BLAS"),
+    ],
+)
+def test_a_choice_that_numpy_or_scipy_did_not_take_is_seen(found, wrong):
+    assert other_processors.mistaken(HASWELL, found) == wrong
+
+
+def test_what_the_probe_finds_is_what_was_asked_for():
+    """In a process of its own, since OpenBLAS looks once, when it is loaded."""
+    found = other_processors.probed(Choice(None).environment())
+    assert found
+    assert all(threads == 1 for _, _, threads in found)
+
+
+def test_one_line_a_kernel(machine, capsys):
+    assert other_processors.main() == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "SkylakeX: SKIPPED, this processor has no avx512f, avx512cd, avx512bw, avx512dq, avx512vl",
+        "Nehalem: openblas Nehalem on 1, openblas Nehalem on 1: 12 passed in 3s",
+        "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s",
+        "own choice, 2 threads: openblas Zen on 2, openblas Zen on 2: 12 passed in 3s",
+    ]
+
+
+def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
+    def some(environment, paths):
+        failed = environment.get("OPENBLAS_CORETYPE") == "Nehalem"
+        return (1, "E  1 != 2\n1 failed in 3s\n") if failed else (0, "12 passed in 3s\n")
+
+    machine.setattr(other_processors, "tested", some)
+    assert other_processors.main() == 1
+    said = capsys.readouterr().out
+    assert "Nehalem: FAILED with openblas Nehalem on 1, openblas Nehalem on 1: 1 failed in 3s\nE  1 != 2" in said
+    assert "Haswell: openblas Haswell on 1" in said
+
+
+def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
+    machine.setattr(other_processors, "tested", lambda environment, paths: pytest.fail("tested all the same"))
+    machine.setattr(
+        other_processors, "probed", lambda environment: [["openblas", "Zen", int(environment["OPENBLAS_NUM_THREADS"])]]
+    )
+    machine.setattr(other_processors, "CHOICES", {"x86_64": (HASWELL,)})
+    assert other_processors.main() == 1
+    assert "Haswell: FAILED, the choice was not taken: openblas took Zen" in capsys.readouterr().out
+
+
+def test_another_blas_is_skipped_by_name(machine, capsys):
+    machine.setattr(other_processors, "probed", lambda environment: [["mkl", None, 2]])
+    assert other_processors.main() == 0
+    assert capsys.readouterr().out == "other processors: SKIPPED, numpy and scipy use mkl\n"
+
+
+def test_the_tests_are_there_and_marked(request):
+    """Every name of the list is a file or a folder with tests, and nothing else is marked."""
+    conftest = next(
+        plugin
+        for plugin in request.config.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) and Path(plugin.__file__) == ROOT / "tests" / "conftest.py"
+    )
+    for name in conftest.NUMERICAL:
+        path = ROOT / "tests" / name
+        assert path.is_file() or list(path.rglob("test_*.py")), name
+    for name, expected in {
+        "problems/test_another_rounding.py": ["numerical"],
+        "substrate/certificates/test_rows.py": ["numerical"],
+        "substrate/certificates_of_another_kind/test_rows.py": [],
+        "test_readme.py": [],
+    }.items():
+        item = _Item(ROOT / "tests" / name)
+        conftest.pytest_itemcollected(item)
+        assert item.marked == expected, name
+
+
+class _Item:
+    """What the hook needs of a collected test."""
+
+    def __init__(self, path):
+        self.path, self.marked = path, []
+
+    def add_marker(self, marker):
+        self.marked.append(marker.name)
