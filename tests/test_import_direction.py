@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("substrate.streaming",),
     ("substrate.ingredients", "substrate.closed_form"),
+    ("substrate.proof",),
     ("substrate.paths",),
     ("substrate.declaration",),
     ("substrate.composition",),

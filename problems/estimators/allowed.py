@@ -150,7 +150,10 @@ def certificate() -> Allowed:
     def allows(value: Any) -> bool:
         if not isinstance(value, Certificate):
             return False
-        words = [value.title, *(text for row in value.rows for text in (row.name, row.formula))]
+        words = [
+            value.title,
+            *(text for row in value.rows for text in (row.name, row.formula, getattr(row, "about", ""))),
+        ]
         return all(map(sentence().allows, [*words, *(text for fact in value.record for text in fact)]))
 
     return Allowed("a certificate of printable words", allows)

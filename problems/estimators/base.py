@@ -113,6 +113,11 @@ class KernelEstimator(BaseEstimator):
             )
         if np.shape(self.bias_) != self._outputs():
             raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
+        if (primal := self._primal()) is not None:
+            rank, outputs = self.kernel_.rank(self.n_features_in_), self._outputs() or (1,)
+            found = (primal.weights.shape, primal.center.shape, primal.bias.shape)
+            if found != ((rank, *outputs), (rank,), outputs):
+                raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {self.kernel_!r}")
         trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
         with np.errstate(all="ignore"):
             values = self._evaluated(trial)
@@ -243,6 +248,17 @@ class KernelEstimator(BaseEstimator):
                 stacklevel=5,
             )
 
+    def _keep_primal(self, primal: PrimalWeights | None) -> None:
+        """Keep the weights that carry the answer where support values cannot; predictions are theirs then."""
+        if primal is not None:
+            self.primal_weights_, self.primal_center_ = primal.weights, primal.center
+            self.primal_bias_ = primal.bias
+
+    def _primal(self) -> PrimalWeights | None:
+        if not hasattr(self, "primal_weights_"):
+            return None
+        return PrimalWeights(self.kernel_, self.primal_center_, self.primal_weights_, self.primal_bias_)
+
     def _coefficients(self) -> Array:
         """What the kernel values are multiplied by: alpha, with whatever sign the model gives it."""
         coefficients: Array = self.support_values_
@@ -269,8 +285,16 @@ class KernelEstimator(BaseEstimator):
         values: Array = expansion_on_device(self.kernel_, points, self._coefficients(), self.bias_, X, self.support_)
         return values
 
+    def _fitted_values(self, X: Any) -> Array:
+        """What predict returns for the rows of the fit, which were checked, and less those of weight zero, by the caller."""
+        if is_device_array(X):
+            return self._expansion_on_device(X)
+        if self.kernel_.pairwise:
+            return expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X)
+        return self._evaluated(X)
+
     def _evaluated(self, X: Any) -> Array:
-        primal: PrimalWeights | None = getattr(self, "primal_", None)
+        primal = self._primal()
         if primal is not None:
             outputs = primal(X)
             return outputs if self._coefficients().ndim == 2 else outputs[:, 0]

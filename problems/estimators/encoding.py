@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from problems.estimators.records import RECORDS, Record
 from substrate import kernels
 from substrate.arrays import is_sparse
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Accuracy, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
@@ -57,7 +57,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
         inside = {f.name: encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
         return {"kind": kind, "class": type(value).__name__, "fields": inside}
     if isinstance(value, Certificate):
-        rows = [[row.name, row.value, row.scale, row.tolerance, row.formula] for row in value.rows]
+        rows = [[getattr(row, f.name) for f in fields(row)] for row in value.rows]
         return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
     if isinstance(value, dict):
         pairs = [
@@ -165,11 +165,16 @@ def _record(value: Any, arrays: Arrays) -> Record:
     return known(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
 
 
+def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accuracy: Any) -> Row:
+    numbers = (float(number), float(scale), float(tolerance))
+    if not accuracy:
+        return Row(name, *numbers, formula)
+    spread, about = accuracy  # the row that speaks of the answer has two fields more
+    return Accuracy(name, *numbers, formula, float(spread), about)
+
+
 def _certificate(value: Any, arrays: Arrays) -> Certificate:
-    rows = tuple(
-        Row(name, float(number), float(scale), float(tolerance), formula)
-        for name, number, scale, tolerance, formula in value["rows"]
-    )
+    rows = tuple(_row(*row) for row in value["rows"])
     return Certificate(value["title"], rows, tuple((name, fact) for name, fact in value["record"]))
 
 

@@ -42,6 +42,8 @@ from substrate.namespaces import (
     take_rows,
     to_numpy,
 )
+from substrate.proof import Proof
+from substrate.proof.least_squares import prove_expansion, prove_primal
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
 
@@ -71,8 +73,7 @@ class _LSSVM(KernelEstimator):
         self.ridge_ = ridge
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
-        if fit.primal is not None:
-            self.primal_ = fit.primal
+        self._keep_primal(fit.primal)
         warn_unless_holds(self.certificate_)
         alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
@@ -88,8 +89,8 @@ class _LSSVM(KernelEstimator):
         if not self.kernel_.trusted:
             gram.check_definite()
         targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
-        fitted = np.reshape(to_numpy(self._expansion(X)), targets.shape)
-        primal = getattr(self, "primal_", None)
+        fitted = np.reshape(to_numpy(self._fitted_values(X)), targets.shape)
+        primal = self._primal()
         rows: list[tuple[Row, ...]] = []
         facts: dict[str, str] = {}
         for column, gamma in enumerate(gammas):
@@ -107,6 +108,31 @@ class _LSSVM(KernelEstimator):
             rows.append(answer.rows if primal is not None else (*answer.rows, *checks))
             facts |= dict(answer.facts)
         return Certificate(f"{title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
+
+    def _prove(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...]) -> Proof:
+        """The proof of every output, of which the worst speaks."""
+        alpha, X = to_numpy(self._coefficients()), to_numpy(X)
+        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+        if alpha.shape != Y.shape:
+            raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
+        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
+        fitted, primal, tolerance = (
+            np.reshape(to_numpy(self._fitted_values(X)), targets.shape),
+            self._primal(),
+            self._tolerance(),
+        )
+        found = []
+        for column, gamma in enumerate(gammas):
+            (members,) = np.nonzero(self._members(targets[:, column]))
+            points = X[members][:, members] if self.kernel_.pairwise else X[members]
+            y, said = targets[members, column], fitted[members, column]
+            if primal is not None:
+                made = prove_primal(primal.output(column), points, y, gamma, v[members], said, tolerance=tolerance)
+            else:
+                a, b = alpha[members, column], float(bias[column])
+                made = prove_expansion(self.kernel_, points, y, gamma, v[members], a, b, said, tolerance=tolerance)
+            found.append(made)
+        return min(found, key=lambda one: one.digits)
 
     def _tolerance(self) -> float:
         """Of the spread of y: a conic solver's own point is less accurate."""
@@ -261,15 +287,27 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the KKT system on the given training data.
 
-        Everything is computed anew from ``X``, ``y``, ``support_values_`` and ``bias_``; a coefficient changed since
-        the fit makes the certificate fail.
+        Everything is computed anew from ``X``, ``y``, and what :meth:`predict` uses; a coefficient changed since the
+        fit makes the certificate fail.
         """
+        X, Y, weights = self._given_again(X, y, sample_weight)
+        return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        X, Y, weights = self._given_again(X, y, sample_weight)
+        return self._prove(X, Y, weights, self._gammas(Y.shape[1]))
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
         check_is_fitted(self)
         X, y, weights, _ = self._kept(
             *type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
         )
-        Y = y[:, None] if y.ndim == 1 else y
-        return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
+        return X, y[:, None] if y.ndim == 1 else y, weights
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -362,14 +400,22 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the KKT system on the given training data."""
+        X, Y, weights = self._given_again(X, y, sample_weight)
+        return self._certify(X, Y, weights, self._class_gammas(Y.shape[1]), "LS-SVM classification")
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """As :meth:`LSSVMRegressor.prove`, of the codes of the classes."""
+        X, Y, weights = self._given_again(X, y, sample_weight)
+        return self._prove(X, Y, weights, self._class_gammas(Y.shape[1]))
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
         check_is_fitted(self)
         fresh = type(self)(self.kernel)
         X, labels, weights = fresh._checked(X, y, sample_weight, numeric=False)
         X, labels, weights, _, classes = self._weighted(X, labels, weights)
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        Y = codes_of(labels, classes, self.code_book_)
-        return self._certify(X, Y, weights, self._class_gammas(Y.shape[1]), "LS-SVM classification")
+        return X, codes_of(labels, classes, self.code_book_), weights
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines

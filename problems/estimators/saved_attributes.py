@@ -40,7 +40,9 @@ _EVERY: _Kinds = {
 }  # fmt: skip
 _CLASSES: _Kinds = {"classes_": labels(), "code_book_": _MATRIX}
 _CODES: _Kinds = _CLASSES | {"support_codes_": _EACH}
-_RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE}
+#: Where support values cannot carry the answer of a kernel of finite rank.
+_PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
+_RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE, **_PRIMAL}
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),  # beyond 1e154 a square is infinite
