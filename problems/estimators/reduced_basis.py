@@ -68,8 +68,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     tolerance : float, default=0.0
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule. What
-        is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
+        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
+        What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
     executor : None, str, dask.distributed.Client or Executor, default=None
         Who makes the passes over the rows: this process (None, with threads for a basis so large that products deserve
         them; ``"serial"``, without), its threads (``"joblib"``), a cluster of this machine made for the fit
@@ -185,8 +185,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
         The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
-        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are although the left-out row had its part
-        in choosing them: the certificate says so.
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
+        although the left-out row had its part in choosing them: the certificate says so.
         """
         self._check_leverages()
         with self._reading_again(X, y) as data:
