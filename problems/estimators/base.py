@@ -286,7 +286,7 @@ class KernelEstimator(BaseEstimator):
         return values
 
     def _fitted_values(self, X: Any) -> Array:
-        """What predict returns for the rows of the fit, which were checked, and less those of weight zero, by the caller."""
+        """What predict returns for the rows of the fit, checked, and less those of weight zero, by the caller."""
         if is_device_array(X):
             return self._expansion_on_device(X)
         if self.kernel_.pairwise:
