@@ -106,12 +106,12 @@ def _reconstruction(
 def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
     lam = 1.0 / gamma
-    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares)
+    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares, prepared.targets)
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
     )
-    facts = _facts(prepared, gamma, how)
+    facts = (*_facts(prepared, gamma, how), *solved.facts)
     factor = leverage_factor(spectrum, lam)
     freedom = spectrum.degrees_of_freedom(lam)
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
