@@ -103,27 +103,41 @@ class Reach:
             return np.full(g.shape[1], math.inf)
         return self._moved(self.root @ g)
 
-    def of_slopes(self, size: float) -> float:
-        """The bound for g = T'w, whatever w with ``|w_j|`` at most ``size`` times the size of basis vector j."""
+    def of_slopes(self, size: float, seen: Array | None = None) -> float:
+        """The bound for g = T'w, whatever w with ``|w_j|`` at most ``size`` times the size of basis vector j.
+
+        ``seen`` is the scatter of other rows about the same mean, whose fitted values are asked for instead.
+        """
         if not self.known:
             return math.inf
         c = self.curvature
         xp = namespace_of(c.scatter)
-        per_vector = self._moved(self.root @ (c.features.transform.T * c.sizes))
-        whole = float(xp.linalg.vector_norm(xp.sum(xp.abs(self.root @ (c.features.transform.T * c.sizes)), axis=1)))
+        if c.features.rank == 0:
+            return 0.0
+        pulled = self.root @ (c.features.transform.T * c.sizes)
+        per_vector = self._moved(pulled, seen)
+        whole = self.lever(seen) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
         # all together by the norm of H^-1/2 g, or one by one by what each does to the fitted values
         return size * min(float(per_vector.sum()), whole / math.sqrt(1.0 - self.eta))
 
-    def _moved(self, half: Array) -> Array:
+    def lever(self, seen: Array | None = None) -> float:
+        """A bound on the norm of Z H^-1/2 up to the rounding of H: one for the rows of the fit."""
+        if seen is None:
+            return 1.0
+        trace = float(namespace_of(seen).sum(self.root * (self.root @ seen)))
+        return math.sqrt(max(trace, 0.0)) * 1.01 + 1e-6
+
+    def _moved(self, half: Array, seen: Array | None = None) -> Array:
         """From H^-1/2 g, a column each."""
         c = self.curvature
         xp = namespace_of(c.scatter)
         energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))
+        energy = self.lever(seen) * energy
         most = energy / math.sqrt(1.0 - self.eta)
         if not c.whole or c.features.rank == 0:
             return np.asarray(most)
         x = self.root.T @ half
-        squares = to_numpy(xp.sum(x * (c.scatter @ x), axis=0))
+        squares = to_numpy(xp.sum(x * ((c.scatter if seen is None else seen) @ x), axis=0))
         sums = to_numpy(self.lengths @ xp.abs(x))
         beta = c.features.transform @ x
         off = self.spread * to_numpy(c.sizes @ xp.abs(beta))

@@ -105,11 +105,10 @@ def test_bad_choices_are_refused(parameters, words):
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("history_", (), "one record a fit"), ("n_rows_", True, "number of rows")],
+    [("history_", (), "1 or more entries"), ("n_rows_", True, "must be an integer")],
 )
 def test_a_model_file_that_does_not_belong_together_is_refused(name, value, words, tmp_path):
     fitted = model().fit(X, Y)
     setattr(fitted, name, value)
-    fitted.save(tmp_path / "model.npz")
     with pytest.raises(DataError, match=words):
-        load(tmp_path / "model.npz")
+        fitted.save(tmp_path / "model.npz")
