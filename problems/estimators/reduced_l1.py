@@ -19,7 +19,7 @@ from problems.estimators.prepared import Prepared
 from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, is_sparse, positive
-from substrate.certificates import Certificate
+from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.l1_active_set import VIOLATION
 from substrate.closed_form.reduced_l1 import L1Sums, MendedL1, l1_sums, mended
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -48,7 +48,10 @@ class _ReducedL1(ReducedMachine):
         sums = l1_sums(prepared.host_rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
-        solution = mended(prepared.host_rows, sums, inside, coefficients_at(paths, inside))
+        sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
+        solution = mended(
+            prepared.host_rows, sums, inside, coefficients_at(paths, inside), sizes, prepared.targets
+        )
         facts = (
             *prepared.facts,
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
@@ -65,6 +68,7 @@ class _ReducedL1(ReducedMachine):
         self._keep_basis(solved.prepared)
         self.zeta_max_ = unit * float(solved.sums.zeta_max.max())
         self.certificate_ = Certificate(title, worst_rows(list(solved.solution.checks)), solved.facts)
+        warn_unless_holds(self.certificate_)
         if basis.points is not None:
             self.candidates_ = basis.points
             self.support_vectors_ = basis.points[used]
