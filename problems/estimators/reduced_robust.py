@@ -34,6 +34,7 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.rows_anywhere import in_passes
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
+from substrate.proof import Proof
 from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Block
 
@@ -168,8 +169,14 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 
-    def certify(self, X: Any, y: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against its weighted normal equations on the training rows."""
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its last weighted problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses; the weights are those of the last
+        fit, from the errors of the one before it. ``y`` may be left out where the rows bring their targets. A fit takes
+        no ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             rows = in_passes(self._training_rows(data))
@@ -179,6 +186,16 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             return certified_again(
                 rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,)
             )
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
+
+        Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
+        :meth:`~problems.SparseLSSVMRegressor.prove`.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""

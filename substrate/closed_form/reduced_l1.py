@@ -37,7 +37,7 @@ from substrate.closed_form.moments import Origin
 from substrate.closed_form.reduced_accuracy import rounded_errors
 from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import Residuals
-from substrate.closed_form.reduced_l1_accuracy import l1_accuracy
+from substrate.closed_form.reduced_l1_accuracy import L1Columns, l1_accuracy
 from substrate.streaming.target_summary import TargetSummary
 from substrate.threads import blas_threads
 
@@ -49,7 +49,10 @@ _MOST_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class L1Sums:
-    """G, c (a column an output), the means of the columns and of the targets, and t'Pt; targets in their unit."""
+    """G, c (one column per output), the means of the columns and of the targets, and t'Pt; targets in their unit.
+
+    ``offsets`` are the means of the columns about the origin that the sums were taken about.
+    """
 
     count: int
     gram: Array
@@ -58,6 +61,7 @@ class L1Sums:
     target_means: Array
     squares: Array
     unit: float
+    offsets: Array
 
     @property
     def zeta_max(self) -> Array:
@@ -86,7 +90,7 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     # what the mean of the targets leaves over is rounding: a constant target correlates with nothing
     cross = np.where(centred.squares > (total.count * EPS) ** 2, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
-    return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit)
+    return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,8 @@ class L1Check:
         else:
             residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
             rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
-        answers = l1_accuracy(residuals, rounded, self.sums.means, self.sizes, self.zeta, beta, unit, self.targets)
+        columns = L1Columns(self.sums.gram, self.sums.means, self.sums.offsets, self.sizes, self.rows.terms)
+        answers = l1_accuracy(residuals, rounded, columns, self.zeta, beta, unit, self.targets)
         others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
         return residuals, tuple((answer, *rest) for answer, rest in zip(answers, others, strict=True))
 

@@ -9,11 +9,11 @@ optimum
 
 which is enclosed, row by row, and compared with what ``predict`` returned. The uncut machine has the coefficients of
 all basis vectors and the penalty :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`; its system is nearly singular as a
-rule, and is solved in as many bits as that takes. A lasso is bounded by the duality gap at
-:math:`\theta = \tau (e - \bar e)`, :math:`\tau \le 1` such that no correlation exceeds zeta,
+rule, and is solved in as many bits as that takes. A lasso is bounded by the duality gap at a dual point
+:math:`\tau \theta` with :math:`1^T \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
 
-.. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 (1 - \tau)^2 \|e - \bar e\|^2
-          + \sum_j \big( \zeta |\beta_j| - \tau \beta_j\, k_j^T (e - \bar e) \big) .
+.. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|^2
+          + \sum_j \big( \zeta |\beta_j| - \tau \beta_j\, k_j^T \theta \big) .
 """
 
 from collections.abc import Sequence
@@ -158,13 +158,13 @@ def prove_reduced_l1(
         rest = [t - products[i, 0] for i, t in enumerate(balls(y))]
         mean = sum(rest, zero) / n
         errors = [one - mean for one in rest]
-        c = K.transpose() * flint().arb_mat(n, 1, errors)
+        theta = _corrected(K, errors, beta, limit)
+        c = K.transpose() * flint().arb_mat(n, 1, theta)
         largest = zero
         for j in range(beta.size):
             largest = largest.max(abs(c[j, 0]))
         share = ball(1.0) if largest <= limit else limit / largest.max(limit)
-        squares = sum((e * e for e in errors), zero)
-        gap = (1 - share) ** 2 * squares / 2
+        gap = sum(((e - share * t) ** 2 for e, t in zip(errors, theta, strict=True)), zero) / 2
         for j, one in enumerate(a):
             gap += limit * abs(one) - share * one * c[j, 0]
         values = [products[i, 0] + mean for i in range(n)]
@@ -173,6 +173,26 @@ def prove_reduced_l1(
         )
         bound = (2 * gap.max(zero) / n).sqrt() + apart
         return _judged(bound, y, np.ones(n), tolerance, bits)
+
+
+def _corrected(K: Any, errors: list[Any], beta: Array, zeta: Any) -> list[Any]:
+    """The errors less their part in the columns in use by which correlations there are not zeta; else as they are."""
+    used = np.flatnonzero(beta).tolist()
+    n, zero = len(errors), ball(0.0)
+    if not used:
+        return errors
+    means = [sum((K[i, j] for i in range(n)), zero) / n for j in used]
+    columns = flint().arb_mat(
+        n, len(used), [K[i, j] - mean for i in range(n) for j, mean in zip(used, means, strict=True)]
+    )
+    c = columns.transpose() * flint().arb_mat(n, 1, errors)
+    left = [c[k, 0] - zeta * (1 if beta[j] > 0 else -1) for k, j in enumerate(used)]
+    try:
+        x = (columns.transpose() * columns).solve(flint().arb_mat(len(used), 1, left))
+    except ZeroDivisionError:
+        return errors
+    moved = columns * x
+    return [e - moved[i, 0] for i, e in enumerate(errors)]
 
 
 def _proof(optimum: Any, y: Array, v: Array, fitted: Array, tolerance: float, bits: int) -> ReducedProof:
