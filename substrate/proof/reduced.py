@@ -27,7 +27,6 @@ from substrate.certificates.accuracy import ACCURATE
 from substrate.kernels import Foreign, Kernel
 from substrate.proof.balls import above, ball, balls, below, flint, precision
 from substrate.proof.kernel_balls import formula_of
-from substrate.proof.least_squares import weighted_root
 from substrate.proof.record import Proof
 
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
@@ -108,7 +107,7 @@ def _uncut(rows: BasisRows, y: Array, gamma: float, v: Array, fitted: Array) -> 
             optimum = _optimum(K, matrix, y, gamma, v)
             if optimum is not None:
                 apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-                found = above(weighted_root(apart, balls(v)))
+                found = above(_weighted_root(apart, balls(v)))
                 if np.isfinite(found):
                     return found
     return float("inf")
@@ -164,14 +163,15 @@ def prove_reduced_l1(
         for j in range(beta.size):
             largest = largest.max(abs(c[j, 0]))
         share = ball(1.0) if largest <= limit else limit / largest.max(limit)
-        gap = sum(((e - share * t) ** 2 for e, t in zip(errors, theta, strict=True)), zero) / 2
+        apart_of_both = [e - share * t for e, t in zip(errors, theta, strict=True)]
+        gap = sum((one * one for one in apart_of_both), zero) / 2
         for j, one in enumerate(a):
             gap += limit * abs(one) - share * one * c[j, 0]
         values = [products[i, 0] + mean for i in range(n)]
-        apart = weighted_root(
+        apart = _weighted_root(
             [ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], balls(np.ones(n))
         )
-        bound = (2 * gap.max(zero) / n).sqrt() + apart
+        bound = _root(2 * gap / n) + apart
         return _judged(bound, y, np.ones(n), tolerance, bits)
 
 
@@ -200,7 +200,7 @@ def _proof(optimum: Any, y: Array, v: Array, fitted: Array, tolerance: float, bi
         made = _judged(flint().arb("inf"), y, v, tolerance, bits)
     else:
         apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-        made = _judged(weighted_root(apart, balls(v)), y, v, tolerance, bits)
+        made = _judged(_weighted_root(apart, balls(v)), y, v, tolerance, bits)
     return ReducedProof(made.accuracy, made.spread, made.tolerance, made.rounding, made.bits, made.reason)
 
 
@@ -208,11 +208,24 @@ def _judged(bound: Any, y: Array, v: Array, tolerance: float, bits: int) -> Proo
     weights, targets = balls(v), balls(y)
     mass = sum(weights, ball(0.0))
     mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
-    spread = weighted_root([t - mean for t in targets], weights)
+    spread = _weighted_root([t - mean for t in targets], weights)
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
+
+
+def _weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
+    """sqrt(sum v z^2 / sum v)."""
+    total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
+    return _root(total / sum(weights, ball(0.0)))
+
+
+def _root(value: Any) -> Any:
+    """The root of a number that is not negative, although its ball may reach below: that of the upper end then."""
+    if value > 0 or not value.is_finite():
+        return value.sqrt()
+    return ball(max(above(value), 0.0)).sqrt()
 
 
 def _table(rows: Sequence[Sequence[Any]], width: int) -> Any:
