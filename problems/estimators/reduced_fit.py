@@ -128,9 +128,7 @@ def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
 def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
     rows, features = prepared.host_rows, prepared.features
-    solved = solve_by_gradients(
-        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets
-    )
+    solved = solve_by_gradients(rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets)
     if not solved.converged:
         warnings.warn(
             f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "

@@ -60,9 +60,7 @@ class _ReducedL1(ReducedMachine):
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
-        solution = mended(
-            prepared.host_rows, sums, inside, coefficients_at(paths, inside), sizes, prepared.targets
-        )
+        solution = mended(prepared.host_rows, sums, inside, coefficients_at(paths, inside), sizes, prepared.targets)
         facts = (
             *prepared.facts,
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
@@ -88,7 +86,6 @@ class _ReducedL1(ReducedMachine):
         beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
         self.bias_ = float(bias[0]) if one else bias
         self.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
-
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check what this model holds now against its problem on the training rows, wherever they are.
@@ -119,7 +116,9 @@ class _ReducedL1(ReducedMachine):
             if not all(output[0].passes for output in checks):
                 _, checks = check(beta, bias, True)
         title = f"{self._title}, checked again"
-        return Certificate(title, worst_rows(list(checks)), (("kernel", repr(self.kernel_)), ("zeta", f"{self.zeta:g}")))
+        return Certificate(
+            title, worst_rows(list(checks)), (("kernel", repr(self.kernel_)), ("zeta", f"{self.zeta:g}"))
+        )
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
@@ -132,13 +131,11 @@ class _ReducedL1(ReducedMachine):
         pairwise = self.kernel_.pairwise
         rows = basis_rows(self.kernel_, points, None if pairwise else basis, basis if pairwise else None)
         zeta = positive(self.zeta, "zeta")
-        found = [
-            prove_reduced_l1(rows, Y[:, k], zeta, beta[:, k], fitted[:, k]) for k in range(Y.shape[1])
-        ]
+        found = [prove_reduced_l1(rows, Y[:, k], zeta, beta[:, k], fitted[:, k]) for k in range(Y.shape[1])]
         return min(found, key=lambda one: one.digits)
 
     def _whole_basis(self) -> tuple[Any, Array]:
-        """The vectors in use, as predict has them, then the others (their numbers in a matrix); and all coefficients."""
+        """The vectors in use, as predict has them, then the others (by number in a matrix); and all coefficients."""
         beta, _ = self._columns()
         if self.basis_indices_ is None:
             others = np.setdiff1d(np.arange(self.candidates_.shape[0]), self.support_)

@@ -34,8 +34,8 @@ def needs_targets(y: Any) -> None:
     """Refuse an array of rows without targets."""
     if y is None:
         raise DataError(
-            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows bring "
-            "their own"
+            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows "
+            "bring their own"
         )
 
 

@@ -22,7 +22,5 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
 
 def proof_of_outputs(rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int) -> Proof:
     """The proof of every output, of which the worst speaks."""
-    found: list[Proof] = [
-        prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank) for k in range(Y.shape[1])
-    ]
+    found: list[Proof] = [prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank) for k in range(Y.shape[1])]
     return min(found, key=lambda one: one.digits)

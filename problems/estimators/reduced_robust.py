@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.prepared import Prepared
-from problems.estimators.reduced_check import certified_again
 from problems.estimators.records import ReducedReweighting
+from problems.estimators.reduced_check import certified_again
 from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from problems.estimators.robust import whole_number

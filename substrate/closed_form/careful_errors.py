@@ -35,9 +35,7 @@ class CarefulErrors:
     apart: Array
 
     def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
-        return CarefulErrors(
-            self.residuals + other.residuals, self.unsure + other.unsure, self.apart + other.apart
-        )
+        return CarefulErrors(self.residuals + other.residuals, self.unsure + other.unsure, self.apart + other.apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,7 @@ class CarefulErrorsOfLeaf:
                 norm += float(light @ np.square(tile).sum(axis=1))
                 mass += float(light.sum())
                 diagonal += float(light @ np.square(lengths[some]))
-        sums = Residuals(
-            count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding
-        )
+        sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart)
 
     def _rounding(self, block: Block) -> float:

@@ -194,9 +194,7 @@ def residuals_on_device(
     known_of_targets = (to_numpy(part) for part in (shifts, spreads))
     diagonal = float(xp.sum(xp.clip(rows.kernel.diag(rows.X), min=0.0)))
     rounding = rows.kernel.rounding(xp.concat([rows.X, rows.points], axis=0))
-    return Residuals(
-        rows.n_rows, slope, *sums, whole, *known_of_targets, float(rows.n_rows), diagonal, rounding
-    )
+    return Residuals(rows.n_rows, slope, *sums, whole, *known_of_targets, float(rows.n_rows), diagonal, rounding)
 
 
 def solve_on_device(

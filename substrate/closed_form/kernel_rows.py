@@ -87,7 +87,6 @@ class KernelValues(RowValues):
             given = X[:, self.points]
             out[...] = given.toarray() if is_sparse(given) else given
 
-
     def diagonal(self, block: Block) -> Array:
         """k(x, x) of the rows of a block; a given matrix has them where row and column have one number."""
         if self.kernel is not None:

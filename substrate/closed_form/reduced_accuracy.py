@@ -102,9 +102,7 @@ def reduced_accuracy(
         about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
         largest = float(np.abs(targets.extremes[:, k]).max())
         bound = float(bounds[k]) if math.isfinite(bounds[k]) else math.inf
-        made.append(
-            accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=residuals.count * EPS * largest)
-        )
+        made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=residuals.count * EPS * largest))
     helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
     return made, helped
 

@@ -88,9 +88,7 @@ class ResidualsOfLeaf:
                 squares += np.square(errors).sum(axis=0)
                 targets += np.square(known).sum(axis=0)
                 norm += float(np.vdot(tile, tile))
-        return Residuals(
-            count, slope, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding
-        )
+        return Residuals(count, slope, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
 
 
 def residual_pass(

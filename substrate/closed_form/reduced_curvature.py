@@ -5,8 +5,8 @@ With features :math:`z(x) = T^T k_S(x)` (:mod:`~substrate.closed_form.eigen_feat
 .. math:: \min_{u, b} \tfrac{\lambda}{2} u^T u + \tfrac12 \sum_i v_i (y_i - z_i^T u - b)^2, \qquad
           H = A + \lambda I, \quad A = \sum_i v_i (z_i - \bar z)(z_i - \bar z)^T .
 
-It is quadratic, so a gradient g in u, with b at its best, moves the fitted values by :math:`\|Z_c H^{-1} g\|_v` exactly,
-which is at most :math:`\|H^{-1/2} g\|`. A is known from sums, up to rounding. With :math:`\hat H` computed and
+It is quadratic, so a gradient g in u, with b at its best, moves the fitted values by :math:`\|Z_c H^{-1} g\|_v`
+exactly, which is at most :math:`\|H^{-1/2} g\|`. A is known from sums, up to rounding. With :math:`\hat H` computed and
 :math:`\|\hat H^{-1/2} (H - \hat H) \hat H^{-1/2}\| \le \eta < 1`, and features off by :math:`\Delta`,
 
 .. math:: \|Z_c H^{-1} g\| \le (\hat x^T \hat A \hat x)^{1/2} + \|\Delta \hat x\|
@@ -66,7 +66,7 @@ class Curvature:
             try:
                 L = xp.linalg.cholesky((A + lam * xp.eye(r, dtype=A.dtype, device=A.device)) / roots[:, None] / roots)
                 inner = xp.linalg.inv(L)
-            except Exception as error:  # noqa: BLE001 - every namespace has an error of its own here
+            except Exception as error:  # every namespace has an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
                     raise
                 return Reach(self, A, math.inf, own, spread, summed, lengths)

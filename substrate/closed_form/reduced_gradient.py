@@ -167,7 +167,9 @@ def _known_better(
     mean = total.first / total.mass
     scatter = total.about(mean, total.targets / total.mass).second
     accumulated = statistic.method == "accumulated"
-    whole = replace(judge.curvature, scatter=scatter, offsets=mean, mass=total.mass, whole=True, accumulated=accumulated)
+    whole = replace(
+        judge.curvature, scatter=scatter, offsets=mean, mass=total.mass, whole=True, accumulated=accumulated
+    )
     return replace(judge, curvature=whole).once_more(beta, bias)
 
 

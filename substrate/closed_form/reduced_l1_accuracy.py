@@ -1,8 +1,8 @@
 r"""How far the fitted values of the L1 substrate on a reduced basis are from those of its exact optimum.
 
-With :math:`\hat e = e - \bar e` and :math:`c = \hat K^T \hat e`, the point :math:`\theta = \tau \hat e` is dual feasible
-for a :math:`\tau \le 1` with :math:`\tau \max_j |c_j| \le \zeta`, and the duality gap there is a sum of terms none of
-which is negative,
+With :math:`\hat e = e - \bar e` and :math:`c = \hat K^T \hat e`, the point :math:`\theta = \tau \hat e` is dual
+feasible for a :math:`\tau \le 1` with :math:`\tau \max_j |c_j| \le \zeta`, and the duality gap there is a sum of
+terms none of which is negative,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 (1 - \tau)^2 \|\hat e\|^2
           + \sum_j \big( \zeta |\beta_j| - \tau \beta_j c_j \big) ,

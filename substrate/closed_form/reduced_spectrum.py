@@ -33,7 +33,8 @@ __all__ = ["ReducedSpectrum", "reduced_spectrum"]
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, a column an output; means about the origin.
 
-    ``scatter`` is Q diag(a) Q', ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
+    ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets,
+    ``mass`` is the weight of all rows (n where they have none), and
     ``error`` is how far, relatively, the statistic itself is known.
     """
 
@@ -99,9 +100,7 @@ class ReducedSpectrum:
         xp = namespace_of(K_basis)
         sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(K_basis), min=0.0))
         accumulated = self.error != EPS
-        return Curvature(
-            self.features, self.scatter, self.full_mean, self.mean, self.mass, sizes, terms, accumulated
-        )
+        return Curvature(self.features, self.scatter, self.full_mean, self.mean, self.mass, sizes, terms, accumulated)
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(a + lambda), a column each."""

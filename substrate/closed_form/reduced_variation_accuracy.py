@@ -103,10 +103,14 @@ class VariationJudge:
             made = add((self.ridge * weights + self.mean[place] * found.total, zero), minus(product))
             gradient.append(made[0] + made[1])
             rest += float(np.sum((check + EPS * (self.ridge * np.abs(weights) + np.abs(made[0]))) ** 2))
-            relative = (float(found.rounding[k]) + terms * _HALF) * float(spreads[k]) * (length + abs(found.total) / root)
+            relative = (
+                (float(found.rounding[k]) + terms * _HALF) * float(spreads[k]) * (length + abs(found.total) / root)
+            )
             relative += (float(found.rounding[k]) + xi.shape[1] * _HALF) * self.rho * math.sqrt(float(found.longest[k]))
             off.append(relative * sizes[:, k] + 2.0 * EPS * (np.abs(found.slopes[:, k]) + np.abs(pulls[:, k])))
-        R = np.linalg.cholesky(self.scatter + self.ridge * np.eye(self.scatter.shape[0])).T
+        R: Array = np.asarray(
+            np.linalg.cholesky(self.scatter + self.ridge * np.eye(self.scatter.shape[0])).T, dtype=np.float64
+        )
         energy = float(np.linalg.norm(solve_triangular(R, np.concatenate(gradient), trans="T")))
         energy += math.sqrt(rest / self.ridge)
         eta, doubt = self._eta(R, found, sizes, off, terms)

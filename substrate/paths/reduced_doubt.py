@@ -9,9 +9,9 @@ does to the errors of the rows,
           + \Big( c\, \epsilon\, \big\| |\hat H^{-1/2}| \sigma \big\| + \frac{r \epsilon \|A\|}{\sqrt\lambda} \Big)
             (\ldots) ,
 
-and leverages :math:`z_i^T H^{-1} z_i` move by the same slopes. All grow as lambda falls. The root of a criterion is a norm of errors
-over :math:`1 - h_{ii}`, so it is off by no more than that over the smallest of these, plus its own share. A direction
-that is faint in a smooth kernel makes this large long before the criterion itself looks strange: nearly noise-free
+and leverages :math:`z_i^T H^{-1} z_i` move by the same slopes. All grow as lambda falls. The root of a
+criterion is a norm of errors over :math:`1 - h_{ii}`, so it is off by no more than that over the smallest of these,
+plus its own share. A direction that is faint in a smooth kernel makes this large long before the criterion itself looks strange: nearly noise-free
 targets have a criterion far below the size of y, to which the rounding belongs.
 """
 
@@ -102,7 +102,9 @@ class Doubt:
         slopes = reach.of_slopes(own * spread, self.seen)
         moved = slopes * errors
         rows = spread if self.seen is None else math.sqrt(max(self.count, 1) * s.largest)
-        moved += (2.0 * lever * spread + rows) * own * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
+        moved += (
+            (2.0 * lever * spread + rows) * own * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
+        )
         summed = (self.terms + r + 8.0) * _HALF
         lengths = self._lengths(reach)
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
@@ -121,5 +123,3 @@ class Doubt:
 
     def _lengths(self, reach: Reach) -> Array:
         return np.asarray(reach.lengths)
-
-

@@ -70,9 +70,7 @@ def prove_variation(
             gap += limit * largest - reached
             weights += v
             columns += [[Z[i, j] for i in range(n)] for j in range(r)]
-            pulls += [
-                sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)
-            ]
+            pulls += [sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)]
         rest = [t - f for t, f in zip(targets, outputs, strict=True)]
         mean = sum(rest, zero) / n
         errors = [one - mean for one in rest]

@@ -57,9 +57,7 @@ def exact_criterion(model, Z, y, criterion, gamma):
     u, mean, _, centred, H = solved(Z, list(range(n)), y, gamma)
     fitted, half = centred * u, centred * H.inv()
     errors = [ball(y[i]) - mean - fitted[i, 0] for i in range(n)]
-    spare = [
-        1 - ball(1.0) / n - sum((half[i, k] * centred[i, k] for k in range(Z.ncols())), zero) for i in range(n)
-    ]
+    spare = [1 - ball(1.0) / n - sum((half[i, k] * centred[i, k] for k in range(Z.ncols())), zero) for i in range(n)]
     if criterion == "gcv":
         left = sum(spare, zero)
         return below(n * sum((e * e for e in errors), zero) / (left * left))

@@ -50,7 +50,12 @@ def test_the_outputs_are_those_of_the_direct_solve(kernel, gamma):
     difference = np.linalg.norm(fitted(kernel, solution) - direct, axis=0)
     assert (difference <= 1e-6 * np.linalg.norm(direct - direct.mean(axis=0), axis=0)).all()
     assert solution.converged
-    assert [row.name for row in solution.rows][:4] == ["accuracy", "1'e = 0", "stationarity in beta", "stationarity in w"]
+    assert [row.name for row in solution.rows][:4] == [
+        "accuracy",
+        "1'e = 0",
+        "stationarity in beta",
+        "stationarity in w",
+    ]
 
 
 def test_columns_do_not_disturb_one_another():
