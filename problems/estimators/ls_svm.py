@@ -42,7 +42,7 @@ from substrate.namespaces import (
     take_rows,
     to_numpy,
 )
-from substrate.proof import Proof
+from substrate.proof import Proof, worst_proof
 from substrate.proof.least_squares import prove_expansion, prove_primal
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
@@ -132,7 +132,7 @@ class _LSSVM(KernelEstimator):
                 a, b = alpha[members, column], float(bias[column])
                 made = prove_expansion(self.kernel_, points, y, gamma, v[members], a, b, said, tolerance=tolerance)
             found.append(made)
-        return min(found, key=lambda one: one.digits)
+        return worst_proof(found)
 
     def _tolerance(self) -> float:
         """Of the spread of y: a conic solver's own point is less accurate."""

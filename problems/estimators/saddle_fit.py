@@ -105,6 +105,8 @@ def fit_saddle(
             alpha, bias, products, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
         else:
             alpha, bias, products, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+            if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
+                gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
     if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
