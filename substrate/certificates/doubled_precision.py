@@ -66,8 +66,8 @@ def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
 
 
 def _exponents(largest: Array) -> Array:
-    """e with every entry at most 2^e."""
-    return np.frexp(largest)[1].astype(np.int64)
+    """e with every entry at most 2^e; of a zero as small as can be."""
+    return np.where(largest > 0.0, np.frexp(largest)[1], -1100).astype(np.int64)
 
 
 def _sliced(values: Array, exponents: Array, bits: int) -> list[Array]:

@@ -103,7 +103,8 @@ def primal_accuracy(
         bound += 2.0 * root_mean_square(moved, v)
         apart = add((primal(X)[:, column], np.zeros_like(y)), minus(found.values))
         bound += root_mean_square(apart[0] + apart[1], v)
-        alphas = gamma * v * (np.abs(found.errors[0]) + EPS * np.abs(found.values[0]))
+        # to the terms of which alpha is made belongs the rounding of w
+        alphas = gamma * v * (np.abs(y) + np.abs(features) @ np.abs(w) + abs(b))
         size = float(np.linalg.norm(np.abs(w) + np.abs(features).T @ alphas))
         residual = float(np.linalg.norm(found.gradient[:-1]))
     stationarity = Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")

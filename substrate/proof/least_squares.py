@@ -183,7 +183,10 @@ def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
 
 def _root(value: Any) -> Any:
     """The root of a ball known to hold a number that is not negative."""
-    return (value.max(ball(0.0)) if not value > 0 else value).sqrt()
+    if value > 0 or not value.is_finite():
+        return value.sqrt()
+    half = value.upper().max(ball(0.0)).sqrt().upper() / 2  # anything from zero to the root of its upper end
+    return flint().arb(half, half)
 
 
 def _points(X: Any) -> list[list[Any]]:
