@@ -8,8 +8,8 @@ matrix that is not positive definite is refused: there is no indefinite factoris
 import warnings
 from typing import Any
 
-from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.arrays import EPS
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
 from substrate.kernels import Kernel
 from substrate.kernels.device_matrix import device_matrix

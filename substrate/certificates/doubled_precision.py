@@ -61,7 +61,7 @@ def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
         for column in range(_SLICES):
             total = add(total, (products[:, column], np.zeros_like(rows)))
     left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
-    underflow = 64.0 * n * 2.0**-1074
+    underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0
     return total, np.ldexp(4.0 * n * (left_out + 2.0**-100), exponents + top) + underflow
 
 

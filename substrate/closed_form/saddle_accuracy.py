@@ -124,7 +124,7 @@ def expansion_accuracy(
     v, s, a = machine.weights, machine.roots, np.abs(machine.a)
     residual = machine.y - products - machine.b - machine.ridge * machine.a
     sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
-    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _LEAST)
+    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _least(sizes))
     distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b), v)
     return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, FORMULA, tolerance)
 
@@ -147,11 +147,16 @@ def careful_accuracy(
         implied = machine.ridge * np.abs(a)
         sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high)
         # the diagonal 1/(gamma v) is itself rounded, twice
-        rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _LEAST)
+        rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _least(sizes))
         distance = root_mean_square(apart[0] + apart[1], v)
     formula = f"{FORMULA}, in doubled precision"
     row = _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, formula, tolerance)
     return row, residual
+
+
+def _least(sizes: Array) -> Array:
+    """What underflow can take from sums of these sizes: nothing where there is nothing to add."""
+    return np.where(sizes > 0.0, _LEAST, 0.0)
 
 
 def _row(
