@@ -8,6 +8,7 @@ matrix that is not positive definite is refused: there is no indefinite factoris
 import warnings
 from typing import Any
 
+from substrate.arrays import EPS
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
 from substrate.kernels import Kernel
@@ -106,6 +107,9 @@ class DeviceGram(Gram):
                     stacklevel=5,
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
+            self.negative = float("inf")
+        else:
+            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         self._factor = None
 
     def _extreme_correlations(self, root: Any) -> tuple[float, float]:
@@ -122,7 +126,9 @@ class DeviceGram(Gram):
     def block(self, rows: Any) -> "DeviceGram":
         """The Gram matrix of some of the points, by their numbers on the host."""
         some = take_rows(take_rows(self._store, rows).T, rows)
-        return DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+        part = DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+        part.negative = self.negative
+        return part
 
     def release(self) -> None:
         """Let the factor go."""

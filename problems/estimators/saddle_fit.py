@@ -105,6 +105,8 @@ def fit_saddle(
             alpha, bias, products, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
         else:
             alpha, bias, products, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+            if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
+                gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
     if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
@@ -114,6 +116,8 @@ def fit_saddle(
     answer = answered(
         question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
     )
+    if answer.support_values is not alpha and gram is not None and method.solver == "auto":
+        rows = _refined_rows(gram, answer.support_values, answer.bias, Y, gammas, weights)
     # the equations of the support values say nothing of an answer that is carried by primal weights
     rows = answer.rows if answer.primal is not None else (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
@@ -146,6 +150,17 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
             rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements
+
+
+def _refined_rows(
+    gram: Gram, alpha: Array, bias: Array, Y: Array, gammas: tuple[float, ...], weights: Array
+) -> tuple[Row, ...]:
+    """The equations of support values that were made better after they were solved for."""
+    products = gram.product(alpha)
+    return worst_rows([
+        saddle_rows(products[:, k], gram.diagonal, Y[:, k], ridge_of(gamma, weights), alpha[:, k], float(bias[k]))
+        for k, gamma in enumerate(gammas)
+    ])  # fmt: skip
 
 
 def _taken(Y: Any, columns: list[int]) -> Any:

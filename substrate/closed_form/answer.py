@@ -84,10 +84,11 @@ def answered(
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
     rounding = question.kernel.rounding(question.X)
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
+    said = _said(question, alpha, bias)
     rows = [
         expansion_accuracy(
             question.expansion(column, a[:, column], float(b[column]), k), p[:, column], rounding,
-            tolerance=question.tolerance,
+            fitted=None if said is None else said[:, column], tolerance=question.tolerance,
         )
         for column in range(a.shape[1])
     ]  # fmt: skip
@@ -122,6 +123,14 @@ def certified(question: Question, alpha: Array, bias: Array, fitted: Array, prim
         for column in range(alpha.shape[1])
     ]  # fmt: skip
     return _judged(Answer(alpha, bias, None, (_worst(rows),), ()))
+
+
+def _said(question: Question, alpha: Array, bias: Array) -> Array | None:
+    """What predict returns, for a kernel whose values nothing bounds: blocks of a function may round as they like."""
+    if question.kernel.trusted or is_device_array(question.X):
+        return None
+    points = None if question.kernel.pairwise else question.X
+    return expansion_values(question.kernel, points, alpha, bias, question.X)
 
 
 def _judged(answer: Answer) -> Answer:
