@@ -79,12 +79,12 @@ def fit_saddle(
     *,
     labels: bool = False,
     gram: Gram | None = None,
-    primal: bool = True,
+    primal: bool = False,
 ) -> SaddleFit:
     """Fit every column of Y.
 
     ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller
-    can keep primal weights.
+    keeps primal weights: one that drops them would predict by support values that cannot carry the answer.
     """
     if is_device_array(X) and method.solver != "auto":
         raise DeclarationError(

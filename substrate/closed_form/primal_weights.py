@@ -35,7 +35,7 @@ from substrate.certificates.doubled_precision import Pair, add, exact_product, m
 from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
 
-__all__ = ["PrimalWeights", "primal_accuracy", "solve_primal"]
+__all__ = ["PrimalWeights", "leverages", "primal_accuracy", "solve_primal", "support_values_of"]
 
 FORMULA = "||R^-T (w - Phi' alpha)|| / sqrt(gamma) + rounding, in doubled precision"
 #: Condition of R, columns scaled, up to which its inverse is trusted to one part in a hundred.
@@ -74,6 +74,33 @@ def solve_primal(kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v:
         for column in (k for k, other in enumerate(gammas) if other == gamma):
             weights[:, column], biases[column] = _refined(factor, features, Y[:, column], gamma, v)
     return PrimalWeights(kernel, center, weights, biases)
+
+
+def support_values_of(
+    primal: PrimalWeights, X: Any, Y: Array, gammas: tuple[float, ...], v: Array
+) -> tuple[Array, Array]:
+    """alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
+
+    They are what the machine reports; each is known to its own rounding, and their expansion may still be nothing.
+    """
+    features = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X) - primal.center
+    alpha = np.empty_like(Y)
+    for column, gamma in enumerate(gammas):
+        e = _errors(features, Y[:, column], primal.weights[:, column], float(primal.bias[column]))[0]
+        alpha[:, column] = gamma * v * (e[0] + e[1])
+    return alpha, np.asarray(primal.bias - primal.center @ primal.weights)
+
+
+def leverages(features: Array, pulls: Array) -> Array:
+    r"""How much every fitted value follows its own target, for features centred at their mean with weights ``pulls``.
+
+    .. math:: h_i = \frac{p_i}{\sum_j p_j} + p_i\, \varphi_i^T (I + \Phi_c^T P\, \Phi_c)^{-1} \varphi_i,
+              \qquad p_i = \gamma v_i
+    """
+    tall = np.sqrt(pulls)[:, None] * features
+    sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
+    Q = np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]))[0][: pulls.size]
+    return np.asarray(pulls / pulls.sum() + np.square(Q).sum(axis=1))
 
 
 def primal_accuracy(
@@ -167,14 +194,19 @@ def _mean(values: Array, v: Array) -> float:
 
 def _gradient(features: Array, y: Array, gamma: float, v: Array, w: Array, b: float) -> tuple[Array, float, Pair]:
     """w - Phi'alpha with alpha = gamma v (y - f), the sum of alpha, and f; in doubled precision."""
-    zero = np.zeros_like(y)
-    product, _ = exact_product(features, w)
-    f = add(product, (np.full_like(y, b), zero))
-    e = add((y, zero), minus(f))
-    pull = gamma * v
+    e, f = _errors(features, y, w, b)
+    zero, pull = np.zeros_like(y), gamma * v
     alpha = add(multiplied(pull, e[0]), (pull * e[1], zero))
     first, _ = exact_product(np.ascontiguousarray(features.T), alpha[0])
     second = features.T @ alpha[1]
     gradient = add((w, np.zeros_like(w)), minus(add(first, (second, np.zeros_like(w)))))
     unbalanced = math.fsum(alpha[0]) + math.fsum(alpha[1])
     return gradient[0] + gradient[1], unbalanced, f
+
+
+def _errors(features: Array, y: Array, w: Array, b: float) -> tuple[Pair, Pair]:
+    """y - f and f, in doubled precision."""
+    zero = np.zeros_like(y)
+    product, _ = exact_product(features, w)
+    f = add(product, (np.full_like(y, b), zero))
+    return add((y, zero), minus(f)), f

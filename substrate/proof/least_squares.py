@@ -9,13 +9,14 @@ A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and
 :math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.accuracy import ACCURATE, spread_of
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.kernels import Foreign, Kernel
 from substrate.proof.balls import above, ball, balls, below, flint, precision
@@ -25,6 +26,7 @@ from substrate.proof.record import Proof
 __all__ = ["kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
 
 _BITS = 160
+_INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 
 
 def prove_expansion(
@@ -38,9 +40,16 @@ def prove_expansion(
     fitted: Array,
     *,
     tolerance: float = ACCURATE,
+    negative: float = 0.0,
     bits: int = _BITS,
 ) -> Proof:
-    """The proof for one output; ``fitted`` is what predict returned for the rows of X."""
+    """The proof for one output; ``fitted`` is what predict returned for the rows of X.
+
+    ``negative`` says how far the matrix of a kernel of unknown origin may be from positive semi-definite, as
+    :meth:`substrate.gram.Gram.check_definite` finds it.
+    """
+    if not negative * gamma * float(v.max()) < 1.0:
+        return Proof(math.inf, spread_of(y, v)[0], tolerance, 0.0, bits, _INDEFINITE)
     with precision(bits):
         weights, targets, alpha, said = balls(v), balls(y), balls(a), balls(fitted)
         total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
@@ -50,7 +59,10 @@ def prove_expansion(
         ridge = [1 / (ball(gamma) * weight) for weight in weights]
         residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
         apart = [one - other for one, other in zip(said, values, strict=True)]
-        bound = weighted_root(residual, weights) + weighted_root(apart, weights)
+        bound = weighted_root(residual, weights)
+        if negative > 0.0:  # D - negative I stands for D, as long as that is positive
+            bound *= 1 + 1 / (1 - ball(negative) * ball(gamma) * ball(float(v.max())))
+        bound += weighted_root(apart, weights)
         return _proof(bound, y, targets, weights, tolerance, bits)
 
 
