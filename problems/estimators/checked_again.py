@@ -166,7 +166,7 @@ def prove_machines(model: Any, asked: Asked) -> Proof:
             short = 1.01 * root_mean_square(asked.missing[:, column], v)
             made = replace(made, accuracy=math.nextafter(made.accuracy + short, math.inf))
         found.append(made)
-    return min(found, key=lambda one: one.digits)
+    return min(found, key=lambda one: (one.digits, -one.accuracy))
 
 
 def _gram(model: Any, X: Any) -> Gram:

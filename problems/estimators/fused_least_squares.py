@@ -86,7 +86,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
             rows, y_train = np.arange(y.size), y
             X_check, y_check = self._validation(X_val, y_val)
             kernel, gram = self._gram(X)
-            below = kernel(X_check, None if kernel.pairwise else X)
+            below = kernel(X_check, X)
         warn_of_overfitting(y_train.size, y_check.size)
         both, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
         basis = StackedBasis.of(Phi, cutoff)
@@ -149,8 +149,9 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         else:
             X_check, y_check = fresh._validation(X_val, y_val)
         gram = Gram.of(self.kernel_, X[train][:, train] if pairwise else X[train])
-        below = X_check[:, train] if pairwise else self.kernel_(X_check, X[train])
-        predicted = np.append(self._evaluated(X[train]), self._evaluated(X_check))
+        below = np.empty((y_check.size, train.size))
+        self.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
+        predicted = np.append(self._evaluated(X)[train], self._evaluated(X_check))
         return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:

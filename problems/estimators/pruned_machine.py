@@ -109,11 +109,14 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
             raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
         return int(step) % steps
 
+    def _check_rows(self, given: int) -> None:
+        n = self.pruning_path_[0].size
+        if given != n:
+            raise DataError(f"the path began with {n} rows, these are {given}")
+
     def _asked(self, X: Any, Y: Array, title: str) -> Asked:
         """The rows left of the training rows given again, with what this model holds of them."""
-        n = self.pruning_path_[0].size
-        if Y.shape[0] != n:
-            raise DataError(f"the path began with {n} rows, these are {Y.shape[0]}")
+        self._check_rows(Y.shape[0])
         points = X[self.support_][:, self.support_] if self.kernel_.pairwise else X[self.support_]
         return Asked(points, Y[self.support_], self.weights_, (self.gamma_,) * Y.shape[1], title)
 

@@ -23,7 +23,15 @@ from substrate.proof.balls import above, ball, balls, below, flint, precision
 from substrate.proof.kernel_balls import feature_balls, formula_of
 from substrate.proof.record import Proof
 
-__all__ = ["kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
+__all__ = [
+    "given_values",
+    "kernel_products",
+    "points_of",
+    "proof_of",
+    "prove_expansion",
+    "prove_primal",
+    "weighted_root",
+]
 
 _BITS = 160
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
@@ -63,7 +71,7 @@ def prove_expansion(
         if negative > 0.0:  # D - negative I stands for D, as long as that is positive
             bound *= 1 + 1 / (1 - ball(negative) * ball(gamma) * ball(float(v.max())))
         bound += weighted_root(apart, weights)
-        return _proof(bound, y, targets, weights, tolerance, bits)
+        return proof_of(bound, y, targets, weights, tolerance, bits)
 
 
 def prove_primal(
@@ -83,7 +91,7 @@ def prove_primal(
         weights, targets, said = balls(v), balls(y), balls(fitted)
         w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
         rows = [
-            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in _points(X)
+            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
         ]
         values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
         mass = sum(weights, ball(0.0))
@@ -113,18 +121,18 @@ def prove_primal(
         energy = (column.transpose() * H.solve(column))[0, 0]
         bound = _root(energy / (ball(gamma) * mass)) + abs(shift)
         bound += weighted_root([one - other for one, other in zip(said, values, strict=True)], weights)
-        return _proof(bound, y, targets, weights, tolerance, bits)
+        return proof_of(bound, y, targets, weights, tolerance, bits)
 
 
 def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
     """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function counts as the values it gives."""
     if kernel.pairwise or isinstance(kernel, Foreign):
-        matrix = np.asarray(X) if kernel.pairwise else np.asarray(kernel(X) if Z is None else kernel(X, Z))
-        return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
-    points = _points(X)
+        matrix = given_values(kernel, X, Z).tolist()
+        return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix]
+    points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
     if Z is not None:
-        others = _points(Z)
+        others = points_of(Z)
         return [sum((one * formula(x, z) for one, z in zip(a, others, strict=True)), ball(0.0)) for x in points]
     sums = [ball(0.0) for _ in points]
     for i, x in enumerate(points):
@@ -136,6 +144,15 @@ def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> 
     return sums
 
 
+def given_values(kernel: Kernel, X: Any, Z: Any = None) -> Array:
+    """The values of a kernel that is a matrix or a function, as they are."""
+    if not kernel.pairwise:
+        return np.asarray(kernel(X) if Z is None else kernel(X, Z))
+    values = np.empty(X.shape)
+    kernel.fill(X, None, values)
+    return values
+
+
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
     """sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
@@ -144,15 +161,22 @@ def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
 
 def _root(value: Any) -> Any:
     """The root of a ball known to hold a number that is not negative."""
-    return (value.max(ball(0.0)) if not value > 0 else value).sqrt()
+    if value > 0 or not value.is_finite():
+        return value.sqrt()
+    # a ball around zero: everything up to the root of its upper end
+    return value.abs_upper().sqrt().union(ball(0.0))
 
 
-def _points(X: Any) -> list[list[Any]]:
+def points_of(X: Any) -> list[list[Any]]:
+    """The rows of X as balls without radius."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return [balls(row) for row in dense]
 
 
-def _proof(bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+def proof_of(
+    bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int
+) -> Proof:
+    """The record of a bound, with an enclosure of the spread."""
     mass = sum(weights, ball(0.0))
     mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
     spread = weighted_root([t - mean for t in targets], weights)
