@@ -48,6 +48,8 @@ class Asked:
         Whether the targets are codes, of which a zero leaves the row out of the machine.
     tolerance
         Share of the spread of y that the accuracy may be.
+    equations
+        Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
     missing
         What the targets lack to be exact, one column per output: the rounding of a difference.
     """
@@ -59,6 +61,7 @@ class Asked:
     title: str
     labels: bool = False
     tolerance: float = ACCURATE
+    equations: float | None = None
     missing: Array | None = None
 
     def members(self, column: int) -> Any:
@@ -123,7 +126,8 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
         a = own_copy(take_rows(alpha[:, column], members))
         part = gram if members.size == gram.n else gram.block(members)
         known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
-        checks = saddle_rows(*known, ridge_of(gamma, v[members]), to_numpy(a), float(bias[column]))
+        held_now = (to_numpy(a), float(bias[column]))
+        checks = saddle_rows(*known, ridge_of(gamma, v[members]), *held_now, tolerance=asked.equations)
         target, points = targets[members, column][:, None], asked.points(members, model.kernel_.pairwise)
         question = Question(model.kernel_, points, target, (gamma,), v[members], part.negative, asked.tolerance)
         held = None if primal is None else primal.output(column)

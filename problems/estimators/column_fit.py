@@ -159,8 +159,9 @@ class ColumnReducedClassifier(CodedClassifier):
         classes = classes_of(labels)
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        if int(self.support_.max()) >= labels.size:
-            raise DataError(f"the model was fitted to row {int(self.support_.max())}, these are {labels.size} rows")
+        last = int(self.support_.max(initial=-1))
+        if last >= labels.size:
+            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
         return X, self.code_book_[np.searchsorted(classes, labels)]
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:

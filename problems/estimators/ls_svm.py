@@ -117,7 +117,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
         fresh = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
         X, y, weights, _ = self._kept(*fresh)
         Y = y[:, None] if y.ndim == 1 else y
-        return Asked(X, Y, weights, self._gammas(Y.shape[1]), self._title, tolerance=self._tolerance())
+        return Asked(X, Y, weights, self._gammas(Y.shape[1]), self._title, False, *self._tolerances())
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -217,7 +217,7 @@ class LSSVMClassifier(CodedClassifier, SaddleMachine):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
         Y = codes_of(labels, classes, self.code_book_)
         gammas = self._class_gammas(Y.shape[1])
-        return Asked(X, Y, weights, gammas, self._title, labels=True, tolerance=self._tolerance())
+        return Asked(X, Y, weights, gammas, self._title, True, *self._tolerances())
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines

@@ -32,6 +32,9 @@ from substrate.namespaces import (
 
 __all__ = ["SaddleMachine", "ridges_of"]
 
+#: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
+_ACCEPTED = 1e-5
+
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     """The diagonal of the system, one for all outputs where their gammas agree."""
@@ -63,9 +66,12 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
         alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 
-    def _tolerance(self) -> float:
-        """Of the spread of y: a conic solver's own point is less accurate."""
-        return ACCURATE if getattr(self, "solver", "auto") in ("auto", "cg") else UNPOLISHED
+    def _tolerances(self) -> tuple[float, float | None]:
+        """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
+        solver = getattr(self, "solver", "auto")
+        if solver == "auto":
+            return ACCURATE, None
+        return (ACCURATE, 10.0 * self.tol) if solver == "cg" else (UNPOLISHED, _ACCEPTED)
 
     def leave_one_out(self, K: Any = None) -> LeftOut:
         """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
