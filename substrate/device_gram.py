@@ -42,6 +42,7 @@ class DeviceGram(Gram):
         xp = namespace_of(matrix)
         self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
         self.jitter = 0.0
+        self.negative = 0.0
         self._store = matrix
         self._factor: Any = None
         self._coordinates = {}
@@ -93,11 +94,14 @@ class DeviceGram(Gram):
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
         xp = namespace_of(self._store)
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
+        rounding = (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
+            self.negative = lift + rounding
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
             smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))
+            self.negative = float("inf")
             if smallest < -ROUNDED_SINGLE * largest:
                 warnings.warn(
                     f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the "

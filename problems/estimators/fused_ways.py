@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.additive import component_matrices
+from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
@@ -17,6 +19,7 @@ from substrate.closed_form.maximal_variation import VariationSolution, right_div
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
@@ -45,10 +48,11 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     return rows
 
 
-class OverGamma(FusedEstimator):
+class OverGamma(CheckedAgain, FusedEstimator):
     """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
 
     _over = "gamma"
+    _takes_weights = False
     gamma_range: Any
 
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
@@ -90,15 +94,33 @@ class OverGamma(FusedEstimator):
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        kept: dict[str, Any] = {}
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             part = gram.block(members)
             target, weights = Y[members, column][:, None], np.ones(members.size)
-            fit = fit_saddle(kernel, X[members], target, (value,), weights, method, gram=part)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            # one machine may be kept in primal weights; several have no centre in common
+            fit = fit_saddle(
+                kernel, points, target, (value,), weights, method, gram=part, primal=Y.shape[1] == 1
+            )  # fmt: skip
             a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
-        return Final(a, bias, worst_rows(rows), tuple(facts), {})
+            if fit.primal is not None:
+                kept |= {"primal_weights_": fit.primal.weights, "primal_center_": fit.primal.center}
+                kept |= {"primal_bias_": fit.primal.bias}
+        return Final(a, bias, worst_rows(rows), tuple(facts), kept)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, Y = self._targets_again(X, y)
+        rows = self.support_
+        if Y.shape[0] <= int(rows.max()):
+            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
+        points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
+        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
+        return Asked(points, Y[rows], np.ones(rows.size), gammas, title, labels=self._labels)
 
     def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
         self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit

@@ -96,8 +96,8 @@ FITTED: Mapping[str, _Kinds] = {
     "ComponentwiseLSSVMRegressor": _EVERY | _RIDGE | _NORMS,
     "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW,
     "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW,
-    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF,
-    "FusedLSSVMRegressor": _EVERY | _PROOF,
+    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF | _PRIMAL,
+    "FusedLSSVMRegressor": _EVERY | _PROOF | _PRIMAL,
     "FusedLeastSquaresRegressor": _EVERY | {"validation_error_": _UNBOUNDED},
     "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH},
     "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH},
@@ -117,7 +117,7 @@ FITTED: Mapping[str, _Kinds] = {
     "RobustLSSVMRegressor": _EVERY | {
         "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1), "ridge_": _EACH,
         "scale_": _NUMBER, "weights_": _VECTOR,
-    },
+    } | _PRIMAL,
     "RobustSparseLSSVMRegressor": _EVERY | _REDUCED | {
         "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1), "scale_": _NUMBER,
     },
@@ -131,5 +131,5 @@ FITTED: Mapping[str, _Kinds] = {
     "SparseLSSVMRegressor": _EVERY | _REDUCED | _LEVERAGE,
     "SparseLSSVMRegressorCV": _EVERY | _REDUCED | _LEVERAGE | _CHOSEN,
     "SparseMaximalVariationRegressor": _EVERY | _REDUCED | {"maximal_variation_": _EACH, "n_bounded_": _WHOLE},
-    "SubstrateRegressor": _EVERY | {"constants_": _VECTOR},
+    "SubstrateRegressor": _EVERY | _PRIMAL | {"constants_": _VECTOR},
 }  # fmt: skip

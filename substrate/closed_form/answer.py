@@ -16,7 +16,7 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
 from substrate.certificates.accuracy import ACCURATE, Accuracy
 from substrate.closed_form.expansion import expansion_values
-from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal
+from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
 from substrate.closed_form.saddle_accuracy import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.gram import Gram
@@ -73,12 +73,12 @@ def answered(
     diagonal: Array,
     gram: Gram | None = None,
     *,
-    primal: bool = True,
+    primal: bool = False,
 ) -> Answer:
     """Bound the answer, and make it better where the bound is above the tolerance.
 
     ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` says whether
-    primal weights may stand for the support values.
+    the caller keeps primal weights, which may then stand for the support values.
     """
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
@@ -104,6 +104,7 @@ def answered(
     if primal and rank is not None and rank < question.X.shape[0]:
         weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
         fact = ("expansion", f"{rank} primal weights and a centre; support values cannot carry this answer")
+        a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
         return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
     return Answer(a, b, None, (_worst(rows),), (_UNKNOWN,))
 

@@ -42,7 +42,7 @@ from substrate.certificates.rows import roundoff
 from substrate.closed_form.primal_factor import Factor
 from substrate.kernels import Kernel
 
-__all__ = ["PrimalWeights", "primal_accuracy", "solve_primal"]
+__all__ = ["PrimalWeights", "leverages", "primal_accuracy", "solve_primal", "support_values_of"]
 
 FORMULA = "||R^-T (w - Phi' alpha)|| / sqrt(gamma) + rounding, in doubled precision"
 _HALF = EPS / 2.0
@@ -81,6 +81,34 @@ def solve_primal(kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v:
             for column in (k for k, other in enumerate(gammas) if other == gamma):
                 weights[:, column], biases[column] = _refined(factor, features, Y[:, column], gamma, v)
     return PrimalWeights(kernel, center, weights, biases)
+
+
+def support_values_of(
+    primal: PrimalWeights, X: Any, Y: Array, gammas: tuple[float, ...], v: Array
+) -> tuple[Array, Array]:
+    """alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
+
+    They are what the machine reports; each is known to its own rounding, and their expansion may still be nothing.
+    """
+    features = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X) - primal.center
+    alpha = np.empty_like(Y)
+    for column, gamma in enumerate(gammas):
+        w, b = primal.weights[:, column], float(primal.bias[column])
+        e = _gradient(features, Y[:, column], gamma, v, w, b).errors
+        alpha[:, column] = gamma * v * (e[0] + e[1])
+    return alpha, np.asarray(primal.bias - primal.center @ primal.weights)
+
+
+def leverages(features: Array, pulls: Array) -> Array:
+    r"""How much every fitted value follows its own target, for features centred at their mean with weights ``pulls``.
+
+    .. math:: h_i = \frac{p_i}{\sum_j p_j} + p_i\, \varphi_i^T (I + \Phi_c^T P\, \Phi_c)^{-1} \varphi_i,
+              \qquad p_i = \gamma v_i
+    """
+    tall = np.sqrt(pulls)[:, None] * features
+    sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
+    Q = np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]))[0][: pulls.size]
+    return np.asarray(pulls / pulls.sum() + np.square(Q).sum(axis=1))
 
 
 def primal_accuracy(

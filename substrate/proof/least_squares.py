@@ -29,7 +29,16 @@ from substrate.proof.balls import above, ball, balls, below, flint, precision
 from substrate.proof.kernel_balls import feature_balls, formula_of
 from substrate.proof.record import Proof
 
-__all__ = ["given_matrix", "kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
+__all__ = [
+    "given_matrix",
+    "given_values",
+    "kernel_products",
+    "points_of",
+    "proof_of",
+    "prove_expansion",
+    "prove_primal",
+    "weighted_root",
+]
 
 _BITS = 160
 _MOST_BITS = 2560
@@ -89,7 +98,7 @@ def prove_primal(
         weights, targets, said = balls(v), balls(y), balls(fitted)
         w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
         rows = [
-            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in _points(X)
+            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
         ]
         values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
         mass = sum(weights, ball(0.0))
@@ -138,12 +147,12 @@ def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
 def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
     """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function counts as the values it gives."""
     if kernel.pairwise or not kernel.trusted:
-        matrix = _rows_of(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
+        matrix = given_values(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
         return _matrix_products(np.asarray(matrix), a)
-    points = _points(X)
+    points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
     if Z is not None:
-        others = _points(Z)
+        others = points_of(Z)
         return [sum((one * formula(x, z) for one, z in zip(a, others, strict=True)), ball(0.0)) for x in points]
     sums = [ball(0.0) for _ in points]
     for i, x in enumerate(points):
@@ -155,8 +164,10 @@ def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> 
     return sums
 
 
-def _rows_of(kernel: Kernel, X: Any) -> Array:
-    """The values of a precomputed kernel for the given rows; the columns are its points."""
+def given_values(kernel: Kernel, X: Any) -> Array:
+    """The values of a matrix or a function from elsewhere for the given rows."""
+    if not kernel.pairwise:
+        return np.asarray(kernel(X))
     out = np.empty(X.shape)
     kernel.fill(X, X if X.shape[0] == X.shape[1] else np.empty((X.shape[1], X.shape[1])), out)
     return out
@@ -189,7 +200,8 @@ def _root(value: Any) -> Any:
     return flint().arb(half, half)
 
 
-def _points(X: Any) -> list[list[Any]]:
+def points_of(X: Any) -> list[list[Any]]:
+    """The rows of X as balls without radius."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return [balls(row) for row in dense]
 
@@ -202,14 +214,17 @@ def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, b
                 found = bound(bits)
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 found = ball(float("nan"))
-            proof = _proof(found, y, balls(y), balls(v), tolerance, bits)
+            proof = proof_of(found, y, balls(y), balls(v), tolerance, bits)
             wide = not found.is_finite() or bool(found.rad() > _WIDE * abs(found.mid()))
         if proof.proved or not wide or 2 * bits > _MOST_BITS:
             return proof
         bits *= 2
 
 
-def _proof(bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+def proof_of(
+    bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int
+) -> Proof:
+    """The record of a bound, with an enclosure of the spread."""
     mass = sum(weights, ball(0.0))
     mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
     spread = weighted_root([t - mean for t in targets], weights)

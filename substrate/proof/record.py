@@ -43,6 +43,8 @@ class Proof:
         """Decimal digits of the spread of y to which the fitted values are known."""
         if self.accuracy == 0.0:
             return math.inf
+        if not math.isfinite(self.accuracy):
+            return 0.0
         return max(0.0, math.log10(self.spread / self.accuracy)) if self.spread > 0.0 else 0.0
 
     def __str__(self) -> str:
