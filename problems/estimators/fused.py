@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv, train_test_split
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.folds import checked_splits
@@ -191,7 +191,10 @@ class FusedEstimator(KernelEstimator):
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)
+        if self._sparse:  # the support does not tell which rows trained
+            self.training_rows_ = rounds.rows
         self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
+        warn_unless_holds(self.certificate_)
         a = final.coefficients
         (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
         kept = np.ascontiguousarray((a[:, 0] if one else a)[used])

@@ -9,6 +9,7 @@ from problems.estimators.additive import component_matrices
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
+from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
@@ -108,7 +109,7 @@ class OverGamma(FusedEstimator):
             del self._left_out
 
 
-class OverZeta(FusedEstimator):
+class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path."""
 
     _over = "zeta"
@@ -137,7 +138,8 @@ class OverZeta(FusedEstimator):
             members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
-            fit = fit_sparse(part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            fit = fit_sparse(kernel, points, part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
             a[members, column], bias[column] = fit.coefficients, fit.bias
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
