@@ -11,12 +11,14 @@ from problems.estimators.fused import Choice, Final, FusedEstimator, Round, mach
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
+from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -151,7 +153,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
         return True
 
 
-class OverRho(FusedEstimator):
+class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
 
     _over = "rho"
@@ -189,8 +191,7 @@ class OverRho(FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
-        # a weight of nothing is the smallest weight there is
-        variation = self._at(max(value, 1e-9 * float(np.ptp(Y)) or 1e-9))
+        variation = self._at(smallest_rho(value, Y))
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -199,6 +200,7 @@ class OverRho(FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
@@ -222,7 +224,8 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True)
+    witness = VariationWitness(v, solved.xi_plus - solved.xi_minus)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.base import KernelEstimator
-from problems.estimators.coded import members_of
+from problems.estimators.coded import CodedClassifier, members_of
 from problems.estimators.given_again import given_again, refuse_weights, rows_of_fit
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
@@ -103,7 +103,7 @@ class SparseAnswers(KernelEstimator):
 
     @property
     def _of_labels(self) -> bool:
-        return hasattr(self, "classes_")
+        return isinstance(self, CodedClassifier)
 
     def _zeta(self) -> float:
         """That of the fit: given, or chosen."""
