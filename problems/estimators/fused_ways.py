@@ -20,6 +20,7 @@ from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_refinement import refined_witness
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
@@ -224,7 +225,7 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    witness = VariationWitness(v, solved.xi_plus - solved.xi_minus)
+    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
     return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 

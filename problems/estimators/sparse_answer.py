@@ -108,7 +108,7 @@ class SparseAnswers(KernelEstimator):
     def _zeta(self) -> float:
         """That of the fit: given, or chosen."""
         chosen = getattr(self, "best_parameter_", None)
-        return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))  # type: ignore[attr-defined]
+        return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
     def _tolerance(self) -> float:
         return tolerance_of_solver(getattr(self, "solver", "auto"))

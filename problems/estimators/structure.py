@@ -102,9 +102,7 @@ class _MaximalVariation(VariationAnswers):
             members = members_of(Y, column, self._labels)
             part = gram.block(members)
             y, weights = Y[members, column][:, None], np.ones(members.size)
-            fit = fit_saddle(
-                kernel, X[members], y, (float(self.gamma),), weights, method, gram=part, primal=False
-            )
+            fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part, primal=False)
             a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
             all_rows.append(fit.rows)
             facts |= dict.fromkeys(fact for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))

@@ -12,16 +12,19 @@ from problems.estimators.sparse_answer import tolerance_of_solver
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import EPS, Array
 from substrate.certificates import Certificate, Row
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy
+from substrate.certificates.doubled_precision import add
 from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.expansion import expansion_values
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.variation_accuracy import variation_accuracy
+from substrate.closed_form.variation_accuracy import VariationWitness, variation_accuracy
 from substrate.errors import DataError
 from substrate.kernels import Componentwise
 from substrate.proof import Proof
 from substrate.proof.variation import prove_variation
 
-__all__ = ["VariationAnswers", "kernel_doubt", "smallest_rho", "with_answer"]
+__all__ = ["VariationAnswers", "smallest_rho", "with_answer"]
 
 _UNKNOWN = (
     "rounding",
@@ -32,34 +35,62 @@ _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='a
 _RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
 
 
-def kernel_doubt(kernel: Componentwise, X: Any, a: Array) -> Array:
-    """How far the values of this expansion can be from those of exact kernel values: rounding of values and sums."""
+def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Array, careful: bool) -> Array:
+    """How far ``fitted`` can be from the values of this expansion in exact kernel values.
+
+    Bounded by the rounding of kernel values and sums, or measured against values that are computed carefully.
+    """
     doubt = np.zeros(X.shape[0])
+    total = (-fitted, np.full(X.shape[0], 0.0))
     for number, part in enumerate(kernel.components(X.shape[1])):
-        s = np.sqrt(np.maximum(part.diag(X), 0.0))
-        size = float(s @ np.abs(a if a.ndim == 1 else a[:, number]))
-        doubt += 1.01 * (part.rounding(X) + (a.shape[0] + 2.0) * EPS) * size * s
+        column = a if a.ndim == 1 else np.ascontiguousarray(a[:, number])
+        if careful:
+            plain = PlainProducts(np.asarray(part(X)), part.rounding(X), part.trusted)
+            product, unsure = CarefulProducts(part, X, plain)(column)
+            total, doubt = add(total, product), doubt + unsure
+        else:
+            s = np.sqrt(np.maximum(part.diag(X), 0.0))
+            doubt += 1.01 * (part.rounding(X) + (a.shape[0] + 2.0) * EPS) * float(s @ np.abs(column)) * s
+    if careful:
+        apart = add(total, (np.full(X.shape[0], b), np.zeros(X.shape[0])))
+        doubt += np.abs(apart[0] + apart[1])
     return doubt
+
+
+def answer_of(
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness,
+    a: Array, b: float, fitted: Array, tolerance: float,
+) -> Accuracy:  # fmt: skip
+    """The row for what is stored, a plain check first and then a careful one."""
+    rows = []
+    for careful in (False, True):
+        doubt = kernel_doubt(kernel, X, a, b, fitted, careful)
+        rows.append(variation_accuracy(coordinates, y, rho, witness, fitted, doubt, tolerance=tolerance))
+        if rows[-1].passes:
+            break
+    return min(rows, key=lambda row: row.value)
 
 
 def with_answer(
     kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit
 ) -> VariationFit:
     """The fit with the row that bounds its answer in front."""
-    a = fit.coefficients
-    values = np.zeros(y.size)
-    for number, part in enumerate(kernel.components(X.shape[1])):
-        values += part(X) @ (a if a.ndim == 1 else a[:, number])
-    # predict adds up in another order than this
-    doubt = 2.0 * kernel_doubt(kernel, X, a)
-    tolerance = tolerance_of_solver(choices.solver)
-    row = variation_accuracy(
-        coordinates, y, float(choices.rho), fit.witness, values + fit.bias, doubt, tolerance=tolerance
-    )
+    a, b, rho = fit.coefficients, fit.bias, float(choices.rho)
+    if a.ndim == 1:
+        fitted = expansion_values(kernel, X, a, b, X)
+    else:
+        fitted = np.sum([part(X, X) @ a[:, k] for k, part in enumerate(kernel.components(X.shape[1]))], axis=0) + b
+    tolerance = _tolerance(choices.solver, fit)
+    row = answer_of(kernel, X, coordinates, y, rho, fit.witness, a, b, fitted, tolerance)
     facts = (*fit.facts, _RELATIVE)
     if not row.passes:
         facts += (_UNKNOWN if tolerance == ACCURATE else _UNPOLISHED,)
     return replace(fit, rows=(row, *fit.rows), facts=facts)
+
+
+def _tolerance(solver: str, fit: VariationFit) -> float:
+    """Of the spread of y: an interior point whose active set does not settle is a solver's own point."""
+    return tolerance_of_solver(solver) if fit.exact else UNPOLISHED
 
 
 def smallest_rho(value: float, Y: Array) -> float:
@@ -82,10 +113,9 @@ class VariationAnswers(DecoupledExpansion):
         rows: list[tuple[Row, ...]] = []
         facts: dict[str, str] = {}
         for machine in self._stored(X, y, sample_weight):
-            coordinates, target, choices, fit, fitted, doubt, _ = machine
-            row = variation_accuracy(
-                coordinates, target, float(choices.rho), fit.witness, fitted, doubt, tolerance=self._tolerance()
-            )
+            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
+            known = (kernel, points, coordinates, target, float(choices.rho), fit.witness, a, b)
+            row = answer_of(*known, fitted, self._tolerance(fit))
             rows.append((row, *fit.rows))
             facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
         title = f"{self.certificate_.title}, checked again"
@@ -101,17 +131,17 @@ class VariationAnswers(DecoupledExpansion):
         """
         found = []
         for machine in self._stored(X, y, sample_weight):
-            coordinates, target, choices, fit, fitted, _, (points, kernel, a, b) = machine
+            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
             found.append(
                 prove_variation(
                     coordinates, target, float(choices.rho), fit.witness, fitted, kernel, points, a, b,
-                    tolerance=self._tolerance(),
+                    tolerance=self._tolerance(fit),
                 )
             )  # fmt: skip
         return min(found, key=lambda one: one.digits)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """Of every machine coordinates, target, choices, a witness, and what predict returns with its doubt."""
+        """Of every machine coordinates, target, choices, a witness, what predict returns and what is stored."""
         refuse_weights(self, sample_weight)
         X, Y = given_again(self, X, y, labels=self._of_labels)
         rows = rows_of_fit(self, Y.shape[0])
@@ -131,20 +161,18 @@ class VariationAnswers(DecoupledExpansion):
             coordinates = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
             target, points = np.ascontiguousarray(Y[members, column]), X[members]
             fit = choices.fit(coordinates, target)
-            doubt = kernel_doubt(kernel, points, a[members, column])
-            said = fitted[members, column]
-            stored = (points, kernel, a[members, column], float(biases[column]))
-            found.append((coordinates, target, choices, fit, said, doubt, stored))
+            stored = (points, kernel, np.ascontiguousarray(a[members, column]), float(biases[column]))
+            found.append((coordinates, target, choices, fit, fitted[members, column], stored))
         return found
 
     def _again(self, Y: Array) -> Variation:
         """The choices of the fit, by the fast path."""
         chosen = getattr(self, "best_parameter_", None)
-        rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)  # type: ignore[attr-defined]
+        rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
 
-    def _tolerance(self) -> float:
-        return tolerance_of_solver(getattr(self, "solver", "auto"))
+    def _tolerance(self, fit: VariationFit) -> float:
+        return _tolerance(getattr(self, "solver", "auto"), fit)
 
     @property
     def _of_labels(self) -> bool:

@@ -11,6 +11,7 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates, de
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_refinement import refined_witness
 from substrate.errors import DeclarationError, SolverError
 from substrate.solvers import canonical_name
 
@@ -75,6 +76,7 @@ class Variation:
                 record = ("solver", f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {how}")
                 a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
                 witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
+                witness = refined_witness(coordinates, witness, rho) if solved.polished else witness
                 return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished, witness)
         return self._declared(coordinates, y, rho, (*facts, *note))
 

@@ -1,10 +1,10 @@
 r"""How far the fitted values of a Huber LS-SVM are from those of the exact optimum.
 
-Let :math:`f = K \alpha + b 1`, :math:`e = y - f`, :math:`1^T \alpha = 0`, :math:`D = \operatorname{diag}(1/(\gamma v_i))`
-and :math:`|\alpha_i| \le \gamma v_i \delta`. The support values are those of errors :math:`\tilde e`, with
-:math:`\tilde e_i = D_i \alpha_i` inside the bound and any :math:`|\tilde e_i| \ge \delta` of the same sign at it, so
-:math:`(\alpha, b)` is the exact optimum of the targets :math:`y + r`, :math:`r = \tilde e - e`. Subtracting the optimum
-of y, with :math:`d = \alpha^\star - \alpha`,
+Let :math:`f = K \alpha + b 1`, :math:`e = y - f`, :math:`1^T \alpha = 0`,
+:math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`|\alpha_i| \le \gamma v_i \delta`. The support values are
+those of errors :math:`\tilde e`, with :math:`\tilde e_i = D_i \alpha_i` inside the bound and any
+:math:`|\tilde e_i| \ge \delta` of the same sign at it, so :math:`(\alpha, b)` is the exact optimum of the targets
+:math:`y + r`, :math:`r = \tilde e - e`. Subtracting the optimum of y, with :math:`d = \alpha^\star - \alpha`,
 
 .. math::
 
@@ -34,6 +34,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE, Accuracy, root_mean_square
@@ -42,6 +43,8 @@ from substrate.certificates.gap_accuracy import distance_row, power_of_two
 from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
 __all__ = ["ABOUT_MEAN", "AT_BOUND", "HuberMachine", "huber_accuracy"]
+
+Mask = NDArray[np.bool_]
 
 FORMULA = "||w - w*|| <= ||sqrt(gamma v) (e~ - e)|| / 2, times ||phi - mean||, + rounding"
 ABOUT_MEAN = "fitted values about their mean"
@@ -147,7 +150,7 @@ def _bound(
     return min(total, root_mean_square(np.where(inside, near, other), v)) + distance, "fitted values"
 
 
-def _made_feasible(a: Array, e: Array, ridge: Array, v: Array, delta: float) -> tuple[Array, Array, Array]:
+def _made_feasible(a: Array, e: Array, ridge: Array, v: Array, delta: float) -> tuple[Mask, Array, Mask]:
     """Rows put at their bounds, how far each support value moves to be feasible, and the rows that are free."""
     limit = delta / ridge
     at_bound = (np.abs(a) > limit) | ((np.abs(a) >= (1.0 - AT_BOUND) * limit) & (np.sign(a) * e >= delta))
@@ -172,7 +175,9 @@ def _spreads(products: KernelProducts, diagonal: Array, s: Array, c: Array) -> A
     return np.asarray(np.sqrt(np.maximum(squares, 0.0) + error))
 
 
-def _kriged(ties: PlainProducts, ridge: Array, s: Array, linear: Array, tied: Array) -> tuple[Array, Array]:
+def _kriged(
+    ties: PlainProducts, ridge: Array, s: Array, linear: NDArray[np.intp], tied: NDArray[np.intp]
+) -> tuple[Array, Array]:
     """||D^1/2 c|| and ||phi(x_i) - sum_j c_j phi(x_j)||, from above, for good weights c of each linear row."""
     n, K, across = tied.size, ties.matrix[np.ix_(tied, tied)], ties.matrix[np.ix_(tied, linear)]
     bordered = np.block([[K + np.diag(16.0 * ridge[tied]), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])

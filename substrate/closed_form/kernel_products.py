@@ -41,6 +41,7 @@ class PlainProducts:
     definite: bool
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
+        """Some columns at a time, their products added up in pairs."""
         zero = np.zeros(self.matrix.shape[0])
         total: Pair = (zero, zero)
         for some in strips(x.size, _TERMS):
@@ -65,6 +66,7 @@ class CarefulProducts:
     plain: PlainProducts
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
+        """Rows of the kernel matrix some at a time, or by features."""
         if self.kernel.pairwise:
             return exact_product(self.plain.matrix, x)
         if self.kernel.rank(self.points.shape[1]) is not None and self.kernel.feature_rounding() == 0.0:

@@ -11,10 +11,10 @@ whose dual has :math:`\theta` with :math:`1^T \theta = 0`, multipliers :math:`\|
 .. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \tfrac{\tau}{2} \|W (v - z)\|^2
           + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) ,
 
-a sum of terms none of which is negative. The multipliers are those that a solver found, shrunk into their balls; e and v
-then miss the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
-:math:`(\theta, z)` that meets it costs :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. Only
-rows with a multiplier or near the largest value matter for the last term; it is found in doubled precision.
+a sum of terms none of which is negative. The multipliers are those that a solver found, shrunk into their balls; e and
+v then miss the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
+:math:`(\theta, z)` that meets it costs :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. All
+this is found in doubled precision; only rows with a multiplier or near the largest value matter for the last term.
 
 The directions that the cut-off keeps, and the values of the components along them, are part of the model as double
 precision computes them: a direction is kept or left out, and no bound crosses that line. What the kernel's rounding can
@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import Accuracy, root_mean_square
-from substrate.certificates.doubled_precision import exact_product
+from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.gap_accuracy import gap_accuracy, power_of_two
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 
@@ -94,20 +94,34 @@ def _gap(
     shift = float(e.mean())
     e = e - shift
     unsure = (slip + d * EPS * np.abs(values)).sum(axis=0) + 4.0 * n * EPS * float(np.abs(y).max() + size.sum(0).max())
-    q = np.tensordot(parts, e, axes=(1, 0)).sum(axis=0)
-    q = q - np.tensordot(xi, parts, 2) - coordinates.ridge_gradient(v)
-    # norms only: what rounding spills into q, by Cauchy and Schwarz
-    pulled = float((lengths * (np.abs(e) + np.abs(y))).sum() + (lengths * np.abs(xi)).sum())
-    pulled += coordinates.ridge * float(np.linalg.norm(coordinates.weights)) ** 2 * float(np.linalg.norm(v))
-    spill = float((lengths * unsure).sum()) + (n + r) * d * EPS * pulled
+    missed = float(np.linalg.norm(unsure)) + abs(math.fsum(e)) / math.sqrt(n)
+    missed += 4.0 * EPS * math.sqrt(coordinates.ridge) * float(np.linalg.norm(coordinates.weights @ v))
+    q = _unmet(coordinates, e, xi, v)
     singular = np.linalg.svd(R, compute_uv=False)
     trust = 10.0 * (n + r) * EPS * float(singular[0]) / max(float(singular[-1]), 1e-300)
     if not trust < 1e-2:
         return math.inf, whole, unsure
-    missed = float(np.linalg.norm(solve_triangular(R, q, trans="T"))) + spill / float(singular[-1])
-    missed *= 1.0 + 4.0 * trust
+    missed += float(np.linalg.norm(solve_triangular(R, q, trans="T"))) * (1.0 + 4.0 * trust)
     between = sum(_complementarity(parts[part], v, xi[part], rho, values[part], slip[part]) for part in range(d))
     return 0.5 * missed * missed + between, whole + shift, unsure
+
+
+def _unmet(coordinates: ComponentCoordinates, theta: Array, xi: Array, v: Array) -> Array:
+    """q = sum_l C^l'(theta - xi^l) - tau W'W v, of these very numbers, in doubled precision."""
+    r = v.size
+    total: Pair = (np.zeros(r), np.zeros(r))
+    for part, pulls in zip(coordinates.parts, xi, strict=True):
+        columns = np.ascontiguousarray(part.T)
+        total = add(total, exact_product(columns, theta)[0])
+        (rows,) = np.nonzero(pulls)
+        if rows.size:
+            total = add(total, minus(exact_product(np.ascontiguousarray(columns[:, rows]), pulls[rows])[0]))
+    if coordinates.ridge > 0.0:
+        W = coordinates.weights
+        (high, low), _ = exact_product(W, coordinates.ridge * v)
+        pull = add(exact_product(np.ascontiguousarray(W.T), high)[0], (W.T @ low, np.zeros(r)))
+        total = add(total, minus(pull))
+    return np.asarray(total[0] + total[1])
 
 
 def _complementarity(part: Array, v: Array, xi: Array, rho: float, values: Array, slip: Array) -> float:

@@ -63,11 +63,13 @@ def prove_huber(
             both = rho + _norm([r[k] for k in tied], [stiff[k] for k in tied])
             off = [ball(0.0) for _ in y]
             for i in (k for k, one in enumerate(inside) if not one):
-                c = _kriging(K, i, tied, stiff)
-                size = sum((one * one / stiff[k] for one, k in zip(c, tied, strict=True)), ball(0.0)).sqrt()
-                off[i] = size * both + rho / 2 * _distance(K, i, tied, c)
+                inner_mass = sum((weights[k] for k in tied), ball(0.0))
+                means = [weights[k] / inner_mass for k in tied]
+                found = [_tied(K, i, tied, c, stiff, both, rho) for c in (_kriging(K, i, tied, stiff), means)]
+                off[i] = found[0].min(found[1])
             mass = sum(weights, ball(0.0))
-            bound = both / (ball(gamma) * mass).sqrt() + weighted_root(off, weights) + apart
+            inner, outer = both / (ball(gamma) * mass).sqrt(), weighted_root(off, weights)
+            bound = (inner * inner + outer * outer).sqrt() + apart
         return proof_of(bound, machine.y, weights, tolerance, bits)
 
 
@@ -99,7 +101,8 @@ def _feasible(
         for one, pull, error in zip(alpha, stiff, e, strict=True)
     ]
     signs = np.sign(machine.a)
-    if all(at_bound) and not sum((ball(s) * w for s, w in zip(signs, weights, strict=True)), ball(0.0)) == 0:
+    balanced = sum((ball(s) * w for s, w in zip(signs, weights, strict=True)), ball(0.0)) == 0
+    if all(at_bound) and not balanced:
         at_bound[int(np.argmin([float(abs(error).mid()) for error in e]))] = False
     moved = [
         ball(s) * delta * pull if bound else one
@@ -124,6 +127,12 @@ def _kriging(K: list[list[Any]], i: int, tied: list[int], stiff: list[Any]) -> l
     c = balls(np.linalg.lstsq(system, np.append([float(K[i][k].mid()) for k in tied], 1.0))[0][:n])
     missing = (1 - sum(c, ball(0.0))) / n
     return [one + missing for one in c]
+
+
+def _tied(K: list[list[Any]], i: int, tied: list[int], c: list[Any], stiff: list[Any], both: Any, rho: Any) -> Any:
+    """How far the value at row i is off, by these weights of rows inside."""
+    size = sum((one * one / stiff[k] for one, k in zip(c, tied, strict=True)), ball(0.0)).sqrt()
+    return size * both + rho / 2 * _distance(K, i, tied, c)
 
 
 def _distance(K: list[list[Any]], i: int, rows: list[int], c: list[Any]) -> Any:

@@ -59,7 +59,7 @@ def prove_variation(
 def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness) -> tuple[Any, list[Any]]:
     """The gap, and the fitted values of the point with its best bias."""
     mat = flint().arb_mat
-    d, n, r = coordinates.parts.shape
+    _, n, r = coordinates.parts.shape
     C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
     v = mat(r, 1, balls(witness.v))
     xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # what rounding leaves of the ball is given away
