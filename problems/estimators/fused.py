@@ -195,6 +195,8 @@ class FusedEstimator(KernelEstimator):
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)
+        if self._sparse:  # the support does not tell which rows trained
+            self.training_rows_ = rounds.rows
         self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
         warn_unless_holds(self.certificate_)
         a = final.coefficients

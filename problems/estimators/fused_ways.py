@@ -11,14 +11,18 @@ from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
+from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
+from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_refinement import refined_witness
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -130,7 +134,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
             del self._left_out
 
 
-class OverZeta(FusedEstimator):
+class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path."""
 
     _over = "zeta"
@@ -159,7 +163,8 @@ class OverZeta(FusedEstimator):
             members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
-            fit = fit_sparse(part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            fit = fit_sparse(kernel, points, part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
             a[members, column], bias[column] = fit.coefficients, fit.bias
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
@@ -171,7 +176,7 @@ class OverZeta(FusedEstimator):
         return True
 
 
-class OverRho(FusedEstimator):
+class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
 
     _over = "rho"
@@ -209,8 +214,7 @@ class OverRho(FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
-        # a weight of nothing is the smallest weight there is
-        variation = self._at(max(value, 1e-9 * float(np.ptp(Y)) or 1e-9))
+        variation = self._at(smallest_rho(value, Y))
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -219,6 +223,7 @@ class OverRho(FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
@@ -242,7 +247,8 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True)
+    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.base import KernelEstimator
 from problems.estimators.checked_again import Asked, CheckedAgain, nonexpansive
 from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import SparseFit, fit_sparse
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
@@ -106,7 +107,7 @@ def _without(X: Any, y: Array, constants: Array) -> Asked:
     return Asked(X, target[:, None], np.ones(y.size), (1.0,), _SUBSTRATE, missing=missing[:, None])
 
 
-class L1SubstrateRegressor(RegressorMixin, KernelEstimator):
+class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): support values that are exactly zero, or not.
 
     Parameters
@@ -144,11 +145,12 @@ class L1SubstrateRegressor(RegressorMixin, KernelEstimator):
         zeta = positive(self.zeta, "zeta")
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         kernel = self._resolved_kernel(X)
-        fit = fit_sparse(Gram.of(kernel, X), y, zeta, self.solver, labels=False)
+        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, self.solver, labels=False)
         (rows,) = np.nonzero(fit.coefficients)
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
         self.certificate_ = Certificate("L1 substrate, regression", fit.rows, fit.facts)
+        warn_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
         return self
 
@@ -157,7 +159,7 @@ class L1SubstrateRegressor(RegressorMixin, KernelEstimator):
         return self._expansion(X)
 
 
-class L1SubstrateClassifier(CodedClassifier):
+class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
     Parameters
@@ -204,7 +206,9 @@ class L1SubstrateClassifier(CodedClassifier):
         for column in range(Y.shape[1]):
             (members,) = np.nonzero(Y[:, column])
             part = gram if members.size == gram.n else gram.block(members)
-            fit = fit_sparse(part, np.ascontiguousarray(Y[members, column]), zeta, self.solver, labels=True)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            y_column = np.ascontiguousarray(Y[members, column])
+            fit = fit_sparse(kernel, points, part, y_column, zeta, self.solver, labels=True)
             alpha[members, column], bias[column] = Y[members, column] * fit.coefficients, fit.bias
             fits.append(fit)
         (rows,) = np.nonzero(alpha.any(axis=1))
@@ -214,6 +218,7 @@ class L1SubstrateClassifier(CodedClassifier):
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
         self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
+        warn_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(alpha[rows, 0] if one else alpha[rows])
         self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if one else bias)
         return self
