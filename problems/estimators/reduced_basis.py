@@ -13,15 +13,13 @@ can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and co
 ``sample_weight``.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.coded import RegressedClassifier, codes_of, numbers_of_codes, scores_of, winners
-from problems.estimators.fit_data import FitData
+from problems.estimators.coded import RegressedClassifier, numbers_of_codes, scores_of, winners
+from problems.estimators.labels_again import LabelsAgain
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums
 from problems.estimators.reduced_fit import ReducedFit, prepare
@@ -29,10 +27,8 @@ from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
-from substrate.errors import DataError
-from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.coded_source import CodedSource, LabelCodes
+from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.proof import Proof
 from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
@@ -175,11 +171,27 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """f(x) = sum_j beta_j k(z_j, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against its normal equations on the training rows."""
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             return self._certified(data, self._fitted_gamma(), _REGRESSION)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
+        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
+        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        return self._proved(X, y, self._fitted_gamma())
 
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
@@ -199,7 +211,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """What else a machine wants to know of its rows while they can be read."""
 
 
-class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
+class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
     Parameters
@@ -274,11 +286,27 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self
 
-    def certify(self, X: Any, y: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against its normal equations on the training rows."""
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             return self._certified(data, self._fitted_gamma(), _CLASSIFICATION)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
+        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
+        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        return self._proved(X, y, self._fitted_gamma())
 
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
@@ -288,19 +316,6 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
-
-    @contextmanager
-    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        with self._passes() as passes:
-            rows = self._streamed(X, y)
-            if rows is not None:
-                yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
-                return
-            X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-            present = np.unique(to_numpy(labels))
-            if not np.isin(present, self.classes_).all():
-                raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
-            yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

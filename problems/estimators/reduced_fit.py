@@ -47,6 +47,7 @@ class ReducedFit:
     facts: tuple[tuple[str, str], ...]
     factor: LeverageFactor | None
     freedom: float | None
+    warned: bool = False
 
 
 def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
@@ -106,12 +107,12 @@ def _reconstruction(
 def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
     lam = 1.0 / gamma
-    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares)
+    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares, prepared.targets)
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
     )
-    facts = _facts(prepared, gamma, how)
+    facts = (*_facts(prepared, gamma, how), *solved.facts)
     factor = leverage_factor(spectrum, lam)
     freedom = spectrum.degrees_of_freedom(lam)
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
@@ -126,7 +127,8 @@ def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
 
 def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
-    solved = solve_by_gradients(prepared.host_rows, prepared.features, prepared.origin, 1.0 / gamma, prepared.K)
+    rows, features = prepared.host_rows, prepared.features
+    solved = solve_by_gradients(rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets)
     if not solved.converged:
         warnings.warn(
             f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "
@@ -135,8 +137,9 @@ def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
             stacklevel=4,
         )
     told = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
-    facts = _facts(prepared, gamma, (("solver", told),))
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None)
+    facts = (*_facts(prepared, gamma, (("solver", told),)), *solved.facts)
+    warned = not solved.converged
+    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, warned)
 
 
 def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.fit_data import FitData
 from problems.estimators.on_device import check_home
 from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_proof import basis_rows, proof_of_outputs
 from problems.estimators.streamed_prediction import StreamedPrediction
 from substrate.arrays import Array
 from substrate.closed_form.device_rows import DeviceRows
@@ -19,12 +21,22 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
 from substrate.kernels.device_matrix import device_matrix
-from substrate.namespaces import is_device_array, own_copy
+from substrate.namespaces import is_device_array, own_copy, to_numpy
+from substrate.proof import Proof
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, numbers
 from substrate.streaming.source import Source
 
-__all__ = ["ReducedMachine"]
+__all__ = ["ReducedMachine", "needs_targets"]
+
+
+def needs_targets(y: Any) -> None:
+    """Refuse an array of rows without targets."""
+    if y is None:
+        raise DataError(
+            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows bring "
+            "their own"
+        )
 
 
 class ReducedMachine(StreamedPrediction):
@@ -73,8 +85,35 @@ class ReducedMachine(StreamedPrediction):
             if rows is not None:
                 yield FitData(CodedSource(rows, numbers), passes)
                 return
+            needs_targets(y)
             X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
             yield FitData.of_numbers(X, y, passes)
+
+    def _refuse_weights(self, sample_weight: Any) -> None:
+        if sample_weight is not None:
+            raise DataError(
+                f"{type(self).__name__} draws and counts rows and is fitted without weights: sample_weight must be "
+                f"None, received {type(sample_weight).__name__}"
+            )
+
+    def _in_memory(self, X: Any, y: Any) -> tuple[Any, Array, Array]:
+        """Training rows, targets, and what predict returns for them, on the host; one column per output."""
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            source = data.source
+            self._training_rows(data)
+            if not isinstance(source, ArraySource):
+                raise DataError(f"a proof goes through all rows in memory, and {source.name} is read in passes")
+            held = self._expansion_on_device(source.X) if is_device_array(source.X) else self._evaluated(source.X)
+            Y = to_numpy(source.Y)
+            return to_numpy(source.X), Y, np.reshape(to_numpy(held), Y.shape)
+
+    def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
+        points, Y, fitted = self._in_memory(X, y)
+        vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
+        rows = basis_rows(self.kernel_, points, vectors, self.support_)
+        v = np.ones(Y.shape[0]) if weights is None else weights
+        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_)
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""

@@ -20,22 +20,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.prepared import Prepared
 from problems.estimators.records import ReducedReweighting
+from problems.estimators.reduced_check import certified_again
 from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from problems.estimators.robust import whole_number
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate
-from substrate.closed_form.eigen_features import eigen_features
+from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.kernel_rows import KernelValues
-from substrate.closed_form.reduced_basis import ReducedSolution, residual_pass, solve_reduced
-from substrate.closed_form.reduced_certificate import reduced_rows
+from substrate.closed_form.reduced_basis import ReducedSolution, solve_reduced
 from substrate.closed_form.reduced_reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.closed_form.rows_anywhere import in_passes
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
+from substrate.proof import Proof
 from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Block
 
@@ -142,6 +141,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
                 stacklevel=2,
             )
         facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *self._facts(fits, prepared.rows.n_rows), _WEIGHTED)
+        facts += last.solution.facts
         self.scale_ = float(last.scale)
         self.history_ = tuple(
             ReducedReweighting(
@@ -150,6 +150,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             for fit in fits
         )
         self.certificate_ = Certificate(_TITLE, last.solution.rows, facts)
+        warn_unless_holds(self.certificate_)
         self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
@@ -168,25 +169,44 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 
-    def certify(self, X: Any, y: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against its weighted normal equations on the training rows."""
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its last weighted problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses; the weights are those of the last
+        fit, from the errors of the one before it. ``y`` may be left out where the rows bring their targets. A fit takes
+        no ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             rows = in_passes(self._training_rows(data))
-            K, unit = self._basis_matrix(rows), target_unit(rows.target_summary().extremes)
-            beta, bias = (part / unit for part in self._columns())
-            residuals = residual_pass(rows, unit, beta, bias, self._weights(unit))
-        features, lam = eigen_features(K), 1.0 / positive(self.gamma, "gamma")
-        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), bias, lam)
-        return Certificate(f"{_TITLE}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)), _WEIGHTED))
+            unit = target_unit(rows.target_summary().extremes)
+            gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
+            title, told = f"{_TITLE}, checked again", repr(self.kernel_)
+            return certified_again(
+                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,)
+            )
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
+
+        Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
+        :meth:`~problems.SparseLSSVMRegressor.prove`.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
+        known = prepared.targets
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
             statistic = prepared.statistic(1.0 / gamma, weights=weights)
             spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-            solved = solve_reduced(prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights)
+            solved = solve_reduced(
+                prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known
+            )
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit

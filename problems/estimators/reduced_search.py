@@ -12,6 +12,7 @@ from problems.estimators.coded import numbers_of_codes
 from problems.estimators.fit_data import FitData
 from problems.estimators.model_search import ModelSearch
 from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_bounds import bounded_search
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
 from problems.estimators.row_stream import RowStream
 from substrate.certificates import Row
@@ -29,7 +30,7 @@ from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
 from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
-from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
+from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.reduced_criteria import ReducedFold, ReducedGCV
 from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
 from substrate.streaming.array_source import ArraySource
@@ -99,8 +100,7 @@ class SparseSearch(ModelSearch, RowStream):
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = self._criterion(prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-        lambdas = lambda_range([part.spectrum for part in parts], self.gamma_range)
-        search = search_gamma(criterion, lambdas, float(self.gap))
+        search = bounded_search(criterion, prepared, spectrum, self.gamma_range, float(self.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
         score = float(search.values[0])

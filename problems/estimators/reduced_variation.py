@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.additive import DecoupledExpansion
 from problems.estimators.basis_choice import BasisChoice
@@ -20,19 +21,25 @@ from problems.estimators.prepared import Prepared
 from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Certificate
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.component_features import ComponentFeatures, component_functions
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.reduced_outputs import OutputsOfBlock
 from substrate.closed_form.reduced_variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.closed_form.rows_anywhere import in_passes
+from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
+from substrate.proof import Proof
+from substrate.proof.reduced_variation import prove_variation
 from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseMaximalVariationRegressor"]
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
+_TITLE = "Maximal variation on a reduced basis, regression"
 
 
 class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
@@ -119,7 +126,11 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
         self._choice()
         with self._reading(X, y) as data:
-            prepared, values, solved = self._solved(data)
+            prepared, rows, solved = self._solved(data)
+            values, unit = rows.values, rows.unit
+            coefficients = values.coefficients(solved.v)
+            judge = solved.judge(rows, float(self.rho), float(self.ridge))
+            answer = judge.best(coefficients / unit, solved.bias / unit)
         how = "active set polished" if solved.exact else "interior point, not polished"
         facts = (
             *prepared.facts,
@@ -130,15 +141,63 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         )
         self.maximal_variation_ = solved.maximal_variation
         self.n_bounded_ = solved.bounded
-        self.certificate_ = Certificate("Maximal variation on a reduced basis, regression", solved.rows, facts)
-        self._keep_machine(prepared, values.coefficients(solved.v), solved.bias)
+        self.certificate_ = Certificate(_TITLE, (answer, *solved.rows), facts)
+        warn_unless_holds(self.certificate_)
+        self._keep_machine(prepared, coefficients, solved.bias)
         return self
 
     def predict(self, X: Any) -> Array:
         """f(x) = sum_l f^l(x^l) + b."""
         return self._expansion(X)
 
-    def _solved(self, data: FitData) -> tuple[Prepared, ComponentFeatures, ReducedVariation]:
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses. The bound on the answer needs a
+        dual point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit.
+        ``y`` may be left out where the rows bring their targets. A fit takes no ``sample_weight``, so None is all that
+        is accepted.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            rows, solved = self._solved_again(data)
+            judge = solved.judge(rows, float(self.rho), float(self.ridge))
+            answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
+        told = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
+        return Certificate(f"{_TITLE}, checked again", (answer,), told)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; whatever it
+        is, the bound that it gives is computed in balls from the stored numbers. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        points, Y, fitted = self._in_memory(X, y)
+        with self._reading_again(X, y) as data:
+            rows, solved = self._solved_again(data)
+        kernel: Any = self.kernel_
+        parts = kernel.components(self.n_features_in_)
+        return prove_variation(
+            parts, points, self.support_vectors_, rows.values.transforms, Y[:, 0], self.support_values_, fitted[:, 0],
+            float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
+            tolerance=ACCURATE if solved.exact else UNPOLISHED,
+        )  # fmt: skip
+
+    def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
+        """Rows against the basis of this model, and the problem solved on them."""
+        held = in_passes(self._training_rows(data))
+        kernel: Any = self.kernel_
+        points, known = self.support_vectors_, held.target_summary()
+        parts = kernel.components(self.n_features_in_)
+        matrices = [symmetric_matrix(part, points) for part in parts]
+        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
+        rows = VariationRows(values, data.source, data.passes, known, target_unit(known.extremes), points)
+        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+
+    def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
         kernel: Any = self._data_kernel(data)
         prepared = prepare(kernel, data, self._choice(), float(self.ridge))
         points = prepared.basis.points
@@ -146,7 +205,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         matrices = [symmetric_matrix(part, points) for part in parts]
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
         rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
-        return prepared, values, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
 
     def _choice(self) -> BasisChoice:
         return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)

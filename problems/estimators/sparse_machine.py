@@ -10,20 +10,19 @@ from problems.estimators.fit_data import FitData
 from problems.estimators.left_out import LeftOut
 from problems.estimators.left_out_sums import LeftOutSums, sum_left_out
 from problems.estimators.prepared import Prepared
+from problems.estimators.reduced_check import certified_again
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.leave_one_out import generalized_cross_validation
 from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_certificate import reduced_rows
 from substrate.closed_form.reduced_left_out import LeverageFactor
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.rows_anywhere import Rows, left_out_of, residuals_of, statistic_of
-from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.rows_anywhere import Rows, left_out_of, statistic_of
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import namespace_of, to_numpy
@@ -59,18 +58,16 @@ class SparseMachine(ReducedMachine):
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
+        if not fit.warned:
+            warn_unless_holds(self.certificate_)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)
-        K = self._basis_matrix(rows)
-        features = eigen_features(K)
-        unit = target_unit(rows.target_summary().extremes)
-        beta, bias = (part / unit for part in self._columns())
-        residuals = residuals_of(rows, unit, beta, bias)
-        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(bias), 1.0 / gamma)
-        return Certificate(f"{title}, checked again", worst_rows(checks), (("kernel", repr(self.kernel_)),))
+        return certified_again(
+            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{title}, checked again", repr(self.kernel_)
+        )
 
     def _check_leverages(self) -> None:
         """Refuse leave-one-out, before any row is read, to a fit that took no sums."""

@@ -22,12 +22,14 @@ from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.fold_labels import Folds
 from substrate.closed_form.moments import Moments, Origin
+from substrate.closed_form.reduced_answer import AnswerJudge
 from substrate.closed_form.reduced_basis import ReducedSolution
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.reduced_statistic import LARGEST_ERROR, Statistic
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
+from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["accumulate_on_device", "residuals_on_device", "solve_on_device"]
 
@@ -162,12 +164,18 @@ def _error(second: Any, features: EigenFeatures, lam: float) -> float:
 
 
 def residuals_on_device(
-    rows: DeviceRows, unit: float, coefficients: Any, bias: Any, kernel_squares: float | None = None
+    rows: DeviceRows,
+    unit: float,
+    coefficients: Any,
+    bias: Any,
+    kernel_squares: float | None = None,
+    centre: Any = None,
 ) -> Residuals:
     """The errors e = t - f of all rows, in sums; squares of kernel values are added up unless they are known."""
     xp = namespace_of(rows.X)
     slope = xp.zeros_like(coefficients)
-    total, squares, targets = (xp.zeros_like(bias) for _ in range(3))
+    total, squares, targets, shifts, spreads = (xp.zeros_like(bias) for _ in range(5))
+    middle = xp.zeros_like(bias) if centre is None else on_device_of(bias, centre)
     norm = xp.zeros_like(bias[:1])
     for _, block, given in rows.blocks():
         if kernel_squares is None:
@@ -178,24 +186,40 @@ def residuals_on_device(
         total += xp.sum(errors, axis=0)
         squares += xp.sum(errors * errors, axis=0)
         targets += xp.sum(known * known, axis=0)
+        about = known - middle
+        shifts += xp.sum(about, axis=0)
+        spreads += xp.sum(about * about, axis=0)
     whole = float(norm[0]) if kernel_squares is None else kernel_squares
-    return Residuals(rows.n_rows, slope, to_numpy(total), to_numpy(squares), to_numpy(targets), whole)
+    sums = (to_numpy(part) for part in (total, squares, targets))
+    known_of_targets = (to_numpy(part) for part in (shifts, spreads))
+    diagonal = float(xp.sum(xp.clip(rows.kernel.diag(rows.X), min=0.0)))
+    rounding = rows.kernel.rounding(xp.concat([rows.X, rows.points], axis=0))
+    return Residuals(rows.n_rows, slope, *sums, whole, *known_of_targets, float(rows.n_rows), diagonal, rounding)
 
 
 def solve_on_device(
-    rows: DeviceRows, spectrum: ReducedSpectrum, lam: float, K_basis: Any, kernel_squares: float | None = None
+    rows: DeviceRows,
+    spectrum: ReducedSpectrum,
+    lam: float,
+    K_basis: Any,
+    kernel_squares: float | None = None,
+    known: TargetSummary | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every output, refine where a check asks for it, and certify."""
     features, unit = spectrum.features, spectrum.origin.unit
+    summary = rows.target_summary() if known is None else known
+    judge = AnswerJudge(None, spectrum.curvature(K_basis, rows.terms), lam, unit, summary)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     while True:
         beta = features.coefficients(weights)
-        residuals = residuals_on_device(rows, unit, beta, bias, kernel_squares)
+        residuals = residuals_on_device(rows, unit, beta, bias, kernel_squares, judge.centre)
         checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam)
-        passes = all(row.passes for output in checks for row in output)
+        answer = judge.of(residuals, beta, bias)
+        passes = all(row.passes for output in checks for row in output) and (answer.passes or not answer.helped)
         if passes or refinements >= _MOST_REFINEMENTS:
-            return ReducedSolution(unit * beta, unit * bias, worst_rows(checks), refinements)
+            rows_of_both = (answer.row, *worst_rows(checks))
+            return ReducedSolution(unit * beta, unit * bias, rows_of_both, refinements, answer.facts)
         slope = features.transform.T @ residuals.slope - lam * weights
         change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1

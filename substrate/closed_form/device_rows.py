@@ -30,6 +30,12 @@ class DeviceRows:
         """n."""
         return int(self.points.shape[0])
 
+    @property
+    def terms(self) -> int:
+        """How many numbers a sum over all rows adds up one after the other, at most: a block, and the blocks."""
+        blocks = list(device_blocks(self.n_rows, self.n_basis))
+        return max((rows.stop - rows.start for rows in blocks), default=0) + len(blocks)
+
     def blocks(self) -> Iterator[tuple[slice, Any, Any]]:
         """Which rows, their kernel values and their targets, a block at a time; the values may be overwritten."""
         xp = namespace_of(self.X)

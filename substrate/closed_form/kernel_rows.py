@@ -15,7 +15,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.kernels import Kernel
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
-from substrate.streaming.source import MICRO, Block, Source
+from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.span import LeafSum
 from substrate.streaming.target_summary import TargetSummary, summary_of_targets
 
@@ -87,6 +87,24 @@ class KernelValues(RowValues):
             given = X[:, self.points]
             out[...] = given.toarray() if is_sparse(given) else given
 
+    def diagonal(self, block: Block) -> Array:
+        """k(x, x) of the rows of a block; a given matrix has them where row and column have one number."""
+        if self.kernel is not None:
+            return np.asarray(self.kernel.diag(block.X), dtype=np.float64)
+        numbers = np.arange(block.X.shape[0])
+        given = block.X[numbers, block.start + numbers]
+        return np.asarray(given, dtype=np.float64).ravel()
+
+    def rounding(self, X: Any) -> float:
+        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; of a given matrix nought."""
+        if self.kernel is None:
+            return 0.0
+        if is_sparse(X) or is_sparse(self.points):
+            from scipy.sparse import vstack
+
+            return self.kernel.rounding(vstack([X, self.points]).tocsr())
+        return self.kernel.rounding(np.concatenate([X, self.points]))
+
 
 @dataclass(frozen=True, slots=True)
 class KernelRows:
@@ -110,6 +128,12 @@ class KernelRows:
     def n_basis(self) -> int:
         """n."""
         return self.values.n_basis
+
+    @property
+    def terms(self) -> int:
+        """How many numbers a sum over all rows adds up one after the other: a tile, the tiles of a leaf, the tree."""
+        step = self.values.step
+        return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
 
     def sums(self, function: LeafSum, what: str) -> Any:
         """A sum over all rows."""

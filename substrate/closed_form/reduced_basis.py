@@ -23,10 +23,12 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.moment_sums import RowWeights
+from substrate.closed_form.reduced_answer import AnswerJudge
 from substrate.closed_form.reduced_certificate import Residuals, reduced_rows
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.streaming.source import Block
+from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["ReducedSolution", "ResidualsOfLeaf", "residual_pass", "solve_reduced"]
 
@@ -43,6 +45,7 @@ class ReducedSolution:
     bias: Array
     rows: tuple[Row, ...]
     refinements: int
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +57,50 @@ class ResidualsOfLeaf:
     coefficients: Array
     bias: Array
     weights: RowWeights | None = None
+    centre: Array | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> Residuals:
         """Over the micro-blocks of a leaf."""
         slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
         squares, targets, norm, count = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0
+        shifts, spreads, mass, diagonal, rounding = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0.0, 0.0
+        centre = np.zeros(self.bias.size) if self.centre is None else self.centre
         buffer = self.values.buffer()
         for block in blocks:
             count += int(block.X.shape[0])
+            lengths, rounding = self.values.diagonal(block), max(rounding, self.values.rounding(block.X))
             for rows, tile in self.values.tiles(block, buffer):
                 known = block.Y[rows] / self.unit
                 errors = known - (tile @ self.coefficients + self.bias)
-                ones = np.ones(known.shape[0])
+                ones, about = np.ones(known.shape[0]), known - centre
                 if self.weights is not None:
                     ones = np.sqrt(self.weights(tile, known))
                     tile *= ones[:, None]
                     errors, known = errors * ones[:, None], known * ones[:, None]
+                    about = about * ones[:, None]
+                squared = np.square(ones)
+                shifts += ones @ about
+                spreads += np.square(about).sum(axis=0)
+                mass += float(squared.sum())
+                diagonal += float(squared @ np.maximum(lengths[rows], 0.0))
                 slope += tile.T @ errors
                 total += ones @ errors
                 squares += np.square(errors).sum(axis=0)
                 targets += np.square(known).sum(axis=0)
                 norm += float(np.vdot(tile, tile))
-        return Residuals(count, slope, total, squares, targets, norm)
+        return Residuals(count, slope, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
 
 
 def residual_pass(
-    rows: KernelRows, unit: float, coefficients: Array, bias: Array, weights: RowWeights | None = None
+    rows: KernelRows,
+    unit: float,
+    coefficients: Array,
+    bias: Array,
+    weights: RowWeights | None = None,
+    centre: Array | None = None,
 ) -> Residuals:
-    """The errors of all rows, in sums."""
-    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights)
+    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit."""
+    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights, centre)
     sums: Residuals = rows.sums(function, "errors of all rows")
     return sums
 
@@ -94,26 +112,37 @@ def solve_reduced(
     K_basis: Array,
     most: int = _MOST_REFINEMENTS,
     weights_of_rows: RowWeights | None = None,
+    targets: TargetSummary | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
-    ``weights_of_rows`` are those that the sums were made with.
+    ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
+    known = rows.target_summary() if targets is None else targets
+    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     # where sums know the machine to fewer digits than its rows do, it is refined although every check passes
     least = min(2, most) if spectrum.decomposition_error(lam) > _KNOWN else 0
     while True:
         beta = features.coefficients(weights)
-        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows)
+        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre)
         checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
+        answer = judge.of(residuals, beta, bias)
         passes = all(row.passes for output in checks for row in output)
-        if refinements >= (least if passes else most):
-            return ReducedSolution(unit * beta, unit * bias, worst_rows(checks), refinements)
+        wanted = passes and (answer.passes or not answer.helped)
+        if refinements >= (least if wanted else most):
+            break
         slope = features.transform.T @ residuals.slope - lam * weights
         change, shift = spectrum.correction(slope, residuals.total, lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
+    facts = answer.facts
+    if not answer.passes and passes:
+        # the same once more, with errors in doubled precision: they may show that all is well, or how to mend it
+        answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
+        facts, refinements = answer.facts, refinements + steps
+    return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)

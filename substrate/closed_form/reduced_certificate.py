@@ -23,7 +23,11 @@ __all__ = ["Residuals", "reduced_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Sums over rows, a column an output: K'e, 1'e, e'e and t't; and the squares of all kernel values."""
+    """Sums over rows, one column per output: K'e, 1'e, e'e and t't; and the squares of all kernel values.
+
+    ``shifts`` and ``spreads`` are of the targets about a centre, and their squares; ``mass`` is the weight of all rows,
+    ``diagonal`` the sum of all v k(x, x), and ``rounding`` the largest relative error of a kernel value.
+    """
 
     count: int
     slope: Array
@@ -31,6 +35,11 @@ class Residuals:
     squares: Array
     targets: Array
     kernel_squares: float
+    shifts: Array
+    spreads: Array
+    mass: float
+    diagonal: float
+    rounding: float
 
     def __add__(self, other: "Residuals") -> "Residuals":
         return Residuals(
@@ -40,6 +49,11 @@ class Residuals:
             self.squares + other.squares,
             self.targets + other.targets,
             self.kernel_squares + other.kernel_squares,
+            self.shifts + other.shifts,
+            self.spreads + other.spreads,
+            self.mass + other.mass,
+            self.diagonal + other.diagonal,
+            max(self.rounding, other.rounding),
         )
 
     @property

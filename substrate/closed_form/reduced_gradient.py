@@ -18,7 +18,7 @@ mean of the targets, and when the certificate, from a pass of its own, passes.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,11 +28,14 @@ from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_answer import AnswerJudge, ReducedAnswer
 from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import reduced_rows
+from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.sampled_scatter import sampled_scatter
 from substrate.streaming.source import Block
+from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["TOLERANCE", "IteratedSolution", "solve_by_gradients"]
 
@@ -41,6 +44,9 @@ TOLERANCE = 1e-7
 _MOST_ITERATIONS = 200
 #: Passes that compute the true gradient anew and go on from it.
 _MOST_RESTARTS = 4
+#: Multiplications up to which the sums over all rows are taken to bound an answer that the sample leaves in doubt.
+_CHEAP_SUMS = 1e10
+_SAMPLED = ("accuracy by", "the sums of sampled rows; solver='direct' takes those of all rows and may know more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class IteratedSolution:
     rows: tuple[Row, ...]
     iterations: int
     sampled: int
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def converged(self) -> bool:
@@ -99,9 +106,14 @@ def solve_by_gradients(
     *,
     tolerance: float = TOLERANCE,
     most: int = _MOST_ITERATIONS,
+    targets: TargetSummary | None = None,
 ) -> IteratedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, all columns in the same passes, and certify."""
-    M, T = sampled_scatter(rows, features, origin, lam), features.transform
+    sizes = np.sqrt(np.maximum(K_basis.diagonal(), 0.0))
+    M, T = sampled_scatter(rows, features, origin, lam, sizes), features.transform
+    judge = AnswerJudge(
+        rows, replace(M.curvature, terms=rows.terms), lam, origin.unit, targets or rows.target_summary()
+    )
 
     def product(V: Array) -> Array:
         sums = rows.sums(ProductsOfLeaf(rows.values, T @ V[:-1], V[-1]), "products with all rows")
@@ -113,7 +125,7 @@ def solve_by_gradients(
     while True:
         weights, bias = solution[:-1], solution[-1]
         beta = features.coefficients(weights)
-        residuals = residual_pass(rows, origin.unit, beta, bias)
+        residuals = residual_pass(rows, origin.unit, beta, bias, centre=judge.centre)
         gradient = np.vstack([T.T @ residuals.slope - lam * weights, residuals.total])
         energy = _energy(gradient, M.solve(gradient))
         if iterations == 0:
@@ -124,11 +136,41 @@ def solve_by_gradients(
             (*checked, _iteration_row(float(energy[k]), float(scale[k]), tolerance))
             for k, checked in enumerate(reduced_rows(residuals, features, K_basis, beta, weights, bias, lam))
         ]
+        answer = judge.of(residuals, beta, bias)
         passes = all(row.passes for output in checks for row in output)
-        if passes or iterations >= most or restarts > _MOST_RESTARTS:
-            return IteratedSolution(origin.unit * beta, origin.unit * bias, worst_rows(checks), iterations, M.sampled)
+        settled = passes and (answer.passes or not answer.helped)
+        if settled or iterations >= most or restarts > _MOST_RESTARTS:
+            if passes and not answer.passes:
+                answer = _known_better(judge, rows, features, origin, answer, beta, bias)
+            rows_of_both = (answer.row, *worst_rows(checks))
+            return IteratedSolution(
+                origin.unit * beta, origin.unit * bias, rows_of_both, iterations, M.sampled, answer.facts
+            )
         change, steps = _descend(product, M.solve, gradient, digits * goal, most - iterations)
         solution, iterations, restarts, digits = solution + change, iterations + steps, restarts + 1, 1e-2 * digits
+
+
+def _known_better(
+    judge: AnswerJudge,
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    answer: ReducedAnswer,
+    beta: Array,
+    bias: Array,
+) -> ReducedAnswer:
+    """The sums of all rows, where they cost seconds, and a pass with care know more than the sample does."""
+    if float(rows.n_rows) * features.n_basis**2 > _CHEAP_SUMS:
+        return replace(answer, facts=(*answer.facts, _SAMPLED))
+    statistic = accumulate(rows, features, origin, judge.lam)
+    total = statistic.total
+    mean = total.first / total.mass
+    scatter = total.about(mean, total.targets / total.mass).second
+    accumulated = statistic.method == "accumulated"
+    whole = replace(
+        judge.curvature, scatter=scatter, offsets=mean, mass=total.mass, whole=True, accumulated=accumulated
+    )
+    return replace(judge, curvature=whole).once_more(beta, bias)
 
 
 def _iteration_row(energy: float, scale: float, tolerance: float) -> Row:

@@ -30,22 +30,29 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import EPS
+from substrate.closed_form.careful_errors import careful_pass
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moment_sums import MomentsOfLeaf
 from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_accuracy import rounded_errors
 from substrate.closed_form.reduced_basis import residual_pass
 from substrate.closed_form.reduced_certificate import Residuals
+from substrate.closed_form.reduced_l1_accuracy import L1Columns, l1_accuracy
+from substrate.streaming.target_summary import TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = ["L1Sums", "MendedL1", "l1_sums", "mended", "reduced_l1_rows"]
+__all__ = ["L1Check", "L1Sums", "MendedL1", "l1_sums", "mended", "reduced_l1_rows"]
 
 _TOLERANCE = 1e-9
-_MOST_STEPS = 3
+_MOST_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class L1Sums:
-    """G, c (a column an output), the means of the columns and of the targets, and t'Pt; targets in their unit."""
+    """G, c (one column per output), the means of the columns and of the targets, and t'Pt; targets in their unit.
+
+    ``offsets`` are the means of the columns about the origin that the sums were taken about.
+    """
 
     count: int
     gram: Array
@@ -54,6 +61,7 @@ class L1Sums:
     target_means: Array
     squares: Array
     unit: float
+    offsets: Array
 
     @property
     def zeta_max(self) -> Array:
@@ -82,7 +90,7 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     # what the mean of the targets leaves over is rounding: a constant target correlates with nothing
     cross = np.where(centred.squares > (total.count * EPS) ** 2, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
-    return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit)
+    return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +103,61 @@ class MendedL1:
     steps: int
 
 
-def mended(rows: KernelRows, sums: L1Sums, zeta: float, coefficients: Array, most: int = _MOST_STEPS) -> MendedL1:
-    """Check coefficients against all rows, and step among those in use while that does not pass and helps."""
+def mended(
+    rows: KernelRows,
+    sums: L1Sums,
+    zeta: float,
+    coefficients: Array,
+    sizes: Array,
+    targets: TargetSummary,
+    most: int = _MOST_STEPS,
+) -> MendedL1:
+    """Check coefficients against all rows, and step among those in use while that does not pass and helps.
+
+    ``sizes`` are the roots of k(z_j, z_j). Where every check but that of the answer passes, passes with care go on.
+    """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
+    check = L1Check(rows, sums, zeta, sizes, targets)
     best: MendedL1 | None = None
+    careful = False
     for step in range(most + 1):
-        residuals = residual_pass(rows, sums.unit, beta, bias)
-        checks = tuple(reduced_l1_rows(residuals, sums, zeta, beta, bias))
+        residuals, checks = check(beta, bias, careful)
         if best is None or _worst(checks) < _worst(best.checks):
             best = MendedL1(beta, bias, checks, step)
         if all(row.passes for output in checks for row in output):
-            return best
+            break
+        if not careful and all(row.passes for output in checks for row in output[1:]):
+            careful = True  # the same coefficients once more: perhaps rounding of the check is all that fails
+            continue
         beta, bias = _stepped(residuals, sums, zeta, beta, bias)
-    assert best is not None
+    if best is None:
+        raise TypeError("no step was allowed, not even the first check")
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class L1Check:
+    """The rows of a certificate, that of the answer first, for coefficients and bias in units of the targets."""
+
+    rows: KernelRows
+    sums: L1Sums
+    zeta: float
+    sizes: Array
+    targets: TargetSummary
+
+    def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
+        """In one pass over the rows, with care or not."""
+        unit, centre = self.sums.unit, self.targets.about(self.sums.unit)
+        if careful:
+            residuals, rounded = careful_pass(self.rows, unit, beta, bias, self.sizes, centre)
+        else:
+            residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
+            rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
+        columns = L1Columns(self.sums.gram, self.sums.means, self.sums.offsets, self.sizes, self.rows.terms)
+        answers = l1_accuracy(residuals, rounded, columns, self.zeta, beta, unit, self.targets)
+        others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
+        return residuals, tuple((answer, *rest) for answer, rest in zip(answers, others, strict=True))
 
 
 def _worst(checks: tuple[tuple[Row, ...], ...]) -> float:

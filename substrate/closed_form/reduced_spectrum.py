@@ -21,6 +21,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.moments import Moments, Origin
+from substrate.closed_form.reduced_curvature import Curvature
 from substrate.closed_form.spectrum import Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
@@ -32,7 +33,7 @@ __all__ = ["ReducedSpectrum", "reduced_spectrum"]
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, a column an output; means about the origin.
 
-    ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
+    ``scatter`` is Q diag(a) Q', ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
     ``error`` is how far, relatively, the statistic itself is known.
     """
 
@@ -47,6 +48,7 @@ class ReducedSpectrum:
     squares: Array
     mass: float
     error: float
+    scatter: Array
 
     def on_host(self) -> "ReducedSpectrum":
         """The same in numpy, for a search: everything in it is small beside the rows."""
@@ -54,7 +56,7 @@ class ReducedSpectrum:
             return self
         features = EigenFeatures(to_numpy(self.features.transform), to_numpy(self.features.values))
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
-        names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
+        names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
         moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         return replace(self, features=features, origin=origin, **moved)
 
@@ -91,6 +93,13 @@ class ReducedSpectrum:
         """The mean feature, about nought."""
         mean: Array = self.mean + self.features.transform.T @ self.origin.kernel_values
         return mean
+
+    def curvature(self, K_basis: Array, terms: int) -> Curvature:
+        """What bounds the answer, from sums of so many ``terms`` one after the other."""
+        xp = namespace_of(K_basis)
+        sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(K_basis), min=0.0))
+        accumulated = self.error != EPS
+        return Curvature(self.features, self.scatter, self.full_mean, self.mean, self.mass, sizes, terms, accumulated)
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(a + lambda), a column each."""
@@ -134,4 +143,6 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     cross = rotation.T @ centred.cross
     cross = xp.where(centred.squares > (moments.count * EPS) ** 2, cross, xp.zeros_like(cross))
     values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
-    return ReducedSpectrum(features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error)
+    return ReducedSpectrum(
+        features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second
+    )

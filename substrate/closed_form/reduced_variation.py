@@ -26,10 +26,12 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
 from substrate.closed_form.component_features import ComponentFeatures
 from substrate.closed_form.maximal_variation import PointOnRows, solve_on_rows
 from substrate.closed_form.moment_sums import MomentsOfLeaf
 from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_variation_accuracy import VariationJudge
 from substrate.closed_form.variation_polish import VariationPoint
 from substrate.closed_form.variation_sweep import Swept, VariationSweep
 from substrate.errors import SolverError
@@ -97,6 +99,20 @@ class ReducedVariation:
     rounds: int
     bounded: int
     exact: bool
+    numbers: tuple[int, ...]
+    xi: Array
+    scatter: Array
+    mean: Array
+
+    def judge(self, rows: VariationRows, rho: float, ridge: float) -> VariationJudge:
+        """What bounds the answer of any coefficients, with the multipliers found here as the dual point."""
+        bounded = rows.source.taken(np.sort(np.array(self.numbers, dtype=np.intp))) if self.numbers else None
+        order = np.argsort(np.array(self.numbers, dtype=np.intp))
+        tolerance = ACCURATE if self.exact else UNPOLISHED
+        return VariationJudge(
+            rows.values, rows.source, rows.passes, rows.targets, rows.unit, self.scatter, self.mean, rho / rows.unit,
+            ridge, bounded, self.xi[:, order] if self.numbers else self.xi, tolerance,
+        )  # fmt: skip
 
 
 def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
@@ -132,7 +148,10 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
     state = _State(rows, held, R, goal, mean, cross, squares, inside, ridge)
     checks = state.checks(v, t, target_mean, found.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
-    return ReducedVariation(unit * v, unit * bias, unit * t, checks, rounds, len(bounded), found.exact)
+    return ReducedVariation(
+        unit * v, unit * bias, unit * t, checks, rounds, len(bounded), found.exact, tuple(bounded), found.point.xi,
+        scatter, mean,
+    )  # fmt: skip
 
 
 def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:

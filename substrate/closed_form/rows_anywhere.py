@@ -18,6 +18,7 @@ from substrate.closed_form.reduced_left_out import LeftOutRows, LeverageFactor, 
 from substrate.closed_form.reduced_spectrum import ReducedSpectrum
 from substrate.closed_form.reduced_statistic import Statistic, accumulate
 from substrate.errors import DataError
+from substrate.streaming.target_summary import TargetSummary
 
 __all__ = ["Rows", "in_passes", "left_out_of", "residuals_of", "solution_of", "statistic_of"]
 
@@ -50,19 +51,31 @@ def statistic_of(
 
 
 def solution_of(
-    rows: Rows, spectrum: ReducedSpectrum, lam: float, K_basis: Array, kernel_squares: float | None = None
+    rows: Rows,
+    spectrum: ReducedSpectrum,
+    lam: float,
+    K_basis: Array,
+    kernel_squares: float | None = None,
+    targets: TargetSummary | None = None,
 ) -> ReducedSolution:
     """Beta, b and their certificate; a device uses the squares of all kernel values if they are known."""
     if isinstance(rows, DeviceRows):
-        return solve_on_device(rows, spectrum, lam, K_basis, kernel_squares)
-    return solve_reduced(rows, spectrum, lam, K_basis)
+        return solve_on_device(rows, spectrum, lam, K_basis, kernel_squares, targets)
+    return solve_reduced(rows, spectrum, lam, K_basis, targets=targets)
 
 
-def residuals_of(rows: Rows, unit: float, coefficients: Array, bias: Array) -> Residuals:
-    """The errors of all rows, in sums."""
-    one_pass: Any = residuals_on_device if isinstance(rows, DeviceRows) else residual_pass
-    residuals: Residuals = one_pass(rows, unit, coefficients, bias)
-    return residuals
+def residuals_of(
+    rows: Rows,
+    unit: float,
+    coefficients: Array,
+    bias: Array,
+    centre: Array | None = None,
+    weights: RowWeights | None = None,
+) -> Residuals:
+    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit."""
+    if isinstance(rows, DeviceRows):
+        return residuals_on_device(rows, unit, coefficients, bias, centre=centre)
+    return residual_pass(rows, unit, coefficients, bias, weights, centre)
 
 
 def left_out_of(rows: Rows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:

@@ -21,6 +21,7 @@ from substrate.arrays import Array
 from substrate.closed_form.eigen_features import EigenFeatures
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import Origin
+from substrate.closed_form.reduced_curvature import Curvature
 from substrate.closed_form.reduced_statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.threads import blas_threads
@@ -37,12 +38,16 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class SampledScatter:
-    """The Cholesky factor of the centred part of M, the mean feature of the sample, l and m."""
+    """The Cholesky factor of the centred part of M, the mean feature of the sample, l and m.
+
+    ``curvature`` is of the sampled rows as they are, and so not above that of all rows.
+    """
 
     factor: Array
     mean: Array
     n: int
     sampled: int
+    curvature: Curvature
 
     def solve(self, right: Array) -> Array:
         """M^{-1} times columns whose last entry belongs to the bias."""
@@ -55,7 +60,9 @@ class SampledScatter:
         return np.vstack([weights, total / self.n - self.mean @ weights])
 
 
-def sampled_scatter(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float) -> SampledScatter:
+def sampled_scatter(
+    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, sizes: Array
+) -> SampledScatter:
     """Sums over rows drawn by lot, by kernel values where that is accurate enough, by features where not."""
     n = rows.n_rows
     m = min(n, PER_VECTOR * features.n_basis)
@@ -67,8 +74,12 @@ def sampled_scatter(rows: KernelRows, features: EigenFeatures, origin: Origin, l
     if statistic.error > _LARGEST_ERROR:
         statistic = accumulate(some, features, origin, lam / weight, method="row-wise")
     mean = statistic.total.first / m
-    centred = weight * statistic.total.about(mean, statistic.total.targets / m).second
+    scatter = statistic.total.about(mean, statistic.total.targets / m).second
+    centred = weight * scatter
     centred[np.diag_indices(features.rank)] += lam
     with blas_threads(features.rank):
         factor = np.asarray(np.linalg.cholesky(centred), dtype=np.float64)
-    return SampledScatter(factor, mean + features.transform.T @ origin.kernel_values, n, m)
+    full = mean + features.transform.T @ origin.kernel_values
+    accumulated = statistic.method == "accumulated"
+    known = Curvature(features, scatter, full, mean, float(m), sizes, some.terms, accumulated, whole=False)
+    return SampledScatter(factor, full, n, m, known)

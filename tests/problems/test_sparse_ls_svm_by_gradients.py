@@ -88,8 +88,8 @@ def test_what_cannot_be_done_is_refused(options, message):
 
 
 def test_an_iteration_cut_short_warns_and_its_certificate_does_not_hold(monkeypatch):
-    def short(*given):
-        return solve_by_gradients(*given, most=2)
+    def short(*given, **named):
+        return solve_by_gradients(*given, **named, most=2)
 
     monkeypatch.setattr(problems.estimators.reduced_fit, "solve_by_gradients", short)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations"):

@@ -50,7 +50,12 @@ def test_the_outputs_are_those_of_the_direct_solve(kernel, gamma):
     difference = np.linalg.norm(fitted(kernel, solution) - direct, axis=0)
     assert (difference <= 1e-6 * np.linalg.norm(direct - direct.mean(axis=0), axis=0)).all()
     assert solution.converged
-    assert [row.name for row in solution.rows][:3] == ["1'e = 0", "stationarity in beta", "stationarity in w"]
+    assert [row.name for row in solution.rows][:4] == [
+        "accuracy",
+        "1'e = 0",
+        "stationarity in beta",
+        "stationarity in w",
+    ]
 
 
 def test_columns_do_not_disturb_one_another():
@@ -62,7 +67,7 @@ def test_columns_do_not_disturb_one_another():
 
 def test_the_preconditioner_is_the_matrix_of_its_sample():
     rows, features, origin, _ = pieces(RBF(1.0), points=X[:5])
-    scatter = sampled_scatter(rows, features, origin, 0.3)
+    scatter = sampled_scatter(rows, features, origin, 0.3, np.ones(5))
     assert scatter.sampled == PER_VECTOR * 5
     drawn = np.sort(np.random.default_rng(0).choice(3000, size=40, replace=False))
     Z = np.column_stack([RBF(1.0)(X[drawn], X[:5]) @ features.transform, np.ones(40)])

@@ -1,0 +1,139 @@
+r"""The errors of a machine on a reduced basis once more, with care, where working precision leaves room for doubt.
+
+Kernel values are filled in carefully, :math:`\hat K \beta` and :math:`\hat K^T e` are summed in doubled precision
+(:mod:`~substrate.certificates.doubled_precision`), and what ``predict`` makes of the same coefficients is compared with
+it instead of bounded. The sums over leaves add up as in any other pass, so the result does not depend on who makes it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, is_sparse
+from substrate.certificates.doubled_precision import add, exact_product, minus
+from substrate.closed_form.expansion import expansion_values
+from substrate.closed_form.kernel_rows import KernelRows, KernelValues
+from substrate.closed_form.moment_sums import RowWeights
+from substrate.closed_form.reduced_accuracy import ErrorsRounded
+from substrate.closed_form.reduced_certificate import Residuals
+from substrate.streaming.source import Block
+
+__all__ = ["careful_pass"]
+
+_HALF = EPS / 2.0
+#: Rows whose kernel values are held at a time: slices of them take memory of their own.
+_ROWS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulErrors:
+    """Sums over rows, and over the squares of what errors may be off, and of what ``predict`` says beside them."""
+
+    residuals: Residuals
+    unsure: Array
+    apart: Array
+
+    def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
+        return CarefulErrors(self.residuals + other.residuals, self.unsure + other.unsure, self.apart + other.apart)
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulErrorsOfLeaf:
+    """The errors e = t - f of the rows of a leaf in doubled precision; coefficients in units of the targets."""
+
+    values: KernelValues
+    unit: float
+    coefficients: Array
+    bias: Array
+    sizes: Array
+    centre: Array
+    weights: RowWeights | None = None
+
+    def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
+        """Over the micro-blocks of a leaf."""
+        outputs, m = self.bias.size, self.values.n_basis
+        slope, low = np.zeros((m, outputs)), np.zeros((m, outputs))
+        total, squares, targets, shifts, spreads, unsure, apart = (np.zeros(outputs) for _ in range(7))
+        norm = mass = diagonal = rounding = 0.0
+        count = 0
+        for block in blocks:
+            count += int(block.X.shape[0])
+            p = self._rounding(block)
+            rounding = max(rounding, p)
+            lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
+            said, v = self._said(block)
+            for first in range(0, block.X.shape[0], _ROWS):
+                some = slice(first, min(first + _ROWS, block.X.shape[0]))
+                tile, known, light = self._filled(block, some), block.Y[some] / self.unit, v[some]
+                for k in range(outputs):
+                    product, check = exact_product(tile, self.coefficients[:, k])
+                    zero = np.zeros(known.shape[0])
+                    f = add(product, (np.full_like(zero, self.bias[k]), zero))
+                    rest = add((known[:, k], zero), minus(f))
+                    e, gone = rest[0] + rest[1], add((said[some, k], zero), minus(f))
+                    off = check + p * lengths[some] * float(self.sizes @ np.abs(self.coefficients[:, k]))
+                    off += EPS * np.abs(e) + EPS**1.9 * (np.abs(known[:, k]) + np.abs(f[0]) + abs(self.bias[k]))
+                    (high, rounded), _ = exact_product(np.ascontiguousarray(tile.T), light * e)
+                    slope[:, k], low[:, k] = add((slope[:, k], low[:, k]), (high, rounded))
+                    total[k] += float(light @ e)
+                    squares[k] += float(light @ np.square(e))
+                    unsure[k] += float(light @ np.square(off))
+                    apart[k] += float(light @ np.square(gone[0] + gone[1]))
+                targets += light @ np.square(known)
+                shifts += light @ (known - self.centre)
+                spreads += light @ np.square(known - self.centre)
+                norm += float(light @ np.square(tile).sum(axis=1))
+                mass += float(light.sum())
+                diagonal += float(light @ np.square(lengths[some]))
+        sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+        return CarefulErrors(sums, unsure, apart)
+
+    def _rounding(self, block: Block) -> float:
+        kernel, X = self.values.kernel, block.X
+        if kernel is None:
+            return 0.0
+        if is_sparse(X) or is_sparse(self.values.points):
+            return self.values.rounding(X)
+        return kernel.careful_rounding(np.concatenate([X, self.values.points]))
+
+    def _filled(self, block: Block, some: slice) -> Array:
+        kernel, points = self.values.kernel, self.values.points
+        out = np.empty((some.stop - some.start, self.values.n_basis))
+        if kernel is None or is_sparse(block.X) or is_sparse(points):
+            self.values.fill(block.X[some], out)
+        else:
+            kernel.fill_carefully(block.X[some], points, out)
+        return out
+
+    def _said(self, block: Block) -> tuple[Array, Array]:
+        """What predict returns, in units of the targets, and the weights of the rows."""
+        kernel, points = self.values.kernel, self.values.points
+        if kernel is None:
+            said = self.values.matrix(block.X) @ self.coefficients + self.bias
+        else:
+            said = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
+        ones = np.ones(block.X.shape[0])
+        if self.weights is not None:
+            buffer = self.values.buffer()
+            for rows, tile in self.values.tiles(block, buffer):
+                ones[rows] = self.weights(tile, block.Y[rows] / self.unit)
+        return said, ones
+
+
+def careful_pass(
+    rows: KernelRows,
+    unit: float,
+    coefficients: Array,
+    bias: Array,
+    sizes: Array,
+    centre: Array,
+    weights: RowWeights | None = None,
+) -> tuple[Residuals, ErrorsRounded]:
+    """The errors of all rows in sums, and how they are rounded."""
+    function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
+    sums: CarefulErrors = rows.sums(function, "errors of all rows, with care")
+    # a leaf's sums are exact but for their last rounding; leaves add up in a tree; v e was rounded once
+    slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
+    unsure = 1.01 * np.sqrt(sums.unsure)
+    return sums.residuals, ErrorsRounded(unsure, np.sqrt(sums.apart) + unsure, sums.residuals.rounding, slopes)
