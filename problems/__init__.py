@@ -25,7 +25,7 @@ ESTIMATORS = {
     "FusedL1SubstrateRegressor": "problems.estimators.fused_machines",
     "FusedLSSVMClassifier": "problems.estimators.fused_machines",
     "FusedLSSVMRegressor": "problems.estimators.fused_machines",
-    "FusedLeastSquaresRegressor": "problems.estimators.substrates",
+    "FusedLeastSquaresRegressor": "problems.estimators.fused_least_squares",
     "FusedMaximalVariationClassifier": "problems.estimators.fused_machines",
     "FusedMaximalVariationRegressor": "problems.estimators.fused_machines",
     "HuberLSSVMRegressor": "problems.estimators.huber",

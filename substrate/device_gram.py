@@ -8,6 +8,7 @@ matrix that is not positive definite is refused: there is no indefinite factoris
 import warnings
 from typing import Any
 
+from substrate.arrays import EPS
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
 from substrate.kernels import Kernel
@@ -41,6 +42,7 @@ class DeviceGram(Gram):
         xp = namespace_of(matrix)
         self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
         self.jitter = 0.0
+        self.negative = 0.0
         self._store = matrix
         self._factor: Any = None
         self._coordinates = {}
@@ -92,11 +94,14 @@ class DeviceGram(Gram):
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
         xp = namespace_of(self._store)
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
+        rounding = (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
+            self.negative = lift + rounding
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
             smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))
+            self.negative = float("inf")
             if smallest < -ROUNDED_SINGLE * largest:
                 warnings.warn(
                     f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the "
@@ -106,6 +111,9 @@ class DeviceGram(Gram):
                     stacklevel=5,
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
+            self.negative = float("inf")
+        else:
+            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         self._factor = None
 
     def _extreme_correlations(self, root: Any) -> tuple[float, float]:
@@ -122,7 +130,9 @@ class DeviceGram(Gram):
     def block(self, rows: Any) -> "DeviceGram":
         """The Gram matrix of some of the points, by their numbers on the host."""
         some = take_rows(take_rows(self._store, rows).T, rows)
-        return DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+        part = DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+        part.negative = self.negative
+        return part
 
     def release(self) -> None:
         """Let the factor go."""

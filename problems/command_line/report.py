@@ -65,11 +65,12 @@ def _summary(fit: Fit) -> str:
     words = f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task})."
     if certificate.holds:
         verdict = (
-            f"The certificate holds: all {len(certificate.rows)} conditions of the solution, computed anew, are met."
+            f"The certificate holds: {certificate.promise}. All {len(certificate.rows)} conditions of the solution, "
+            "computed anew, are met."
         )
         return paragraph(words) + paragraph(verdict, "verdict") + _facts(fit)
     failed = ", ".join(row.name for row in certificate.failures)
-    verdict = f"The certificate does not hold ({failed}): do not rely on this model."
+    verdict = f"The certificate does not hold ({failed}): do not rely on this model. Known is: {certificate.promise}."
     return paragraph(words) + paragraph(verdict, "verdict fails") + _facts(fit)
 
 
@@ -208,13 +209,14 @@ def _certificate(fit: Fit, bars: Picture) -> str:
         for row in certificate.rows
     ]  # fmt: skip
     words = (
-        "A solution of the problem above is recognised by equations, whoever computed it. Each line is one of them, "
-        "with what is left of it when the numbers of this model are put in; it passes when that is rounding, and the "
-        "gap of a chosen weight when it is as small as was asked."
+        "The accuracy bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
+        "A solution of the problem above is also recognised by equations, whoever computed it. Each further line is "
+        "one of them, with what is left of it when the numbers of this model are put in; it passes when that is "
+        "rounding, and the gap of a chosen weight when it is as small as was asked."
     )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
-    verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}."
-    parts = [paragraph(words), paragraph(verdict), table(head, kinds, rows), _figure(bars), f"<ul>{facts}</ul>"]
+    verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
+    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), _figure(bars), f"<ul>{facts}</ul>"]
     return section("Certificate", *parts)
 
 

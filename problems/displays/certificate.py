@@ -2,9 +2,11 @@ r"""A certificate as bars.
 
 .. math:: \log_{10} \frac{|\text{residual}| / \text{scale}}{\text{tolerance}}
 
-A bar that ends left of zero passes, and its length says by how many powers of ten.
+A bar that ends left of zero passes, and its length says by how many powers of ten. What the certificate promises of
+the answer stands above the bars.
 """
 
+from textwrap import wrap
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +21,8 @@ __all__ = ["CertificateDisplay"]
 
 #: How much farther than the longest bar an exact zero, or an unknown residual, is drawn, in powers of ten.
 _BEYOND = 2.0
+#: Characters in a line of the title.
+_LINE = 72
 
 
 class CertificateDisplay:
@@ -34,6 +38,8 @@ class CertificateDisplay:
         The verdicts.
     title : str
         What the certificate is of.
+    promise : str, default=""
+        What it says of the answer: how near the fitted values are to those of the exact optimum, or why none is known.
 
     Attributes
     ----------
@@ -41,11 +47,12 @@ class CertificateDisplay:
         Axes, figure and bars of the last :meth:`plot`.
     """
 
-    def __init__(self, names: list[str], margins: Array, passes: Any, title: str) -> None:
+    def __init__(self, names: list[str], margins: Array, passes: Any, title: str, promise: str = "") -> None:
         self.names = names
         self.margins = margins
         self.passes = passes
         self.title = title
+        self.promise = promise
 
     @classmethod
     def from_certificate(cls, certificate: Certificate, ax: Any = None) -> Self:
@@ -59,7 +66,7 @@ class CertificateDisplay:
         rows = certificate.rows
         margins = np.array([_margin(row) for row in rows])
         verdicts = np.array([row.passes for row in rows])
-        return cls([row.name for row in rows], margins, verdicts, certificate.title).plot(ax)
+        return cls([row.name for row in rows], margins, verdicts, certificate.title, certificate.promise).plot(ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
@@ -70,7 +77,7 @@ class CertificateDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, or on new ones."""
         count = len(self.names)
-        self.figure_, (self.ax_,) = axes_for(ax, size=(6.4, 1.3 + 0.36 * count))
+        self.figure_, (self.ax_,) = axes_for(ax, size=(6.4, 1.6 + 0.36 * count))
         finite = self.margins[np.isfinite(self.margins)]
         low = float(min(finite.min(initial=0.0), 0.0)) - _BEYOND
         high = float(max(finite.max(initial=0.0), 0.0)) + _BEYOND
@@ -92,7 +99,9 @@ class CertificateDisplay:
         self.ax_.set(xlim=(left - 0.3, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
         self.ax_.set_yticks(places, self.names)
         verdict = "holds" if self.passes.all() else "DOES NOT HOLD"
-        self.ax_.set_title(f"{self.title}: {verdict}", fontsize="medium")
+        # the sentence of the promise may be longer than the picture is wide
+        said = "".join(f"\n{line}" for line in wrap(self.promise, _LINE))
+        self.ax_.set_title(f"{self.title}: {verdict}{said}", fontsize="medium")
         return self
 
 

@@ -134,5 +134,11 @@ def _targets(estimator: Any, gram: Gram, classifier: bool) -> tuple[Array, Any]:
         return codes, estimator.classes_[nearest]
     alpha = np.reshape(estimator.support_values_, (gram.n, -1))
     ridge = np.reshape(estimator.ridge_, (gram.n, -1))
-    Y = np.ascontiguousarray(gram.product(alpha) + np.atleast_1d(estimator.bias_) + ridge * alpha)
+    primal = estimator._primal()
+    fitted = (
+        primal(estimator.support_vectors_)
+        if primal is not None
+        else gram.product(alpha) + np.atleast_1d(estimator.bias_)
+    )
+    Y = np.ascontiguousarray(fitted + ridge * alpha)
     return Y, Y[:, 0] if Y.shape[1] == 1 else Y

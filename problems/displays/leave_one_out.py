@@ -21,7 +21,7 @@ from problems.displays.canvas import (
     unit_of,
     with_unit,
 )
-from problems.estimators.ls_svm import _LSSVM
+from problems.estimators.saddle_machine import SaddleMachine
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 
@@ -76,7 +76,7 @@ class LeaveOneOutDisplay:
     ) -> Self:
         """Draw an LS-SVM and the rows it was fitted to; ``output`` is the number of an output or of a machine."""
         usable = "LSSVMRegressor, LSSVMClassifier, their CV twins and RobustLSSVMRegressor"
-        demand(estimator, (_LSSVM,), cls.__name__, usable)
+        demand(estimator, (SaddleMachine,), cls.__name__, usable)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         training_rows(estimator, X)
         if np.shape(y)[:1] != (X.shape[0],):

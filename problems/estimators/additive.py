@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
+from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.algebra import Restricted
 from substrate.kernels.base import row_blocks
 
-__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices"]
+__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices", "component_weights"]
 
 
 def component_matrices(kernel: Componentwise, X: Any) -> list[Array]:
@@ -30,6 +31,13 @@ def component_matrices(kernel: Componentwise, X: Any) -> list[Array]:
         if not part.trusted:
             Gram.from_matrix(matrix).check_definite()
     return matrices
+
+
+def component_weights(primal: PrimalWeights, parts: tuple[Kernel, ...]) -> list[Array]:
+    """w_l, the weights of every component's features, one column per output."""
+    sizes = [len(part.columns) for part in parts]  # type: ignore[attr-defined]
+    ranks = [int(part.rank(size) or 0) for part, size in zip(parts, sizes, strict=True)]
+    return np.split(primal.weights, np.cumsum(ranks)[:-1])
 
 
 def _names_columns(kernel: Any) -> bool:
@@ -108,6 +116,11 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         kernel: Any = self.kernel_
         parts = kernel.components(X.shape[1])
         values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
+        if (primal := self._primal()) is not None:
+            points = X.toarray() if hasattr(X, "toarray") else X
+            for part, (component, weights) in enumerate(zip(parts, component_weights(primal, parts), strict=True)):
+                values[:, part] = np.reshape(component.features(points) @ weights, values[:, part].shape)
+            return values
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
             for part, component in enumerate(parts):
                 values[rows, part] = component(X[rows], self.support_vectors_) @ alpha

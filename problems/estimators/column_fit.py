@@ -7,21 +7,32 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.checked_again import check_given
 from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.column_checks import (
+    Facts,
+    HeldMachine,
+    bounded_columns,
+    certify_columns,
+    certify_kept_columns,
+    points_of,
+    prove_columns,
+    worst_machines,
+)
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
 from substrate.closed_form.column_reduction import column_rows, solve_columns
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
 
 __all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection", "whole_number"]
-
-Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,8 @@ class MachineGroup:
     matrix: Array
     labels: Array
     ridge: Array
+    kernel: Kernel
+    points: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +62,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """One machine on its kept patterns, coefficients in regression's sign."""
+    """One machine on its kept patterns, coefficients in regression's sign; ``facts`` on its answer."""
 
     bias: float
     coefficients: Array
     rows: tuple[Row, ...]
     method: str
+    facts: Facts = ()
 
 
 def whole_number(value: Any, name: str) -> int:
@@ -92,7 +106,8 @@ class ColumnReducedClassifier(CodedClassifier):
             part = gram if members.size == gram.n else gram.block(members)
             ridge = ridge_of(gamma, np.ones(members.size))
             own = np.ascontiguousarray(Y[np.ix_(members, machines)])
-            group = MachineGroup(part, bordered_matrix(part.matrix, ridge), own, ridge)
+            points = points_of(X, members, kernel.pairwise)
+            group = MachineGroup(part, bordered_matrix(part.matrix, ridge), own, ridge, kernel, points)
             selected = self._select(group)
             solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
             for machine, columns, one in zip(machines, selected.columns, solved, strict=True):
@@ -101,7 +116,8 @@ class ColumnReducedClassifier(CodedClassifier):
                 used[members[columns]] = True
                 rows.append(one.rows)
             second = ("solved by", ", ".join(dict.fromkeys(one.method for one in solved)))
-            facts |= dict.fromkeys((*part.record(), ("gamma", f"{gamma:g}"), *selected.facts, second))
+            answers = (fact for one in solved for fact in one.facts)
+            facts |= dict.fromkeys((*part.record(), ("gamma", f"{gamma:g}"), *selected.facts, second, *answers))
             measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
         (kept,) = np.nonzero(used)
         single = Y.shape[1] == 1
@@ -111,7 +127,8 @@ class ColumnReducedClassifier(CodedClassifier):
         for name, value in measured.items():
             setattr(self, name, value)
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
-        self.certificate_ = Certificate(self._title, worst_rows(rows), (*facts, support))
+        self.certificate_ = Certificate(self._title, worst_machines(rows), (*facts, support))
+        warn_unless_holds(self.certificate_)
         values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
         return self
@@ -129,7 +146,46 @@ class ColumnReducedClassifier(CodedClassifier):
         B = bordered_target(group.labels[:, machine])
         solved = solve_columns(group.matrix, columns, B)
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
-        return Reduced(solved.bias, solved.coefficients, rows, f"least squares on the columns, {solved.method}")
+        method = f"least squares on the columns, {solved.method}"
+        bounded, facts = bounded_columns(
+            group.gram, group.kernel, group.points, np.ascontiguousarray(B[1:]), group.ridge, columns, solved
+        )
+        return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
+
+    def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows of the fit and the codes of their labels."""
+        check_is_fitted(self)
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        last = int(self.support_.max(initial=-1))
+        if last >= labels.size:
+            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
+        return X, self.code_book_[np.searchsorted(classes, labels)]
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now on the training data, given again.
+
+        The columns of a machine are those of its coefficients other than zero. Which columns are kept is a rule of the
+        paper, not an optimum: the certificate is about the solution on them.
+        """
+        check_given(self, y, sample_weight, False)
+        return certify_columns(self, *self._given_again(X, y), f"{self._title}, checked again")
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact solution on the columns kept.
+
+        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        check_given(self, y, sample_weight, False)
+        return prove_columns(self, *self._given_again(X, y))
+
+    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        return certify_kept_columns(self.kernel_, machine)
+
+    def _proved_machine(self, machine: HeldMachine) -> Proof:
+        return machine.prove(self.kernel_)
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:

@@ -27,15 +27,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from problems.estimators.column_checks import Facts, HeldMachine, certify_kept_rows, points_of, prove_kept_rows
 from problems.estimators.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection, whole_number
 from substrate.arrays import positive
+from substrate.certificates import Row
 from substrate.closed_form.adaline import solve_by_adaline
+from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.bordered_system import bordered_target
 from substrate.closed_form.column_selection import echelon_columns, echelon_threshold, ranked_columns, support_count
 from substrate.closed_form.pattern_elimination import eliminate_patterns
 from substrate.closed_form.saddle_certificate import saddle_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
+from substrate.proof import Proof
 
 __all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 
@@ -311,10 +315,23 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         warned = bool(group.gram.alterations)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
             solved = solve_saddle_system(part, target, ridge)
-        alpha, bias = solved.support_values, float(solved.bias)
-        rows = saddle_rows(solved.products, part.diagonal, target, ridge, alpha, bias)
+        points = points_of(group.points, columns, group.kernel.pairwise)
+        question = Question(
+            group.kernel, points, target[:, None], (positive(self.gamma, "gamma"),), np.ones(target.size), part.negative
+        )
+        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+        answer = answered(question, *found, part.diagonal, part)
+        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
+        rows = (*answer.rows, *saddle_rows(part.product(alpha), part.diagonal, target, ridge, alpha, bias))
         done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
-        return Reduced(bias, alpha, rows, "; ".join(["the LS-SVM of the patterns left, closed form", *done]))
+        method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
+        return Reduced(bias, alpha, rows, method, answer.facts)
+
+    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        return certify_kept_rows(self.kernel_, machine)
+
+    def _proved_machine(self, machine: HeldMachine) -> Proof:
+        return prove_kept_rows(self.kernel_, machine)
 
 
 def _generator(random_state: Any) -> Any:

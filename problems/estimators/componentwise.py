@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.additive import AdditiveEstimator
+from problems.estimators.additive import AdditiveEstimator, component_weights
 from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
@@ -94,9 +94,14 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
 
 
 def _keep_components(model: Any) -> None:
-    """Variation and norms of the components, from their values at the training points: w_l'w_l = alpha' f^l."""
+    """Variation and norms of the components: w_l'w_l = alpha' f^l at the training points, or primal weights."""
     values = model._component_values(model.support_vectors_)
     alpha = model._coefficients()
     model.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
+    if (primal := model._primal()) is not None:
+        parts = component_weights(primal, model.kernel_.components(model.n_features_in_))
+        norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
+        model.component_norms_ = norms if alpha.ndim == 2 else norms[0]
+        return
     squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
     model.component_norms_ = np.sqrt(np.maximum(squares, 0.0))

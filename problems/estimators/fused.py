@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv, train_test_split
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.folds import checked_splits
@@ -83,6 +83,10 @@ class FusedEstimator(KernelEstimator):
     @abstractmethod
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         """The machines at that value."""
+
+    @abstractmethod
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows and targets of the fit, given again, one column per machine."""
 
     @property
     def _labels(self) -> bool:
@@ -191,7 +195,10 @@ class FusedEstimator(KernelEstimator):
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)
+        if self._sparse:  # the support does not tell which rows trained
+            self.training_rows_ = rounds.rows
         self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
+        warn_unless_holds(self.certificate_)
         a = final.coefficients
         (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
         kept = np.ascontiguousarray((a[:, 0] if one else a)[used])
@@ -230,6 +237,11 @@ class FusedRegressor(RegressorMixin, FusedEstimator):
         """f(x) of the machine at the chosen value."""
         return self._expansion(X)
 
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows and targets of the fit, given again."""
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
+        return X, y[:, None]
+
 
 class FusedClassifier(FusedEstimator, CodedClassifier):
     """A fused estimator for classes: one value of the hyper-parameter for all machines of the coding."""
@@ -263,6 +275,14 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
         title = f"Fusion over {self._over}, classification"
         self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, {"classes_": classes, "code_book_": book})
         return self
+
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows of the fit and the codes of their labels, given again."""
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        return X, self.code_book_[np.searchsorted(classes, labels)]
 
     @property
     def _labels(self) -> bool:

@@ -4,19 +4,26 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.additive import component_matrices
+from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.saddle_fit import Method, fit_saddle
+from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
+from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_refinement import refined_witness
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
@@ -45,10 +52,11 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     return rows
 
 
-class OverGamma(FusedEstimator):
+class OverGamma(CheckedAgain, FusedEstimator):
     """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
 
     _over = "gamma"
+    _takes_weights = False
     gamma_range: Any
 
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
@@ -90,15 +98,33 @@ class OverGamma(FusedEstimator):
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        kept: dict[str, Any] = {}
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             part = gram.block(members)
             target, weights = Y[members, column][:, None], np.ones(members.size)
-            fit = fit_saddle(kernel, X[members], target, (value,), weights, method, gram=part)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            # one machine may be kept in primal weights; several have no centre in common
+            fit = fit_saddle(
+                kernel, points, target, (value,), weights, method, gram=part, primal=Y.shape[1] == 1
+            )  # fmt: skip
             a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
-        return Final(a, bias, worst_rows(rows), tuple(facts), {})
+            if fit.primal is not None:
+                kept |= {"primal_weights_": fit.primal.weights, "primal_center_": fit.primal.center}
+                kept |= {"primal_bias_": fit.primal.bias}
+        return Final(a, bias, worst_rows(rows), tuple(facts), kept)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, Y = self._targets_again(X, y)
+        rows = self.support_
+        if Y.shape[0] <= int(rows.max()):
+            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
+        points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
+        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
+        return Asked(points, Y[rows], np.ones(rows.size), gammas, title, labels=self._labels)
 
     def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
         self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
@@ -108,7 +134,7 @@ class OverGamma(FusedEstimator):
             del self._left_out
 
 
-class OverZeta(FusedEstimator):
+class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path."""
 
     _over = "zeta"
@@ -137,7 +163,8 @@ class OverZeta(FusedEstimator):
             members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
-            fit = fit_sparse(part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            fit = fit_sparse(kernel, points, part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
             a[members, column], bias[column] = fit.coefficients, fit.bias
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
@@ -149,7 +176,7 @@ class OverZeta(FusedEstimator):
         return True
 
 
-class OverRho(FusedEstimator):
+class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
 
     _over = "rho"
@@ -187,8 +214,7 @@ class OverRho(FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
-        # a weight of nothing is the smallest weight there is
-        variation = self._at(max(value, 1e-9 * float(np.ptp(Y)) or 1e-9))
+        variation = self._at(smallest_rho(value, Y))
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -197,6 +223,7 @@ class OverRho(FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
@@ -220,7 +247,8 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True)
+    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:

@@ -5,26 +5,38 @@ r"""Regression with Huber's loss: outliers pull with a bounded force, and the pr
 See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.closed_form.huber_active_set` for the fast path.
 """
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.base import KernelEstimator
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE
+from substrate.closed_form.expansion import expansion_values
+from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
 from substrate.closed_form.huber_active_set import huber_solution_rows, solve_huber
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 from substrate.closed_form.robust_weights import robust_scale
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+from substrate.proof.huber import prove_huber
 
 __all__ = ["HuberLSSVMRegressor"]
 
 _TITLE = "Huber LS-SVM"
+INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
+_UNKNOWN = (
+    "rounding",
+    "these are not known to be the support values of a minimum; scale the columns of X, centre them, or take a larger "
+    "delta or a smaller gamma",
+)
+Facts = tuple[tuple[str, str], ...]
 #: Of a robust deviation: 95 % as efficient as least squares where the noise is Gaussian.
 _DELTA = 1.345
 
@@ -92,16 +104,13 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
             ("linear rows", f"{linear.size} of {y.size}"),
             ("solver", f"active set of linear rows, {solved.steps} systems"),
         )
-        self.certificate_ = Certificate(_TITLE, checks, (*gram.record(), *facts))
-        if not self.certificate_.holds:
-            failed = ", ".join(row.name for row in self.certificate_.failures)
-            warnings.warn(
-                f"the certificate does not hold ({failed}) after {solved.steps} systems, and these are not the support "
-                "values of a minimum; use a positive semi-definite kernel, scale the columns of X, or take a larger "
-                "delta or a smaller gamma",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        points = None if kernel.pairwise else X
+        machine = HuberMachine(
+            y, ridge, delta, alpha, bias, expansion_values(kernel, points, alpha, bias, X), gram.diagonal, gram.negative
+        )
+        answer, more = _answer(kernel, X, gram, machine)
+        self.certificate_ = Certificate(_TITLE, (*answer, *checks), (*gram.record(), *facts, *more))
+        warn_unless_holds(self.certificate_)
         self.delta_, self.outliers_ = delta, rows[linear]
         self._keep_expansion(X, rows, kernel, alpha, bias)
         return self
@@ -110,16 +119,45 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         """f(x) = sum_i alpha_i k(x_i, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the optimality conditions on the training data."""
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        Everything is computed anew from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict`
+        uses.
+        """
+        X, gram, machine, _ = self._stored(X, y, sample_weight)
+        known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
+        rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
+        answer, more = _answer(self.kernel_, X, gram, machine)
+        return Certificate(f"{_TITLE}, checked again", (*answer, *rows), (*gram.record(), *more))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        Where every row is linear the bound is of the fitted values about their mean. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
+        """
+        X, _, machine, weights = self._stored(X, y, sample_weight)
+        if not np.isfinite(machine.negative):
+            return Proof(float("inf"), 0.0, ACCURATE, 0.0, 0, INDEFINITE)
+        return prove_huber(self.kernel_, X, machine, positive(self.gamma, "gamma"), weights)
+
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
+        """The rows of positive weight, their matrix, and what is stored of the machine."""
         check_is_fitted(self)
+        if y is None:
+            raise DataError("HuberLSSVMRegressor keeps no targets; pass the y of the fit beside its X")
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         alpha = self.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
         gram, ridge = Gram.of(self.kernel_, X), ridge_of(positive(self.gamma, "gamma"), weights)
-        rows = huber_solution_rows(gram.product(alpha), gram.diagonal, y, ridge, self.delta_, alpha, float(self.bias_))
-        return Certificate(f"{_TITLE}, checked again", rows, gram.record())
+        if not self.kernel_.trusted:
+            gram.check_definite()
+        fitted = self._fitted_values(X)
+        known = (y, ridge, self.delta_, alpha, float(self.bias_), fitted, gram.diagonal, gram.negative)
+        return X, gram, HuberMachine(*known), weights
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -128,6 +166,17 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
                 raise DataError(f"delta_ must be a positive number, received {self.delta_!r}")
             if self.outliers_.dtype.kind not in "iu" or not np.isin(self.outliers_, self.support_).all():
                 raise DataError("the outliers are not rows of this model")
+
+
+def _answer(kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine) -> tuple[tuple[Row, ...], Facts]:
+    """The row that bounds the answer, and what there is to say about it."""
+    if not np.isfinite(machine.negative):
+        return (), ((NO_BOUND, INDEFINITE),)
+    plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
+    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain))
+    if row.passes:
+        return (row,), (("check", "in doubled precision"),) if careful else ()
+    return (row,), (_UNKNOWN,)
 
 
 def _delta(delta: Any) -> float | None:

@@ -28,7 +28,7 @@ from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
 from substrate.gram import Gram
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["LeftOut", "leave_rows_out"]
+__all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = fitted[here] + errors - r
         freedom[columns] = rows.size - d @ diagonal
-        gcv[columns] = _gcv(errors, float(freedom[columns[0]]), d.size / (d * (1.0 / d).sum()))
+        gcv[columns] = gcv_of(errors, float(freedom[columns[0]]), d.size / (d * (1.0 / d).sum()))
         checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
@@ -140,7 +140,8 @@ def _shared(ridge: Array, members: Any) -> list[Any]:
     return [np.array(columns) for columns in groups.values()]
 
 
-def _gcv(errors: Array, freedom: float, weights: Array) -> Array:
+def gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
+    """Generalised cross-validation of one column per machine, in units in which no square overflows."""
     unit = target_unit(errors)
     return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))
 

@@ -7,7 +7,6 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -16,195 +15,23 @@ from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.base import KernelEstimator
+from problems.estimators.checked_again import Asked
 from problems.estimators.coded import CodedClassifier, classes_of, codes_of, numbers_of_codes, scores_of, winners
-from problems.estimators.left_out import LeftOut, leave_rows_out
-from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
+from problems.estimators.saddle_machine import SaddleMachine, ridges_of
 from problems.estimators.scores import ScoredRegressor
-from substrate.arrays import Array, positive, real_array
-from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
-from substrate.closed_form.answer import Question, certified
-from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.arrays import Array, positive
+from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
 from substrate.device_gram import gram_kind
-from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
-from substrate.namespaces import (
-    device_points,
-    is_device_array,
-    namespace_of,
-    on_device_of,
-    own_copy,
-    room_on_device,
-    take_rows,
-    to_numpy,
-)
-from substrate.proof import Proof
-from substrate.proof.least_squares import prove_expansion, prove_primal
+from substrate.errors import DataError
+from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor", "ridges_of"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 
-def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
-    """The diagonal of the system, one for all outputs where their gammas agree."""
-    if len(set(gammas)) == 1:
-        return ridge_of(gammas[0], weights)
-    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
-
-
-class _LSSVM(KernelEstimator):
-    """What regression and classification share: the method, the expansion, the certificate."""
-
-    gamma: Any
-    solver: str
-    tol: float
-    max_iter: int
-
-    def _method(self) -> Method:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
-        return Method(self.solver, positive(self.tol, "tol"), int(self.max_iter))
-
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
-        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
-        self.ridge_ = ridge
-        self.certificate_ = Certificate(title, fit.rows, fit.facts)
-        self.n_iter_ = fit.iterations
-        self._keep_primal(fit.primal)
-        warn_unless_holds(self.certificate_)
-        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
-        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
-
-    def _certify(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...], title: str) -> Certificate:
-        """Rows for the coefficients held now; a zero in a column of labels leaves that row out of the machine."""
-        alpha = self._coefficients()
-        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-        check_home(self, alpha, X)
-        if alpha.shape != Y.shape:
-            raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
-        gram = gram_kind(X).of(self.kernel_, X)
-        if not self.kernel_.trusted:
-            gram.check_definite()
-        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
-        fitted = np.reshape(to_numpy(self._fitted_values(X)), targets.shape)
-        primal = self._primal()
-        rows: list[tuple[Row, ...]] = []
-        facts: dict[str, str] = {}
-        for column, gamma in enumerate(gammas):
-            (members,) = np.nonzero(self._members(targets[:, column]))
-            a = own_copy(take_rows(alpha[:, column], members))
-            part = gram if members.size == gram.n else gram.block(members)
-            known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
-            checks = saddle_rows(*known, ridge_of(gamma, v[members]), to_numpy(a), float(bias[column]))
-            target, points = targets[members, column][:, None], take_rows(to_numpy(X), members)
-            if self.kernel_.pairwise:
-                points = points[:, members]
-            question = Question(self.kernel_, points, target, (gamma,), v[members], part.negative, self._tolerance())
-            held = None if primal is None else primal.output(column)
-            answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
-            rows.append(answer.rows if primal is not None else (*answer.rows, *checks))
-            facts |= dict(answer.facts)
-        return Certificate(f"{title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
-
-    def _prove(self, X: Any, Y: Array, weights: Array, gammas: tuple[float, ...]) -> Proof:
-        """The proof of every output, of which the worst speaks."""
-        alpha, X = to_numpy(self._coefficients()), to_numpy(X)
-        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-        if alpha.shape != Y.shape:
-            raise DataError(f"the model has support values of shape {alpha.shape}, these rows need {Y.shape}")
-        targets, v, bias = to_numpy(Y), to_numpy(weights), np.atleast_1d(to_numpy(self.bias_))
-        fitted, primal, tolerance = (
-            np.reshape(to_numpy(self._fitted_values(X)), targets.shape),
-            self._primal(),
-            self._tolerance(),
-        )
-        found = []
-        for column, gamma in enumerate(gammas):
-            (members,) = np.nonzero(self._members(targets[:, column]))
-            points = X[members][:, members] if self.kernel_.pairwise else X[members]
-            y, said = targets[members, column], fitted[members, column]
-            if primal is not None:
-                made = prove_primal(primal.output(column), points, y, gamma, v[members], said, tolerance=tolerance)
-            else:
-                a, b = alpha[members, column], float(bias[column])
-                made = prove_expansion(self.kernel_, points, y, gamma, v[members], a, b, said, tolerance=tolerance)
-            found.append(made)
-        return min(found, key=lambda one: one.digits)
-
-    def _tolerance(self) -> float:
-        """Of the spread of y: a conic solver's own point is less accurate."""
-        return ACCURATE if getattr(self, "solver", "auto") in ("auto", "cg") else UNPOLISHED
-
-    def _members(self, column: Array) -> Any:
-        return np.ones(column.size, dtype=bool)
-
-    def leave_one_out(self, K: Any = None) -> LeftOut:
-        """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
-
-        Works from the fitted state, in the order of ``support_``; with a precomputed kernel, ``K`` is the matrix of all
-        training rows again. A row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the
-        left-out row had its part in choosing them: the certificate says so.
-        """
-        check_is_fitted(self)
-        n, home = self.support_.size, self.support_values_
-        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
-        advice = "leave rows out by folds, with cross_val_predict."
-        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        gram = self._training_gram(K)
-        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self.ridge_)
-        one = alpha.ndim == 1
-        alpha = alpha[:, None] if one else alpha
-        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
-        ridge = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
-        done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, codes != 0.0)
-        parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
-        outputs, residuals = (part[:, 0] if one else part for part in parts)
-        predictions, wrong = self._judged(outputs)
-        facts = (
-            *gram.record(),
-            (
-                "conditional on",
-                "kernel, gamma, weights and scaling of the columns, chosen with the left-out row in sight",
-            ),
-            ("a row of weight v", "leaves as a whole"),
-        )
-        freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
-        certificate = Certificate("Leave-one-out without refitting", (done.row,), facts)
-        return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
-        return outputs, None
-
-    def _training_gram(self, K: Any) -> Gram:
-        if not self.kernel_.pairwise:
-            if K is not None:
-                raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
-            return gram_kind(self.support_vectors_).of(self.kernel_, self.support_vectors_)
-        if K is None:
-            raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
-        check_home(self, self.support_values_, K, "K")
-        matrix = device_points(K, "K") if is_device_array(K) else real_array(K, "K", ndim=2)
-        wanted = (self.n_features_in_, self.n_features_in_)
-        if tuple(matrix.shape) != wanted:
-            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
-        matrix = take_rows(take_rows(matrix, self.support_).T, self.support_).T
-        return gram_kind(matrix).of(self.kernel_, matrix)
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            ridge, alpha = self.ridge_, self.support_values_
-            if ridge.dtype.kind != "f" or ridge.shape not in (alpha.shape[:1], alpha.shape):
-                raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
-            if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
-                raise DataError("the ridge must hold positive numbers")
-
-
-class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -254,6 +81,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
     """
 
     _on_devices = True
+    _title = "LS-SVM regression"
 
     def __init__(
         self, kernel: Any = "rbf", gamma: Any = 1.0, solver: str = "auto", tol: float = 1e-8, max_iter: int = 1000
@@ -273,7 +101,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True)
         self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), "LS-SVM regression", y.ndim == 1)
         return self
 
@@ -284,30 +112,12 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
         """
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the KKT system on the given training data.
-
-        Everything is computed anew from ``X``, ``y``, and what :meth:`predict` uses; a coefficient changed since the
-        fit makes the certificate fail.
-        """
-        X, Y, weights = self._given_again(X, y, sample_weight)
-        return self._certify(X, Y, weights, self._gammas(Y.shape[1]), "LS-SVM regression")
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
-        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        X, Y, weights = self._given_again(X, y, sample_weight)
-        return self._prove(X, Y, weights, self._gammas(Y.shape[1]))
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
-        X, y, weights, _ = self._kept(
-            *type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
-        )
-        return X, y[:, None] if y.ndim == 1 else y, weights
+        fresh = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        X, y, weights, _ = self._kept(*fresh)
+        Y = y[:, None] if y.ndim == 1 else y
+        return Asked(X, Y, weights, self._gammas(Y.shape[1]), self._title, False, *self._tolerances())
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -318,7 +128,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, _LSSVM):
         return tags
 
 
-class LSSVMClassifier(CodedClassifier, _LSSVM):
+class LSSVMClassifier(CodedClassifier, SaddleMachine):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -358,6 +168,7 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
     """
 
     _on_devices = True
+    _title = "LS-SVM classification"
 
     def __init__(
         self,
@@ -398,24 +209,15 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
         self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, one)
         return self
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the KKT system on the given training data."""
-        X, Y, weights = self._given_again(X, y, sample_weight)
-        return self._certify(X, Y, weights, self._class_gammas(Y.shape[1]), "LS-SVM classification")
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """As :meth:`LSSVMRegressor.prove`, of the codes of the classes."""
-        X, Y, weights = self._given_again(X, y, sample_weight)
-        return self._prove(X, Y, weights, self._class_gammas(Y.shape[1]))
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
-        fresh = type(self)(self.kernel)
-        X, labels, weights = fresh._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=False)
         X, labels, weights, _, classes = self._weighted(X, labels, weights)
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        return X, codes_of(labels, classes, self.code_book_), weights
+        Y = codes_of(labels, classes, self.code_book_)
+        gammas = self._class_gammas(Y.shape[1])
+        return Asked(X, Y, weights, gammas, self._title, True, *self._tolerances())
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
@@ -440,23 +242,22 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         codes = to_numpy(Y)
         if (codes != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True)
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True, primal=True)
         gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
         alpha, bias = np.zeros_like(codes), np.empty(Y.shape[1])
         fits = []
         for column in range(Y.shape[1]):
             (rows,) = np.nonzero(codes[:, column])
             part = None if gram is None else gram.block(rows)
-            points, target, v = take_rows(X, rows), take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
-            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part, primal=False)
+            points = take_rows(X, rows)
+            points = take_rows(points.T, rows).T if kernel.pairwise else points
+            target, v = take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
+            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part)
             alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
             fits.append(fit)
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
-
-    def _members(self, column: Array) -> Any:
-        return column != 0.0
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         found = winners(scores_of(outputs, self.coding, self.code_book_))

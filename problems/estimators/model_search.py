@@ -104,7 +104,7 @@ class ModelSearch:
         gram = gram_kind(X).of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0]))
         if whole:
-            fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram)
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram, primal=True)
             extra = (_refitted_row(gram, Y, fit, best),) if self.criterion == "loo" else ()
         else:
             fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, _CLOSED_FORM)  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.checked_again import Asked
 from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
 from problems.estimators.performance_index import Index
 from problems.estimators.pruned_machine import PrunedMachine
@@ -145,15 +146,16 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         check_is_fitted(self)
         number = self._number(step)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        self._check_rows(y.size)
         model = copy(self)
-        model._keep(X, self.pruning_path_, number, self._certified(number, X, y[:, None], _REGRESSION), 1.0)
+        model._keep(X, self.pruning_path_, number, None, 1.0)
+        model._certify_step(number, X, y[:, None], _REGRESSION)
         return model
 
-    def certify(self, X: Any, y: Any) -> Certificate:
-        """Check the coefficients this model holds now against the system of its rows, given all the training rows."""
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        return self._certified(self.step_, X, y[:, None], _REGRESSION, held=True)
+        return self._asked(X, y[:, None], _REGRESSION)
 
 
 class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
@@ -248,16 +250,16 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         check_is_fitted(self)
         number = self._number(step)
         X, groups = self._grouped(X, y)
-        certificate = self._certified(number, X, self.code_book_[groups], _CLASSIFICATION)
+        self._check_rows(groups.size)
         model = copy(self)
-        model._keep_codes(X, groups, self.pruning_path_, number, certificate)
+        model._keep_codes(X, groups, self.pruning_path_, number, None)
+        model._certify_step(number, X, self.code_book_[groups], _CLASSIFICATION)
         return model
 
-    def certify(self, X: Any, y: Any) -> Certificate:
-        """Check the coefficients this model holds now against the system of its rows, given all the training rows."""
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, groups = self._grouped(X, y)
-        return self._certified(self.step_, X, self.code_book_[groups], _CLASSIFICATION, held=True)
+        return self._asked(X, self.code_book_[groups], _CLASSIFICATION)
 
     def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Training rows given again, and the number of each one's class."""
@@ -267,7 +269,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         return X, np.searchsorted(self.classes_, labels)
 
     def _keep_codes(
-        self, X: Any, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate
+        self, X: Any, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None
     ) -> None:
         codes = self.code_book_[groups[path[chosen].rows]]
         self.support_codes_ = np.ascontiguousarray(codes[:, 0] if codes.shape[1] == 1 else codes)

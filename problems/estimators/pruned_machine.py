@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.base import KernelEstimator
+from problems.estimators.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.performance_index import INDICES, Index
 from problems.estimators.pruning_fit import Pruning
 from problems.estimators.pruning_path import Pruned, prune
 from problems.estimators.records import PruningStep
 from substrate.arrays import Array, non_negative
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
@@ -23,9 +25,10 @@ from substrate.kernels import Kernel
 __all__ = ["PrunedMachine"]
 
 
-class PrunedMachine(KernelEstimator):
+class PrunedMachine(CheckedAgain, KernelEstimator):
     """What both share: settings, the chosen machine, taking another step out."""
 
+    _takes_weights = False
     step: Any
     n_support: Any
     index: str
@@ -74,18 +77,26 @@ class PrunedMachine(KernelEstimator):
         part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
         ridge = ridge_of(step.gamma, step.weights)
         solved = solve_saddle_system(part, Y, ridge)
-        checks = _checks(part, Y, ridge, solved.support_values, solved.bias)
+        points = task.X[step.rows][:, step.rows] if step.kernel.pairwise else task.X[step.rows]
+        question = Question(step.kernel, points, Y, (step.gamma,) * Y.shape[1], step.weights, part.negative)
+        answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
+        checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1
-        alpha = np.ascontiguousarray(solved.support_values[:, 0] if one else solved.support_values)
-        step = replace(step, support_values=alpha, bias=float(solved.bias[0]) if one else solved.bias)
+        alpha = np.ascontiguousarray(answer.support_values[:, 0] if one else answer.support_values)
+        step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if one else answer.bias)
         solver = ("solver", f"closed form, refined {solved.refinements} times")
-        certificate = Certificate(title, checks, (*part.record(), *_facts(pruned, task), solver))
+        facts = (*part.record(), *_facts(pruned, task), solver, *answer.facts)
+        certificate = Certificate(title, (*answer.rows, *checks), facts)
+        warn_unless_holds(certificate)
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
 
-    def _keep(self, X: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate, signs: Any) -> None:
+    def _keep(
+        self, X: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None, signs: Any
+    ) -> None:
         """Set the fitted attributes; ``signs`` are the labels of the rows by which regression's alpha is multiplied."""
         step = path[chosen]
-        self.certificate_ = certificate
+        if certificate is not None:
+            self.certificate_ = certificate
         self.pruning_path_, self.step_, self.gamma_, self.weights_ = path, chosen, step.gamma, step.weights
         self._keep_expansion(X, step.rows, step.kernel, signs * step.support_values, step.bias)
 
@@ -98,17 +109,22 @@ class PrunedMachine(KernelEstimator):
             raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
         return int(step) % steps
 
-    def _certified(self, number: int, X: Any, Y: Array, title: str, held: bool = False) -> Certificate:
-        """The certificate of a step's machine on the training rows, or of the coefficients ``held`` now."""
-        record = self.pruning_path_[number]
-        if Y.shape[0] != self.pruning_path_[0].size:
-            raise DataError(f"the path began with {self.pruning_path_[0].size} rows, these are {Y.shape[0]}")
-        points = X[record.rows][:, record.rows] if record.kernel.pairwise else X[record.rows]
-        part = Gram.of(record.kernel, points)
-        alpha, bias = (self._coefficients(), self.bias_) if held else (record.support_values, record.bias)
-        ridge = ridge_of(record.gamma, record.weights)
-        checks = _checks(part, Y[record.rows], ridge, alpha.reshape(record.size, -1), np.atleast_1d(bias))
-        return Certificate(f"{title}, {'checked again' if held else f'step {number}'}", checks, part.record())
+    def _check_rows(self, given: int) -> None:
+        n = self.pruning_path_[0].size
+        if given != n:
+            raise DataError(f"the path began with {n} rows, these are {given}")
+
+    def _asked(self, X: Any, Y: Array, title: str) -> Asked:
+        """The rows left of the training rows given again, with what this model holds of them."""
+        self._check_rows(Y.shape[0])
+        points = X[self.support_][:, self.support_] if self.kernel_.pairwise else X[self.support_]
+        return Asked(points, Y[self.support_], self.weights_, (self.gamma_,) * Y.shape[1], title)
+
+    def _certify_step(self, number: int, X: Any, Y: Array, title: str) -> None:
+        """Give a model taken out of the path the certificate of its own machine."""
+        again = certify_machines(self, self._asked(X, Y, title))
+        self.certificate_ = replace(again, title=f"{title}, step {number}")
+        warn_unless_holds(self.certificate_)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -144,7 +144,7 @@ def robust_fit(task: Pruning, part: Gram, gamma: float, rows: Rows) -> tuple[Arr
     """Algorithm 1 on some of the rows: support values, bias and weights."""
     assert task.weighting is not None
     ones = np.ones(rows.size)
-    solved, history = reweighted_fits(part, task.Y[rows, 0], gamma, ones, task.weighting, task.scale, 1, 0.0)
+    solved, history, _ = reweighted_fits(part, task.Y[rows, 0], gamma, ones, task.weighting, task.scale, 1, 0.0)
     return solved.support_values[:, None], np.atleast_1d(solved.bias), history[-1].weights
 
 

@@ -32,7 +32,7 @@ from substrate.closed_form.rows_anywhere import in_passes
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
 from substrate.proof import Proof
-from substrate.proof.variation import prove_variation
+from substrate.proof.reduced_variation import prove_variation
 from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseMaximalVariationRegressor"]

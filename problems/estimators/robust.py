@@ -9,6 +9,7 @@ it anew in place.
 """
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Self
 
@@ -17,11 +18,13 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.ls_svm import _LSSVM
+from problems.estimators.checked_again import Asked
 from problems.estimators.records import Reweighting
 from problems.estimators.saddle_fit import gammas_of
+from problems.estimators.saddle_machine import SaddleMachine
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.closed_form.saddle_certificate import saddle_rows
 from substrate.closed_form.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
@@ -30,32 +33,47 @@ from substrate.gram import Gram
 
 __all__ = ["RobustLSSVMRegressor", "reweighted_fits", "whole_number"]
 
+_TITLE = "Weighted LS-SVM"
+
 
 def reweighted_fits(
-    gram: Gram, y: Array, gamma: float, weights: Array, weighting: str, scale: str, most: int, tolerance: float
-) -> tuple[SaddleSolution, tuple[Reweighting, ...]]:
+    gram: Gram,
+    y: Array,
+    gamma: float,
+    weights: Array,
+    weighting: str,
+    scale: str,
+    most: int,
+    tolerance: float,
+    answer: Callable[[SaddleSolution, Array], Answer] | None = None,
+) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
     """The plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of all.
 
-    ``weights`` are those of the rows, multiplied by the robust ones in each fit.
+    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
+    weights, and makes it better where that is needed: the errors of a fit are the weights of the next.
     """
     v = np.ones(y.size)
     history: list[Reweighting] = []
+    answers: list[Answer] = []
     while True:
         ridge = ridge_of(gamma, weights * v)
         solved = solve_saddle_system(gram, y, ridge)
-        errors = ridge * solved.support_values
-        alpha, change = solved.support_values, np.inf
+        alpha, bias, change = solved.support_values, float(solved.bias), np.inf
+        if answer is not None:
+            answers.append(answer(solved, weights * v))
+            alpha, bias = np.ascontiguousarray(answers[-1].support_values[:, 0]), float(answers[-1].bias[0])
+        errors = ridge * alpha
         if history:
             largest = float(np.abs(alpha).max())
             change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
-        step = Reweighting(v, alpha, float(solved.bias), robust_scale(errors, scale, weights), change)
+        step = Reweighting(v, alpha, bias, robust_scale(errors, scale, weights), change)
         history.append(step)
         if len(history) > most or change <= tolerance:
-            return solved, tuple(history)
+            return solved, tuple(history), tuple(answers)
         v = robust_weights(errors, step.scale, weighting)
 
 
-class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
+class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     """Weighted least-squares support vector regression, robust against outliers ([Suykens2002]_ Algorithm 1).
 
     Parameters
@@ -134,7 +152,15 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        solved, history = reweighted_fits(gram, y, gamma, weights, self.weighting, self.scale, most, tolerance)
+
+        def answer(solved: SaddleSolution, v: Array) -> Answer:
+            question = Question(kernel, X, y[:, None], (gamma,), v, gram.negative)
+            found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+            return answered(question, *found, gram.diagonal, gram, primal=True)
+
+        solved, history, answers = reweighted_fits(
+            gram, y, gamma, weights, self.weighting, self.scale, most, tolerance, answer
+        )
         last = history[-1]
         source = history[-2] if len(history) > 1 else last
         if most > 1 and last.change > tolerance:
@@ -145,24 +171,29 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
                 stacklevel=2,
             )
         ridge = ridge_of(gamma, weights * last.weights)
-        checks = saddle_rows(solved.products, gram.diagonal, y, ridge, solved.support_values, float(solved.bias))
+        alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
+        checks = answers[-1].rows
+        if primal is None:  # the equations of the support values say nothing of what primal weights carry
+            checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
         facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
-        self.certificate_ = Certificate("Weighted LS-SVM", checks, facts)
+        rows_before = _before(answers[:-1])
+        self.certificate_ = Certificate(_TITLE, (*checks, *rows_before), (*facts, *answers[-1].facts))
+        warn_unless_holds(self.certificate_)
+        self._keep_primal(primal)
         self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
-        self._keep_expansion(X, rows, kernel, solved.support_values.copy(), float(solved.bias))
+        self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
         return self
 
     def predict(self, X: Any) -> Array:
         """f(x) = sum_k alpha_k k(x_k, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients and weights this model holds now against the weighted system on the training data."""
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         if y.size != self.support_values_.size:
             raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
-        return self._certify(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), "Weighted LS-SVM")
+        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), _TITLE)
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float
@@ -186,6 +217,15 @@ class RobustLSSVMRegressor(RegressorMixin, _LSSVM):
                 raise DataError("the robust weights and the support values do not belong together")
             if not all(isinstance(step, Reweighting) for step in self.history_) or not self.history_:
                 raise DataError("the history of a robust model must hold one record a fit")
+
+
+def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
+    """The accuracy of the fits from whose errors the weights come, the worst of them."""
+    found = [row for answer in answers for row in answer.rows[:1]]
+    if not found:
+        return ()
+    worst = max(found, key=lambda row: row.relative)
+    return (Row("accuracy of the fits before", worst.value, worst.scale, worst.tolerance, worst.formula),)
 
 
 def whole_number(value: object, name: str) -> int:

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
-from substrate.closed_form.answer import Question, answered
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, spread_of
+from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
@@ -79,12 +79,12 @@ def fit_saddle(
     *,
     labels: bool = False,
     gram: Gram | None = None,
-    primal: bool = True,
+    primal: bool = False,
 ) -> SaddleFit:
     """Fit every column of Y.
 
     ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller
-    can keep primal weights.
+    keeps primal weights: one that drops them would predict by support values that cannot carry the answer.
     """
     if is_device_array(X) and method.solver != "auto":
         raise DeclarationError(
@@ -105,6 +105,8 @@ def fit_saddle(
             alpha, bias, products, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
         else:
             alpha, bias, products, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+            if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
+                gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
     if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
@@ -114,10 +116,25 @@ def fit_saddle(
     answer = answered(
         question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
     )
+    if answer.support_values is not alpha and gram is not None and method.solver == "auto":
+        rows = _refined_rows(gram, answer.support_values, answer.bias, Y, gammas, weights)
     # the equations of the support values say nothing of an answer that is carried by primal weights
-    rows = answer.rows if answer.primal is not None else (*answer.rows, *rows)
+    if answer.primal is None:
+        refined = method.solver == "auto" and answer.support_values is not alpha
+        rows = (*answer.rows, *(_rows_of(gram, Y, gammas, weights, answer) if refined and gram is not None else rows))
+    else:
+        rows = answer.rows
     facts = (*record, *facts, *answer.facts)
     return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal)
+
+
+def _rows_of(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
+    """The equations of support values that were refined."""
+    products, diagonal = gram.product(answer.support_values), gram.diagonal
+    outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
+    return worst_rows(
+        [saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b)) for p, y, gamma, a, b in outputs]
+    )
 
 
 _Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int]
@@ -146,6 +163,17 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
             rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements
+
+
+def _refined_rows(
+    gram: Gram, alpha: Array, bias: Array, Y: Array, gammas: tuple[float, ...], weights: Array
+) -> tuple[Row, ...]:
+    """The equations of support values that were made better after they were solved for."""
+    products = gram.product(alpha)
+    return worst_rows([
+        saddle_rows(products[:, k], gram.diagonal, Y[:, k], ridge_of(gamma, weights), alpha[:, k], float(bias[k]))
+        for k, gamma in enumerate(gammas)
+    ])  # fmt: skip
 
 
 def _taken(Y: Any, columns: list[int]) -> Any:
@@ -209,10 +237,23 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
-        unit = target_unit(y)
-        declared = page.declare(gram, y / unit, gamma, weights).solve(name)
+        center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
+        declared = page.declare(gram, (y - center) / unit, gamma, weights).solve(name)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
-        bias[column] = unit * declared.bias
+        bias[column] = unit * declared.bias + center
+        if not labels:
+            facts.append(("targets", "handed to the solver without their mean and in units of their spread"))
         rows.append(declared.certificate().rows)
         facts += list(declared.solver_record.facts()) if declared.solver_record is not None else []
     return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1
+
+
+def _location_and_scale(y: Array) -> tuple[float, float]:
+    """Mean and spread of the targets: the free bias takes the one, all other quantities scale with the other.
+
+    A solver stops at a share of the numbers it is handed, and an offset must not be what it is a share of.
+    """
+    largest = target_unit(y)
+    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(largest, 1.0)

@@ -76,6 +76,8 @@ _REDUCED: _Kinds = {
 }  # fmt: skip
 _LEVERAGE: _Kinds = {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER}
 _FEW: _Kinds = {"n_support_": _WHOLE}
+#: The rows that train, where the support does not tell.
+_TRAINED: _Kinds = {"training_rows_": array("iu")}
 _VARIATION: _Kinds = {"component_support_": array("b"), "maximal_variation_": _EACH}
 _PRUNING: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR), "weights_": _VECTOR, "step_": _WHOLE,
@@ -94,10 +96,10 @@ FITTED: Mapping[str, _Kinds] = {
     "AdaPinvClassifier": _EVERY | _CODES | _FEW | {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED},
     "ComponentwiseLSSVMClassifier": _EVERY | _CODES | _RIDGE | _NORMS,
     "ComponentwiseLSSVMRegressor": _EVERY | _RIDGE | _NORMS,
-    "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW,
-    "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW,
-    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF,
-    "FusedLSSVMRegressor": _EVERY | _PROOF,
+    "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW | _TRAINED,
+    "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW | _TRAINED,
+    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF | _PRIMAL,
+    "FusedLSSVMRegressor": _EVERY | _PROOF | _PRIMAL,
     "FusedLeastSquaresRegressor": _EVERY | {"validation_error_": _UNBOUNDED},
     "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH},
     "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH},
@@ -117,7 +119,7 @@ FITTED: Mapping[str, _Kinds] = {
     "RobustLSSVMRegressor": _EVERY | {
         "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1), "ridge_": _EACH,
         "scale_": _NUMBER, "weights_": _VECTOR,
-    },
+    } | _PRIMAL,
     "RobustSparseLSSVMRegressor": _EVERY | _REDUCED | {
         "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1), "scale_": _NUMBER,
     },
@@ -131,5 +133,5 @@ FITTED: Mapping[str, _Kinds] = {
     "SparseLSSVMRegressor": _EVERY | _REDUCED | _LEVERAGE,
     "SparseLSSVMRegressorCV": _EVERY | _REDUCED | _LEVERAGE | _CHOSEN,
     "SparseMaximalVariationRegressor": _EVERY | _REDUCED | {"maximal_variation_": _EACH, "n_bounded_": _WHOLE},
-    "SubstrateRegressor": _EVERY | {"constants_": _VECTOR},
+    "SubstrateRegressor": _EVERY | _PRIMAL | {"constants_": _VECTOR},
 }  # fmt: skip

@@ -17,10 +17,10 @@ import numpy as np
 
 from problems.estimators.candidates import Task
 from problems.estimators.coded import classes_of, codes_of, numbers_of, scores_of, winners
-from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor, ridges_of
+from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.model_search import ModelSearch
+from problems.estimators.saddle_machine import ridges_of
 from substrate.arrays import Array
-from substrate.certificates import Certificate
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
@@ -78,6 +78,9 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     There is no ``sample_weight``: leaving out a row of weight two is not leaving out one of two rows.
     """
 
+    _takes_weights = False
+    _title = "LS-SVM regression, gamma selected"
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -120,12 +123,8 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         fit = self._final_fit(X, Y, judged, best, gammas)
         self._keep_search(judged, best, one)
         rows = np.arange(X.shape[0])
-        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), "LS-SVM regression, gamma selected", one)
+        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), self._title, one)
         return self
-
-    def certify(self, X: Any, y: Any) -> Certificate:  # type: ignore[override]
-        """Check the coefficients this model holds now against the KKT system at ``gamma_`` on the training data."""
-        return super().certify(X, y)
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         gammas = tuple(float(gamma) for gamma in np.atleast_1d(self.gamma_))
@@ -157,6 +156,8 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
     """
 
     class_weight = None
+    _takes_weights = False
+    _title = "LS-SVM classification, gamma selected"
 
     def __init__(
         self,
@@ -212,13 +213,8 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         one = Y.shape[1] == 1
         self.support_codes_ = own_copy(Y[:, 0] if one else Y)
         signed = replace(fit, support_values=Y * fit.support_values)
-        title = "LS-SVM classification, gamma selected"
-        self._keep(X, np.arange(X.shape[0]), best.kernel, signed, ridge_of(gamma, weights), title, one)
+        self._keep(X, np.arange(X.shape[0]), best.kernel, signed, ridge_of(gamma, weights), self._title, one)
         return self
-
-    def certify(self, X: Any, y: Any) -> Certificate:  # type: ignore[override]
-        """Check the coefficients this model holds now against the KKT system at ``gamma_`` on the training data."""
-        return super().certify(X, y)
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (float(self.gamma_),) * n_machines

@@ -6,22 +6,25 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from problems.estimators.additive import DecoupledExpansion, component_matrices
+from problems.estimators.additive import component_matrices
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
+from problems.estimators.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.saddle_fit import Method, fit_saddle
+from problems.estimators.variation_answer import VariationAnswers, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.codings import code_book
 from substrate.gram import Gram
 from substrate.kernels import Componentwise
+from substrate.proof import Proof
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-class _MaximalVariation(DecoupledExpansion):
+class _MaximalVariation(VariationAnswers):
     """What regression and classification share: the choices, the components, and the refit."""
 
     rho: float
@@ -46,10 +49,10 @@ class _MaximalVariation(DecoupledExpansion):
             y = np.ascontiguousarray(Y[members, column])
             if members.size == Y.shape[0]:
                 whole = choices.coordinates(matrices) if whole is None else whole
-                fits.append(choices.fit(whole, y))
+                fits.append(with_answer(kernel, X, whole, y, choices, choices.fit(whole, y)))
                 continue
             part = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            fit = choices.fit(part, y)
+            fit = with_answer(kernel, X[members], part, y, choices, choices.fit(part, y))
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(replace(fit, coefficients=a))
@@ -73,11 +76,16 @@ class _MaximalVariation(DecoupledExpansion):
             facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {self.gamma:g}"),)
             if parts:
                 kernel = Componentwise(parts)
-                a, bias, more = self._refitted(X, Y, kernel)
-                rows += more
+                a, bias, more, further = self._refitted(X, Y, kernel)
+                facts += further
             else:  # nothing matters but the bias
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, self._labels), support[:0]
+                more = (mean_row(Y, bias, self._labels),)
+            # the answer is that of the machine that predicts; what chose its components follows
+            rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
+            rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
         self.certificate_ = Certificate(title, rows, facts)
+        warn_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         if self._labels:  # from regression's sign to that of y f = 1 - e
             codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])
@@ -85,17 +93,38 @@ class _MaximalVariation(DecoupledExpansion):
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         self._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
 
-    def _refitted(self, X: Any, Y: Array, kernel: Componentwise) -> tuple[Array, Array, tuple[Row, ...]]:
+    def _refitted(
+        self, X: Any, Y: Array, kernel: Componentwise
+    ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
         gram, method = Gram.of(kernel, X), Method("auto", 1e-8, 1)
-        a, bias, all_rows = np.zeros_like(Y), np.empty(Y.shape[1]), []
+        a, bias, all_rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             part = gram.block(members)
             y, weights = Y[members, column][:, None], np.ones(members.size)
-            fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part)
+            fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part, primal=False)
             a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
             all_rows.append(fit.rows)
-        return a, bias, tuple(replace(row, name=f"refit: {row.name}") for row in worst_rows(all_rows))
+            facts |= dict.fromkeys(fact for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
+        return a, bias, worst_rows(all_rows), tuple(facts)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        The optimum is found anew, with multipliers that bound its distance from the exact one, and what
+        :meth:`predict` returns is compared with it; with ``refit=True`` the LS-SVM is checked, and that the components
+        it has are those that would be chosen. ``X`` and ``y`` are those of the fit; there are no sample weights.
+        """
+        if not self.refit:
+            return super().certify(X, y, sample_weight)
+        return certify_refit(self, X, y, sample_weight)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """As of any machine of maximal variation; with ``refit=True`` of the LS-SVM on the components it has.
+
+        ``X`` and ``y`` are those of the fit. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        return prove_refit(self, X, y, sample_weight) if self.refit else super().prove(X, y, sample_weight)
 
     @property
     def _labels(self) -> bool:

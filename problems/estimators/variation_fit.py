@@ -9,7 +9,9 @@ from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
 from substrate.closed_form.component_coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
 from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.closed_form.variation_accuracy import VariationWitness
 from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_refinement import refined_witness
 from substrate.errors import DeclarationError, SolverError
 from substrate.solvers import canonical_name
 
@@ -30,6 +32,8 @@ class VariationFit:
     facts: tuple[tuple[str, str], ...]
     #: Whether the active rows were identified and solved for, so that zeros are zeros.
     exact: bool
+    #: The point in coordinates and its multipliers, which prove how near it is.
+    witness: VariationWitness
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,9 @@ class Variation:
                 how = "active set polished" if solved.polished else "interior point, not polished"
                 record = ("solver", f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {how}")
                 a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
-                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished)
+                witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
+                witness = refined_witness(coordinates, witness, rho) if solved.polished else witness
+                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished, witness)
         return self._declared(coordinates, y, rho, (*facts, *note))
 
     def _declared(
@@ -80,9 +86,14 @@ class Variation:
         from problems.variation_expansion import variation_expansion  # brings cvxpy; the fast path must not pay it
 
         name = None if self.solver in ("auto", "cvxpy") else self.solver
-        level = variation_expansion(coordinates, y, rho)
+        # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
+        center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
+        level = variation_expansion(coordinates, y - center, rho)
         declared: Any = level.declared("Maximal variation", "regression", ()).solve(name)
         v = np.asarray(level.v.value)
         record, rows = declared.solver_record.facts(), declared.certificate().rows
         variation = np.abs(coordinates.parts @ v).max(axis=1)
-        return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), variation, rows, (*facts, *record), False)
+        minus, plus = level.bounds.multipliers
+        witness, facts = VariationWitness(v, np.asarray(plus - minus)), (*facts, *record)
+        a, b = coordinates.expand(v), coordinates.bias_of(y, v)
+        return VariationFit(a, b, variation, rows, facts, False, witness)

@@ -13,6 +13,7 @@ Both are in units of y. The spread leaves the mean of y out, so an offset makes 
 second term is what rounding y itself to double precision may change.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,7 @@ def accuracy_row(
     about: str = "fitted values",
 ) -> Accuracy:
     """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
+    bound = bound if math.isfinite(bound) else math.inf  # what is not known is no bound
     return Accuracy("accuracy", bound, max(spread, rounding / tolerance), tolerance, formula, spread, about)
 
 

@@ -16,7 +16,7 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
 from substrate.certificates.accuracy import ACCURATE, Accuracy
 from substrate.closed_form.expansion import expansion_values
-from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal
+from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
 from substrate.closed_form.saddle_accuracy import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.gram import Gram
@@ -73,21 +73,22 @@ def answered(
     diagonal: Array,
     gram: Gram | None = None,
     *,
-    primal: bool = True,
+    primal: bool = False,
 ) -> Answer:
     """Bound the answer, and make it better where the bound is above the tolerance.
 
     ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` says whether
-    primal weights may stand for the support values.
+    the caller keeps primal weights, which may then stand for the support values.
     """
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
     rounding = question.kernel.rounding(question.X)
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
+    said = _said(question, alpha, bias)
     rows = [
         expansion_accuracy(
             question.expansion(column, a[:, column], float(b[column]), k), p[:, column], rounding,
-            tolerance=question.tolerance,
+            fitted=None if said is None else said[:, column], tolerance=question.tolerance,
         )
         for column in range(a.shape[1])
     ]  # fmt: skip
@@ -103,6 +104,7 @@ def answered(
     if primal and rank is not None and rank < question.X.shape[0]:
         weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
         fact = ("expansion", f"{rank} primal weights and a centre; support values cannot carry this answer")
+        a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
         return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
     return Answer(a, b, None, (_worst(rows),), (_UNKNOWN,))
 
@@ -122,6 +124,14 @@ def certified(question: Question, alpha: Array, bias: Array, fitted: Array, prim
         for column in range(alpha.shape[1])
     ]  # fmt: skip
     return _judged(Answer(alpha, bias, None, (_worst(rows),), ()))
+
+
+def _said(question: Question, alpha: Array, bias: Array) -> Array | None:
+    """What predict returns, for a kernel whose values nothing bounds: blocks of a function may round as they like."""
+    if question.kernel.trusted or is_device_array(question.X):
+        return None
+    points = None if question.kernel.pairwise else question.X
+    return expansion_values(question.kernel, points, alpha, bias, question.X)
 
 
 def _judged(answer: Answer) -> Answer:

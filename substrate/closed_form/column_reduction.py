@@ -19,6 +19,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import EPS, roundoff
+from substrate.closed_form.column_accuracy import ColumnFactor
 from substrate.errors import SolverError
 from substrate.threads import blas_threads
 
@@ -33,12 +34,21 @@ _SETTLED = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class ColumnSolution:
-    """The bias, the coefficients of the kept columns, and how they were found."""
+    """The bias, the coefficients of the kept columns, and how they were found.
+
+    ``factor`` is that of the normal equations, where they were used; ``full`` says that no direction was left out.
+    """
 
     bias: float
     coefficients: Array
     method: str
     rank: int
+    factor: ColumnFactor | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether the columns count as independent."""
+        return self.rank == self.coefficients.size + 1
 
 
 def with_bias(columns: Any) -> Any:
@@ -53,8 +63,9 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     """
     with blas_threads(A.shape[0]):
         C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK wants it
-        x = _normal_equations(C, B)
-        if x is not None:
+        factor, solved = None, _normal_equations(C, B)
+        if solved is not None:
+            x, factor = solved
             method, rank = "normal equations", C.shape[1]
         else:
             x, rank = _rank_revealing(C, B)
@@ -63,7 +74,7 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
         raise SolverError(
             "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
         )
-    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank)
+    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank, factor)
 
 
 def _lengths(squares: Array) -> Array:
@@ -71,7 +82,7 @@ def _lengths(squares: Array) -> Array:
     return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
 
 
-def _normal_equations(C: Array, B: Array) -> Array | None:
+def _normal_equations(C: Array, B: Array) -> tuple[Array, ColumnFactor] | None:
     """C'C x = C'B by Cholesky with refinement, or nothing where C'C is too ill conditioned to be trusted."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
@@ -95,7 +106,7 @@ def _normal_equations(C: Array, B: Array) -> Array | None:
         x += step
         if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
             break
-    return x
+    return x, ColumnFactor.of_normal_equations(factor, length, C.shape[0])
 
 
 def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.pivoted_cholesky import pivoted_cholesky
-from substrate.errors import DeclarationError
+from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
 
@@ -68,11 +68,22 @@ class _Preconditioner:
         self._scaled = L / self._ridge
         core = L.T @ self._scaled
         core[np.diag_indices(core.shape[0])] += 1.0
-        self._core = cho_factor(core, lower=True, overwrite_a=True)
+        try:
+            self._core = cho_factor(core, lower=True, overwrite_a=True)
+        except (np.linalg.LinAlgError, ValueError) as error:  # rounding has eaten the unit diagonal, or overflow
+            raise SolverError(
+                f"conjugate gradients have no preconditioner for 1/(gamma v) between {ridge.min():.1e} and "
+                f"{ridge.max():.1e}; use solver='auto', lower gamma, or bring the weights closer together"
+            ) from error
 
     def __call__(self, R: Array) -> Array:
         from scipy.linalg import cho_solve
 
+        if not np.isfinite(R).all():
+            raise SolverError(
+                "conjugate gradients broke down: their numbers left the range of floating point; use solver='auto', "
+                "lower gamma, or bring the weights closer together"
+            )
         result: Array = R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R)
         return result
 
@@ -103,6 +114,7 @@ def solve_by_conjugate_gradients(
     return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
 
 
+@np.errstate(all="ignore")  # what overflows or is nought by nought never counts as converged
 def _iterate(
     kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
 ) -> tuple[Array, int, bool]:

@@ -21,6 +21,12 @@ kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`
 for the residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with
 care: kernel values from plain differences, their product with a in doubled precision
 (:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
+
+A matrix or a function from elsewhere counts as the values it gives, made symmetric. Where only
+:math:`K + \lambda I` is semi-definite and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
+:math:`(1 - \sigma) \|D^{1/2} d\| \le \|D^{-1/2} r\|` and
+
+.. math:: \|f - f^\star\|_v \le \max\!\left(1, \frac{\sigma}{1 - \sigma}\right) \|r\|_v .
 """
 
 import math
@@ -33,6 +39,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE, Accuracy, accuracy_row, root_mean_square, spread_of
 from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
+from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 
@@ -41,6 +48,10 @@ __all__ = ["FORMULA", "CarefulRows", "Expansion", "careful_accuracy", "expansion
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
 _HALF = EPS / 2.0
 _BLOCK = 128
+#: Below this k(x, x) may have lost digits to underflow; as a floor it costs nothing and keeps the bounds true.
+_LEAST_DIAGONAL = 1e-290
+#: Above what underflow can take from a sum of two products.
+_LEAST = 1e-318
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +75,19 @@ class Expansion:
         shares: Array = self.ridge.min() / self.ridge
         return shares
 
+    @property
+    def roots(self) -> Array:
+        """s_i, from above."""
+        roots: Array = np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL))
+        return roots
+
 
 @dataclass(frozen=True, slots=True)
 class CarefulRows:
-    """Rows of the kernel matrix of some points, values filled in carefully, or those of a given matrix."""
+    """Rows of the kernel matrix of some points, values filled in carefully.
+
+    A matrix or a function from elsewhere is what its values are, made symmetric: the matrix that a fit takes.
+    """
 
     kernel: Kernel
     points: Any
@@ -75,55 +95,68 @@ class CarefulRows:
     @property
     def rounding(self) -> float:
         """The kernel's p for values filled in carefully."""
-        return self.kernel.careful_rounding(self.points)
+        return self.kernel.careful_rounding(self.points) if self.kernel.trusted else 0.0
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
         n = self.points.shape[0]
+        given = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
         for rows in strips(n, _BLOCK):
+            if given is not None:
+                yield rows, given[rows]
+                continue
             block = np.empty((rows.stop - rows.start, n))
             self.kernel.fill_carefully(self.points[rows], self.points, block)
             yield rows, block
 
 
 def expansion_accuracy(
-    machine: Expansion, products: Array, rounding: float, *, tolerance: float = ACCURATE
+    machine: Expansion,
+    products: Array,
+    rounding: float,
+    *,
+    fitted: Array | None = None,
+    tolerance: float = ACCURATE,
 ) -> Accuracy:
-    """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows."""
-    v, s, a = machine.weights, np.sqrt(np.maximum(machine.diagonal, 0.0)), np.abs(machine.a)
+    """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows.
+
+    ``fitted`` is what predict returns, where its kernel values cannot be bounded and its distance must be measured.
+    """
+    v, s, a = machine.weights, machine.roots, np.abs(machine.a)
     residual = machine.y - products - machine.b - machine.ridge * machine.a
     sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
-    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes)
-    return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), 0.0, FORMULA, tolerance)
+    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _least(sizes))
+    distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b), v)
+    return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, FORMULA, tolerance)
 
 
 def careful_accuracy(
     machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, Array]:
     """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is of predict."""
-    y, a, v = machine.y, machine.a, machine.weights
+    y, a, v, s = machine.y, machine.a, machine.weights, machine.roots
     zero = np.zeros_like(y)
     high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)
-    p = rows.rounding
-    for some, block in rows:
-        (high[some], low[some]), check = exact_product(block, a)
-        unsure[some] = check + p * (np.abs(block) @ np.abs(a) if rows.kernel.pairwise else _sizes(machine, some))
-    f = add((high, low), (np.full_like(y, machine.b), zero))
-    rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
-    residual: Array = rest[0] + rest[1]
-    apart = add((fitted, zero), minus(f))
-    sizes = np.abs(y) + abs(machine.b) + machine.ridge * np.abs(a) + np.abs(high)
-    rounded = 1.01 * (unsure + EPS**1.9 * sizes)
-    distance = root_mean_square(apart[0] + apart[1], v)
+    known = s * (rows.rounding * float(s @ np.abs(a)))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and no bound
+        for some, block in rows:
+            (high[some], low[some]), unsure[some] = exact_product(block, a)
+        f = add((high, low), (np.full_like(y, machine.b), zero))
+        rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
+        residual: Array = rest[0] + rest[1]
+        apart = add((fitted, zero), minus(f))
+        implied = machine.ridge * np.abs(a)
+        sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high)
+        # the diagonal 1/(gamma v) is itself rounded, twice
+        rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _least(sizes))
+        distance = root_mean_square(apart[0] + apart[1], v)
     formula = f"{FORMULA}, in doubled precision"
     row = _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, formula, tolerance)
     return row, residual
 
 
-def _sizes(machine: Expansion, some: slice) -> Array:
-    """A bound on |K| |a| by Cauchy and Schwarz."""
-    s = np.sqrt(np.maximum(machine.diagonal, 0.0))
-    sizes: Array = s[some] * float(s @ np.abs(machine.a))
-    return sizes
+def _least(sizes: Array) -> Array:
+    """What underflow can take from sums of these sizes: nothing where there is nothing to add."""
+    return np.where(sizes > 0.0, _LEAST, 0.0)
 
 
 def _row(
@@ -133,27 +166,26 @@ def _row(
     spread, rounding = spread_of(machine.y, machine.weights)
     factor, moved = _indefinite_factor(machine), _imbalance(machine)
     bound = factor * (residual + rounded + moved) + moved + rounded + distance
-    if not math.isfinite(bound):
-        bound = math.inf
     return accuracy_row(1.01 * bound, spread, formula, tolerance=tolerance, rounding=rounding)
 
 
 def _imbalance(machine: Expansion) -> float:
     """What the sum of the coefficients, exactly added up, moves the fitted values by."""
-    if not np.isfinite(machine.a).all():
+    largest = float(np.abs(machine.a).max(initial=0.0))
+    if not largest < 1e300:  # the sum might overflow
         return math.inf
     epsilon = abs(math.fsum(machine.a))
     if epsilon == 0.0:
         return 0.0
-    v, s = machine.weights, np.sqrt(np.maximum(machine.diagonal, 0.0))
+    v, s = machine.weights, machine.roots
     # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
     own = float(machine.ridge.min()) / float(v.sum())
     return epsilon * (root_mean_square(s, v) * float(v @ s) / float(v.sum()) + own)
 
 
 def _indefinite_factor(machine: Expansion) -> float:
-    """Where only K + lambda I is semi-definite, D - lambda I stands for D, as long as that is positive."""
-    share = machine.negative / float(machine.ridge.min())
-    if share == 0.0:
-        return 1.0
-    return 1.0 + 1.0 / (1.0 - share) if share < 1.0 else math.inf
+    """What it costs that only K + negative I is semi-definite; infinite where D does not make up for it."""
+    share = 1.01 * machine.negative / float(machine.ridge.min())
+    if share >= 1.0:
+        return math.inf
+    return max(1.0, share / (1.0 - share))

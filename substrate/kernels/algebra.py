@@ -19,6 +19,9 @@ from substrate.namespaces import is_device_array, namespace_of, on_device_of
 
 __all__ = ["Kernel", "Product", "Restricted", "Scaled", "Sum", "column_tuple"]
 
+#: k(x, x) below this may have lost digits to underflow; a factor above the other would show it.
+_SMALL, _LARGE = 1e-290, 1e10
+
 
 @dataclass(frozen=True, repr=False)
 class Kernel(BaseKernel):
@@ -129,6 +132,16 @@ class Sum(_Pair):
         return f"{self.left._bracketed(1)} + {self.right._bracketed(2)}"
 
 
+def _underflows(kernel: Kernel, X: Any) -> bool:
+    """Whether a value k(x, x) may have lost digits to underflow."""
+    return bool((kernel.diag(X) < _SMALL).any())
+
+
+def _loses_digits(left: Kernel, right: Kernel, X: Any) -> bool:
+    """Whether what underflows on one side is made large again by the other."""
+    return bool((left.diag(X) > _LARGE).any()) and _underflows(right, X)
+
+
 @dataclass(frozen=True, repr=False)
 class Product(_Pair):
     """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
@@ -163,6 +176,9 @@ class Product(_Pair):
 
     def rounding(self, X: Any) -> float:
         """Relative errors of a product add up."""
+        sides = (self.left, self.right)
+        if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
+            return math.inf
         return 1.01 * (self.left.rounding(X) + self.right.rounding(X)) + 2.0 * EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
@@ -174,6 +190,9 @@ class Product(_Pair):
 
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
+        sides = (self.left, self.right)
+        if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
+            return math.inf
         return 1.01 * (self.left.careful_rounding(X) + self.right.careful_rounding(X)) + 2.0 * EPS
 
     def diag(self, X: Any) -> Any:
@@ -254,17 +273,20 @@ class Scaled(Kernel):
         return self.kernel.feature_rounding() + 2.0 * EPS
 
     def rounding(self, X: Any) -> float:
-        """As the kernel inside."""
-        return self.kernel.rounding(X) + EPS
+        """As the kernel inside; nothing is known where values that underflow are made large again."""
+        lost = self.factor > _LARGE and _underflows(self.kernel, X)
+        return math.inf if lost else self.kernel.rounding(X) + EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The multiple of the kernel inside, filled in carefully."""
         self.kernel.fill_carefully(X, Z, out)
-        out *= self.factor
+        with np.errstate(over="ignore"):
+            out *= self.factor
 
     def careful_rounding(self, X: Any) -> float:
-        """As the kernel inside."""
-        return self.kernel.careful_rounding(X) + EPS
+        """As :meth:`rounding`."""
+        lost = self.factor > _LARGE and _underflows(self.kernel, X)
+        return math.inf if lost else self.kernel.careful_rounding(X) + EPS
 
     def diag(self, X: Any) -> Any:
         """Multiple of the diagonal."""

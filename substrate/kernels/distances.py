@@ -41,7 +41,7 @@ def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Arra
         (np.minimum if sign < 0.0 else np.maximum)(out, 0.0, out=out)
         reach = float(norms_x.max()) + float(norms_z.max())
         # a sum of d + 4 rounded terms, none larger than the norms
-        error = (X.shape[1] + 4.0) * EPS * reach
+        error = (X.shape[1] + 4.0) * EPS * reach  # half as much again at worst, see squared_distance_error
     if not np.isfinite(reach):
         _differences_into(X, Z, root, sign, out, np.ones(out.shape, dtype=bool))
     elif error > _ABSOLUTE_ERROR:
@@ -59,10 +59,11 @@ def squared_distance_error(X: Any, root: float) -> float:
             xp = namespace_of(X)
             centred = (X - xp.mean(X, axis=0)) * root
             reach = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1)))
-        error = (X.shape[1] + 4.0) * EPS * reach
+        # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
+        error = (1.5 * X.shape[1] + 7.0) * EPS * reach
     # beyond the accepted error the entries are computed again from differences, and those left out are nought
     accepted = _ABSOLUTE_ERROR_ON_DEVICE if is_device_array(X) else _ABSOLUTE_ERROR
-    return float(error if error <= accepted else accepted + (X.shape[1] + 4.0) * EPS)
+    return float(error if error <= 1.5 * accepted else 1.5 * accepted + (X.shape[1] + 6.0) * EPS)
 
 
 def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tuple[Array, Array]:
@@ -144,9 +145,16 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> No
         far_x, far_z = (np.abs(near_x) > _FAR).any(axis=1), (np.abs(near_z) > _FAR).any(axis=1)
         out[...] = cdist(np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR), metric)
         if far_x.any() or far_z.any():
-            # squares would overflow: these rows are measured in units of the largest entry instead
-            top = math.frexp(max(float(np.abs(left).max()), float(np.abs(right).max())))[1]
-            wide = np.ldexp(cdist(np.ldexp(left, -top), np.ldexp(right, -top), metric), top - exponent)
-            far = far_x[:, None] | far_z[None, :]
-            out[far] = wide[far]
+            for i in range(out.shape[0]) if far_z.any() else np.nonzero(far_x)[0]:
+                out[i] = _far_distances(left[i], right, metric, exponent)
         out /= mantissa
+
+
+def _far_distances(x: Array, Z: Array, metric: str, exponent: int) -> Array:
+    """Distances of one point where squares would overflow, each pair in units of its own largest difference."""
+    differences = np.ldexp(Z, -1) - np.ldexp(x, -1)  # halves: the difference of two huge numbers is finite
+    tops = np.frexp(np.abs(differences).max(axis=1))[1]
+    scaled = np.ldexp(differences, -tops[:, None])
+    sums = np.abs(scaled).sum(axis=1) if metric == "cityblock" else np.sqrt(np.square(scaled).sum(axis=1))
+    distances: Array = np.ldexp(sums, tops + 1 - exponent)
+    return distances

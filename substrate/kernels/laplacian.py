@@ -49,8 +49,8 @@ class Laplacian(Kernel):
         return namespace_of(X).exp(-distances)
 
     def rounding(self, X: Any) -> float:
-        """Distances are right to (d + 4) units in the last place, and t exp(-t) is at most 1/e."""
-        return float(X.shape[1] + 6.0) * EPS
+        """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
+        return float(0.37 * (X.shape[1] + 6.0) + 4.0) * EPS / 2.0
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -24,6 +24,9 @@ from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]
 
+#: Between these nu values of the general form are right to a few units of 1e-12.
+_SMALLEST_KNOWN, _LARGEST_KNOWN = 0.1, 40.0
+
 
 @dataclass(frozen=True, repr=False)
 class Matern(Kernel):
@@ -84,8 +87,15 @@ class Matern(Kernel):
         return values
 
     def rounding(self, X: Any) -> float:
-        """As for the Laplacian kernel; the general form goes through logarithms and a Bessel function."""
-        return float(X.shape[1] + 12.0) * EPS if self.nu in (0.5, 1.5, 2.5) else 1e-12 * (1.0 + self.nu)
+        """As for the Laplacian kernel; the general form goes through logarithms and a Bessel function.
+
+        That function overflows near zero for a large nu; for a tiny one the smallest distances tell, and underflow.
+        Nothing is known there.
+        """
+        if self.nu in (0.5, 1.5, 2.5):
+            return float(X.shape[1] + 12.0) * EPS
+        known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
+        return 1e-12 * (1.0 + self.nu) + X.shape[1] * EPS if known else math.inf
 
     def diag(self, X: Any) -> Any:
         """Ones."""

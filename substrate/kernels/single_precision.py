@@ -7,6 +7,7 @@ products, residuals) in double precision. With sums in single precision too, a k
 eigenvalues far below zero. The certificate speaks of the rounded kernel; its name is on the record.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,6 +19,9 @@ from substrate.kernels.algebra import Kernel
 from substrate.namespaces import namespace_of
 
 __all__ = ["SinglePrecision"]
+
+#: Roundoff of single precision over that of double.
+_WIDER = 2.0**29
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,8 +64,11 @@ class SinglePrecision(Kernel):
         return xp.astype(self.kernel.evaluate(X, Z, xp.float32), dtype)
 
     def rounding(self, X: Any) -> float:
-        """What single precision may change; the rounding of one block need not be that of another."""
-        return 1e-5 + self.kernel.rounding(X)
+        """What single precision may change; nothing is known where its narrower range may be left."""
+        diagonal = self.kernel.diag(X)
+        if not bool(((diagonal > 1e-30) & (diagonal < 1e30)).all()):
+            return math.inf
+        return 1e-4 + _WIDER * self.kernel.rounding(X)
 
     def diag(self, X: Any) -> Any:
         """The diagonal of the kernel inside."""

@@ -5,11 +5,17 @@ As in :mod:`~substrate.closed_form.saddle_accuracy`: with fitted values f as ``p
 
 .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \|y - \tilde f - D \tilde a\|_v .
 
+K must be positive semi-definite. The kernels with a formula are; a matrix or a function from elsewhere is tried by a
+Cholesky factorisation whose rounding is bounded [Rump2006]_, and where only :math:`K + \lambda I` is semi-definite the
+second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sigma = \lambda \gamma \max_i v_i`.
+
 A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and, with
 :math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
+
+Where the balls are too wide to tell, the computation is repeated with twice the bits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +23,28 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.primal_weights import PrimalWeights
-from substrate.kernels import Foreign, Kernel
+from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.proof.balls import above, ball, balls, below, flint, precision
 from substrate.proof.kernel_balls import feature_balls, formula_of
 from substrate.proof.record import Proof
 
-__all__ = ["kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
+__all__ = [
+    "given_matrix",
+    "given_values",
+    "kernel_products",
+    "points_of",
+    "proof_of",
+    "prove_expansion",
+    "prove_primal",
+    "weighted_root",
+]
 
 _BITS = 160
+_MOST_BITS = 2560
+#: A bound whose own enclosure is wider than this share of it deserves more bits.
+_WIDE = 0.01
+_INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 
 
 def prove_expansion(
@@ -41,17 +61,23 @@ def prove_expansion(
     bits: int = _BITS,
 ) -> Proof:
     """The proof for one output; ``fitted`` is what predict returned for the rows of X."""
-    with precision(bits):
+    matrix, negative = given_matrix(kernel, X)
+    if not np.isfinite(negative):
+        return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
+
+    def bound(bits: int) -> Any:
         weights, targets, alpha, said = balls(v), balls(y), balls(a), balls(fitted)
         total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
         # D^-1 1 is gamma v: the sum is taken out in proportion to the weights
         balanced = [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
-        values = [product + ball(b) for product in kernel_products(kernel, X, balanced)]
+        products = kernel_products(kernel, X, balanced) if matrix is None else _matrix_products(matrix, balanced)
+        values = [product + ball(b) for product in products]
         ridge = [1 / (ball(gamma) * weight) for weight in weights]
         residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
         apart = [one - other for one, other in zip(said, values, strict=True)]
-        bound = weighted_root(residual, weights) + weighted_root(apart, weights)
-        return _proof(bound, y, targets, weights, tolerance, bits)
+        return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
+
+    return _proved(bound, y, v, tolerance, bits)
 
 
 def prove_primal(
@@ -67,11 +93,12 @@ def prove_primal(
 ) -> Proof:
     """The proof for a machine of one output that is stored in primal weights."""
     library = flint()
-    with precision(bits):
+
+    def bound(bits: int) -> Any:
         weights, targets, said = balls(v), balls(y), balls(fitted)
         w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
         rows = [
-            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in _points(X)
+            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
         ]
         values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
         mass = sum(weights, ball(0.0))
@@ -99,20 +126,33 @@ def prove_primal(
         ]
         column = library.arb_mat(size, 1, gradient)
         energy = (column.transpose() * H.solve(column))[0, 0]
-        bound = _root(energy / (ball(gamma) * mass)) + abs(shift)
-        bound += weighted_root([one - other for one, other in zip(said, values, strict=True)], weights)
-        return _proof(bound, y, targets, weights, tolerance, bits)
+        apart = weighted_root([one - other for one, other in zip(said, values, strict=True)], weights)
+        return _root(energy / (ball(gamma) * mass)) + abs(shift) + apart
+
+    return _proved(bound, y, v, tolerance, bits)
+
+
+def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
+    """The values of a matrix or a function from elsewhere, made symmetric, and how far they are from semi-definite.
+
+    None and zero for a kernel that has a formula.
+    """
+    if kernel.trusted and not kernel.pairwise:
+        return None, 0.0
+    gram = Gram.of(kernel, X)
+    gram.check_definite()
+    return np.array(gram.matrix), gram.negative
 
 
 def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
     """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function counts as the values it gives."""
-    if kernel.pairwise or isinstance(kernel, Foreign):
-        matrix = np.asarray(X) if kernel.pairwise else np.asarray(kernel(X) if Z is None else kernel(X, Z))
-        return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
-    points = _points(X)
+    if kernel.pairwise or not kernel.trusted:
+        matrix = given_values(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
+        return _matrix_products(np.asarray(matrix), a)
+    points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
     if Z is not None:
-        others = _points(Z)
+        others = points_of(Z)
         return [sum((one * formula(x, z) for one, z in zip(a, others, strict=True)), ball(0.0)) for x in points]
     sums = [ball(0.0) for _ in points]
     for i, x in enumerate(points):
@@ -124,6 +164,28 @@ def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> 
     return sums
 
 
+def given_values(kernel: Kernel, X: Any) -> Array:
+    """The values of a matrix or a function from elsewhere for the given rows."""
+    if not kernel.pairwise:
+        return np.asarray(kernel(X))
+    out = np.empty(X.shape)
+    kernel.fill(X, X if X.shape[0] == X.shape[1] else np.empty((X.shape[1], X.shape[1])), out)
+    return out
+
+
+def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
+    return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
+
+
+def _indefinite_factor(negative: float, ridge: Sequence[Any]) -> Any:
+    if negative == 0.0:
+        return ball(1.0)
+    share = ball(0.0)
+    for one in ridge:
+        share = share.max(ball(negative) / one)
+    return ball(1.0).max(share / (1 - share)) if share < 1 else ball(float("inf"))
+
+
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
     """sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
@@ -132,15 +194,37 @@ def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
 
 def _root(value: Any) -> Any:
     """The root of a ball known to hold a number that is not negative."""
-    return (value.max(ball(0.0)) if not value > 0 else value).sqrt()
+    if value > 0 or not value.is_finite():
+        return value.sqrt()
+    half = value.upper().max(ball(0.0)).sqrt().upper() / 2  # anything from zero to the root of its upper end
+    return flint().arb(half, half)
 
 
-def _points(X: Any) -> list[list[Any]]:
+def points_of(X: Any) -> list[list[Any]]:
+    """The rows of X as balls without radius."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return [balls(row) for row in dense]
 
 
-def _proof(bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
+    """The proof of a bound, with more bits as long as they decide."""
+    while True:
+        with precision(bits):
+            try:
+                found = bound(bits)
+            except ZeroDivisionError:  # a matrix of balls that may be singular
+                found = ball(float("nan"))
+            proof = proof_of(found, y, balls(y), balls(v), tolerance, bits)
+            wide = not found.is_finite() or bool(found.rad() > _WIDE * abs(found.mid()))
+        if proof.proved or not wide or 2 * bits > _MOST_BITS:
+            return proof
+        bits *= 2
+
+
+def proof_of(
+    bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int
+) -> Proof:
+    """The record of a bound, with an enclosure of the spread."""
     mass = sum(weights, ball(0.0))
     mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
     spread = weighted_root([t - mean for t in targets], weights)

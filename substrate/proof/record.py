@@ -1,9 +1,10 @@
 """What a proof says."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Proof"]
+__all__ = ["Proof", "worst_proof"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,18 @@ class Proof:
     @property
     def proved(self) -> bool:
         """Whether the fitted values are proved to be as near as the tolerance asks."""
-        return math.isfinite(self.accuracy) and self.accuracy <= max(self.tolerance * self.spread, self.rounding)
+        return math.isfinite(self.accuracy) and self.accuracy <= self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        return max(self.tolerance * self.spread, self.rounding)
+
+    @property
+    def share(self) -> float:
+        """The accuracy as a share of what is allowed: at most one where the answer is proved."""
+        if self.accuracy == 0.0:
+            return 0.0
+        return self.accuracy / self._allowed if self._allowed > 0.0 else math.inf
 
     @property
     def digits(self) -> float:
@@ -43,3 +55,8 @@ class Proof:
             f"{verdict}: fitted values within {self.accuracy:.2e} of the exact optimum "
             f"(spread of y {self.spread:.3g}), {self.digits:.1f} digits, {self.bits} bits"
         )
+
+
+def worst_proof(proofs: Sequence[Proof]) -> Proof:
+    """Of several outputs' proofs the one that is farthest from what is allowed."""
+    return max(proofs, key=lambda one: one.share)

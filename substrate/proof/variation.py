@@ -1,100 +1,91 @@
-r"""The bound of maximal variation on a reduced basis in ball arithmetic, from the stored numbers and any dual point.
+r"""The bound of a machine of maximal variation in ball arithmetic, from a point and multipliers.
 
-With features :math:`z^l(x) = T_l^T k^l_S(x)` and weights v of the stored expansions, as in
-:mod:`~substrate.closed_form.reduced_variation_accuracy`,
+As in :mod:`~substrate.closed_form.variation_accuracy`: in the coordinates that the cut-off keeps,
 
-.. math:: \tfrac12 \|f - f^\star\|^2 \le \tfrac12 g^T H^{-1} g
-          + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big) .
+.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
+
+What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.accuracy import ACCURATE
-from substrate.kernels import Kernel
-from substrate.proof.balls import above, ball, balls, below, flint, precision
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
+from substrate.kernels import Componentwise
+from substrate.proof.balls import ball, balls, flint, precision
+from substrate.proof.duality import centred, gap_root, largest, proof_of
+from substrate.proof.least_squares import kernel_products, weighted_root
 from substrate.proof.record import Proof
-from substrate.proof.reduced import BasisRows
 
 __all__ = ["prove_variation"]
 
-_BITS = 200
+_BITS = 160
 
 
 def prove_variation(
-    parts: Sequence[Kernel],
-    X: Any,
-    points: Any,
-    transforms: Sequence[Array],
+    coordinates: ComponentCoordinates,
     y: Array,
-    coefficients: Array,
-    fitted: Array,
     rho: float,
-    ridge: float,
-    numbers: Sequence[int],
-    xi: Array,
+    witness: VariationWitness,
+    fitted: Array,
+    kernel: Componentwise,
+    X: Any,
+    a: Array,
+    b: float,
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
 ) -> Proof:
-    """The proof for stored coefficients, one column per component; ``xi`` has a row per component, any numbers."""
-    library, n = flint(), y.size
+    """The proof for one machine; ``a`` and ``b`` are stored, with one column per component where decoupled."""
+    if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
+        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        zero, limit, targets = ball(0.0), ball(rho), balls(y)
-        columns: list[Any] = []
-        outputs = [zero] * n
-        gap = zero
-        weights: list[Any] = []
-        pulls: list[Any] = []
-        for k, (part, T) in enumerate(zip(parts, transforms, strict=True)):
-            r = T.shape[1]
-            if not r:
-                continue
-            squares = np.square(T).sum(axis=0)
-            v = balls(np.where(squares > 0.0, (T.T @ coefficients[:, k]) / np.where(squares > 0.0, squares, 1.0), 0.0))
-            K = [value for row in BasisRows(part, X, points).matrix(X) for value in row]
-            Z = library.arb_mat(n, T.shape[0], K) * library.arb_mat(*T.shape, [t for row in T for t in balls(row)])
-            values = Z * library.arb_mat(r, 1, v)
-            largest = zero
-            for i in range(n):
-                largest = largest.max(abs(values[i, 0]))
-                outputs[i] = outputs[i] + values[i, 0]
-            multipliers = balls(xi[k]) if len(numbers) else []
-            size = sum((abs(one) for one in multipliers), zero)
-            if not size <= limit:
-                multipliers = [one * limit / size.max(limit) for one in multipliers]
-            reached = sum((one * values[i, 0] for one, i in zip(multipliers, numbers, strict=True)), zero)
-            gap += limit * largest - reached
-            weights += v
-            columns += [[Z[i, j] for i in range(n)] for j in range(r)]
-            pulls += [sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)]
-        rest = [t - f for t, f in zip(targets, outputs, strict=True)]
-        mean = sum(rest, zero) / n
-        errors = [one - mean for one in rest]
-        size = len(columns)
-        if size:
-            means = [sum(column, zero) / n for column in columns]
-            Z = library.arb_mat(n, size, [columns[j][i] - means[j] for i in range(n) for j in range(size)])
-            H = Z.transpose() * Z
-            slopes = Z.transpose() * library.arb_mat(n, 1, errors)
-            for j in range(size):
-                H[j, j] += ball(ridge)
-            g = library.arb_mat(size, 1, [ball(ridge) * weights[j] - slopes[j, 0] + pulls[j] for j in range(size)])
-            gap += (g.transpose() * H.solve(g))[0, 0] / 2
-        apart = [ball(f) - value - mean for f, value in zip(fitted.tolist(), outputs, strict=True)]
-        bound = _root(2 * gap / n) + _root(sum((one * one for one in apart), zero) / n)
-        middle = sum(targets, zero) / n
-        spread = _root(sum(((t - middle) * (t - middle) for t in targets), zero) / n)
-        accuracy = above(bound)
-        reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-        rounding = n * EPS * float(np.abs(y).max(initial=0.0))
-        return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
+        gap, values = _gap(coordinates, y, rho, witness)
+        ones, said = [ball(1.0) for _ in y], balls(fitted)
+        bound = gap_root(gap, ball(float(y.size)))
+        bound += weighted_root([f - g for f, g in zip(said, values, strict=True)], ones)
+        exact = [ball(b) for _ in y]
+        for number, part in enumerate(kernel.components(X.shape[1])):
+            column = balls(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
+            exact = [one + other for one, other in zip(exact, kernel_products(part, X, column), strict=True)]
+        bound += weighted_root([f - g for f, g in zip(said, exact, strict=True)], ones)
+        return proof_of(bound, y, ones, tolerance, bits)
 
 
-def _root(value: Any) -> Any:
-    if value > 0 or not value.is_finite():
-        return value.sqrt()
-    return ball(max(above(value), 0.0)).sqrt()
+def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness) -> tuple[Any, list[Any]]:
+    """The gap, and the fitted values of the point with its best bias."""
+    mat = flint().arb_mat
+    _, n, r = coordinates.parts.shape
+    C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
+    v = mat(r, 1, balls(witness.v))
+    xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # what rounding leaves of the ball is given away
+    F = C[0]
+    for part in C[1:]:
+        F = F + part
+    values = [(part * v).entries() for part in C]
+    whole = [sum(column, ball(0.0)) for column in zip(*values, strict=True)]
+    errors = centred([t - f for t, f in zip(balls(y), whole, strict=True)])
+    q, gap = F.transpose() * mat(n, 1, errors), ball(0.0)
+    for part, value, weights in zip(C, values, xi, strict=True):
+        pulls = balls(weights)
+        q = q - part.transpose() * mat(n, 1, pulls)
+        gap += ball(rho) * largest([abs(one) for one in value])
+        gap -= sum((pull * one for pull, one in zip(pulls, value, strict=True)), ball(0.0))
+    means = mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
+    H = F.transpose() * F - means.transpose() * means * ball(float(n))
+    if coordinates.ridge > 0.0:
+        size = coordinates.weights.shape[0]
+        W = mat(size, r, balls(coordinates.weights.ravel()))
+        G = W.transpose() * W * ball(coordinates.ridge)
+        q, H = q - G * v, H + G
+    if not any(one != 0 for one in H.entries()):  # nothing is fitted
+        H = mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
+    try:
+        gap += (q.transpose() * H.solve(q))[0, 0] / 2
+    except ZeroDivisionError:  # singular, as far as these bits tell
+        gap = ball(float("inf"))
+    return gap, [t - e for t, e in zip(balls(y), errors, strict=True)]

@@ -105,10 +105,11 @@ def test_bad_choices_are_refused(parameters, words):
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("history_", (), "1 or more entries"), ("n_rows_", True, "must be an integer")],
+    [("history_", (), "history_ must be a list of 1 or more"), ("n_rows_", True, "n_rows_ must be an integer")],
 )
 def test_a_model_file_that_does_not_belong_together_is_refused(name, value, words, tmp_path):
     fitted = model().fit(X, Y)
     setattr(fitted, name, value)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=words):  # what would be written is read back first
         fitted.save(tmp_path / "model.npz")
+    assert not (tmp_path / "model.npz").exists()

@@ -105,6 +105,7 @@ def test_a_model_without_leverages_is_saved_and_loaded_whole_or_not_at_all(tmp_p
     model.degrees_of_freedom_ = 3.0  # one of the three that belong together
     with pytest.raises(DataError, match="could not be loaded again"):
         model.save(tmp_path / "half.npz")
+    assert not (tmp_path / "half.npz").exists()
 
 
 def test_rows_that_are_read_in_passes_give_the_same_bits(tmp_path):

@@ -89,7 +89,7 @@ def test_the_sections_are_there(motorcycle):
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == ["What was fitted", "How good it is", "Pictures", "Inputs", "Certificate", "Warnings", "Use it"]
     words = Page(text).words
-    assert "The certificate holds: all 7 conditions" in words
+    assert f"The certificate holds: {fit.model.estimator.certificate_.promise}. All 8 conditions" in words
     assert "99 train, 34 validate" in words
     assert "None were raised." in words
     assert "TabularModel.load('model.npz')" in words

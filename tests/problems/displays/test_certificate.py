@@ -31,7 +31,7 @@ def test_the_bars_are_logarithms_of_residual_over_tolerance(plt):
     assert [bool(bar.get_hatch()) for bar in display.bars_] == [False, False, True, True]
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["good", "zero", "bad", "unknown"]
     assert [text.get_text() for text in display.ax_.texts] == ["", "exactly 0", "FAILS", "FAILS: no number"]
-    assert display.ax_.get_title() == "made up: DOES NOT HOLD"
+    assert display.ax_.get_title() == "made up: DOES NOT HOLD\nno bound on the answer"
     assert "log10 (residual / tolerance)" in display.ax_.get_xlabel()
 
 
@@ -43,7 +43,10 @@ def test_the_certificate_of_a_model(plt):
     assert display.ax_ is ax
     assert display.figure_ is ax.figure
     assert len(display.bars_) == len(model.certificate_.rows)
-    assert display.ax_.get_title().endswith(": holds")
+    verdict, *promise = display.ax_.get_title().splitlines()
+    assert verdict.endswith(": holds")
+    assert " ".join(promise) == model.certificate_.promise
+    assert max(map(len, promise)) <= 72, "no line is wider than the picture"
     assert (display.margins <= 0.0).all()
     assert display.plot().ax_ is not ax
 

@@ -1,0 +1,114 @@
+"""What the L1 substrates say of their answer: the accuracy row, and what a model holds now checked and proved."""
+
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.base import KernelEstimator
+from problems.estimators.coded import CodedClassifier, members_of
+from problems.estimators.given_again import given_again, refuse_weights, rows_of_fit
+from substrate.arrays import Array
+from substrate.certificates import Certificate, Row
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
+from substrate.closed_form.l1_accuracy import SparseMachine, l1_accuracy
+from substrate.closed_form.l1_active_set import l1_rows
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+from substrate.proof.duality import prove_sparse
+
+__all__ = ["SparseAnswers", "sparse_accuracy", "tolerance_of_solver"]
+
+Facts = tuple[tuple[str, str], ...]
+
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "larger zeta",
+)
+_UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
+
+
+def tolerance_of_solver(solver: str) -> float:
+    """Of the spread of y: a conic solver's own point is less accurate than an active set."""
+    return ACCURATE if solver == "auto" else UNPOLISHED
+
+
+def sparse_accuracy(
+    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, tolerance: float
+) -> tuple[Accuracy, Facts]:
+    """The row for one output, and what there is to say about it."""
+    plain = PlainProducts(matrix, kernel.rounding(X), kernel.trusted and not kernel.pairwise)
+    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
+    if row.passes:
+        return row, (("check", "in doubled precision"),) if careful else ()
+    return row, (_UNKNOWN if tolerance == ACCURATE else _UNPOLISHED,)
+
+
+class SparseAnswers(KernelEstimator):
+    """``certify`` and ``prove`` of the L1 substrates, from what :meth:`predict` uses."""
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        Everything is computed anew from ``X``, ``y`` (those of the fit) and what :meth:`predict` uses. There are no
+        sample weights.
+        """
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[str, str] = {}
+        for points, machine in self._stored(X, y, sample_weight):
+            gram = Gram.of(self.kernel_, points)
+            matrix = np.array(gram.matrix)
+            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, self._tolerance())
+            # a conic solver's noise is in its support; its gap says what that costs
+            exact = self._tolerance() == ACCURATE
+            checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if exact else ()
+            rows.append((answer, *checks))
+            facts |= dict(gram.record()) | dict(more)
+        title = f"{self.certificate_.title}, checked again"
+        return Certificate(title, worst_rows(rows), tuple(facts.items()))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. Nothing of the fit is used but the
+        stored numbers. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        found = [
+            prove_sparse(self.kernel_, points, machine, tolerance=self._tolerance())
+            for points, machine in self._stored(X, y, sample_weight)
+        ]
+        return min(found, key=lambda one: one.digits)
+
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
+        """The rows of every machine and what is stored of it, a coefficient for every row."""
+        refuse_weights(self, sample_weight)
+        X, Y = given_again(self, X, y, labels=self._of_labels)
+        rows = rows_of_fit(self, Y.shape[0])
+        coefficients = np.zeros(Y.shape)
+        held = self._coefficients()
+        coefficients[self.support_] = held[:, None] if held.ndim == 1 else held
+        biases = np.atleast_1d(self.bias_)
+        fitted = np.reshape(self._evaluated(X), Y.shape)
+        found = []
+        for column in range(Y.shape[1]):
+            members = rows[members_of(Y[rows], column, self._of_labels)]
+            points = X[members][:, members] if self.kernel_.pairwise else X[members]
+            target, a = Y[members, column], coefficients[members, column]
+            machine = SparseMachine(target, self._zeta(), a, float(biases[column]), fitted[members, column])
+            found.append((points, machine))
+        return found
+
+    @property
+    def _of_labels(self) -> bool:
+        return isinstance(self, CodedClassifier)
+
+    def _zeta(self) -> float:
+        """That of the fit: given, or chosen."""
+        chosen = getattr(self, "best_parameter_", None)
+        return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
+
+    def _tolerance(self) -> float:
+        return tolerance_of_solver(getattr(self, "solver", "auto"))

@@ -1,0 +1,94 @@
+"""What a kernel says of its rounding is true: against ball arithmetic, on points in all units, and hostile ones."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from substrate.errors import SubstrateError
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
+
+flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
+from substrate.proof.balls import balls, precision  # noqa: E402
+from substrate.proof.kernel_balls import feature_balls, formula_of  # noqa: E402
+
+KERNELS = {
+    "RBF": lambda width: RBF(width),
+    "Laplacian": lambda width: Laplacian(width),
+    "Matern": lambda width: Matern(width),
+    "Matern 5/2": lambda width: Matern(width, 2.5),
+    "Matern 0.8": lambda width: Matern(width, 0.8),
+    "Linear": lambda width: Linear(),
+    "Polynomial": lambda width: Polynomial(3),
+    "homogeneous": lambda width: Polynomial(5, 0.0),
+    "Sum": lambda width: RBF(width) + Linear(),
+    "Product": lambda width: RBF(width) * Polynomial(2),
+    "Scaled": lambda width: 3e8 * RBF(width),
+    "Componentwise": lambda width: Componentwise(RBF(width)),
+}
+
+
+def points(seed):
+    """Few points in some unit, with offsets, duplicates, outliers, and one row that all but vanishes."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 6)), int(rng.choice([1, 2, 3, 20]))
+    unit = 10.0 ** rng.choice([-150, -12, 0, 0, 12, 150])
+    X = unit * (rng.normal(size=(n, d)) + rng.choice([0.0, 1e3, 1e8]))
+    if rng.random() < 0.3:
+        X[-1] = X[0]
+    if rng.random() < 0.3:
+        X[0] *= rng.choice([1e-160, 1e5])
+    width = float((X.std() or unit) * 10.0 ** rng.uniform(-2, 2))
+    return sparse.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0)) if rng.random() < 0.2 else X, width
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_are_as_near_as_the_kernel_says(name):
+    compared = 0
+    for seed in range(5 if name == "Matern 0.8" else 25):  # a Bessel function takes its time
+        X, width = points(seed)
+        kernel = KERNELS[name](width)
+        try:
+            plain = kernel(X)
+        except SubstrateError:  # refused: it overflows
+            continue
+        n = X.shape[0]
+        careful = np.empty((n, n))
+        kernel.fill_carefully(X, X, careful)
+        roots = np.sqrt(np.maximum(kernel.diag(X), 1e-290))
+        with precision(300):
+            rows = [balls(row) for row in (X.toarray() if sparse.issparse(X) else X)]
+            formula = formula_of(kernel, X.shape[1])
+            for i in range(n):
+                for j in range(n):
+                    true, size = formula(rows[i], rows[j]), flint.arb(roots[i]) * flint.arb(roots[j])
+                    for values, p in ((plain, kernel.rounding(X)), (careful, kernel.careful_rounding(X))):
+                        assert math.isinf(p) or abs(flint.arb(values[i, j]) - true) <= flint.arb(p) * size, (seed, i, j)
+                        compared += 1
+    assert compared > 50
+
+
+def test_a_constant_column_of_another_world_costs_no_digits():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2))
+    far = np.column_stack([np.full(6, 1e160), X])
+    for kernel in (RBF(1.0), Laplacian(1.0), Matern(1.0)):
+        careful = np.empty((6, 6))
+        kernel.fill_carefully(far, far, careful)
+        np.testing.assert_allclose(careful, kernel(X), rtol=0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("nu", [0.01, 100.0])
+def test_nothing_is_claimed_of_smoothness_beyond_the_formula(nu):
+    assert math.isinf(Matern(1.0, nu).rounding(np.zeros((2, 1))))
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(3), Polynomial(4, 0.0), 2.0 * Linear() + Polynomial(2, 0.3)])
+def test_features_are_as_near_as_the_kernel_says(kernel):
+    X = 10.0 ** np.random.default_rng(0).uniform(-3, 3, size=(5, 3))
+    features, u = kernel.features(X), kernel.feature_rounding()
+    with precision(300):
+        for i, row in enumerate(X):
+            for value, true in zip(features[i], feature_balls(kernel, balls(row)), strict=True):
+                assert abs(flint.arb(value) - true) <= flint.arb(u) * abs(true)

@@ -1,0 +1,281 @@
+"""A certificate that holds is never contradicted: not by a proof, and not by the exact optimum.
+
+Every estimator is walked. Those that cannot prove or certify yet are skipped with that reason; the wild fits are from
+``wild_fits``, to which others can be added.
+"""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
+
+import problems
+from problems import LSSVMClassifier, LSSVMRegressor
+from substrate.certificates.accuracy import spread_of
+from substrate.errors import IndefiniteKernelWarning, SubstrateError
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+
+pytest.importorskip("flint", reason="a proof needs python-flint")
+from exact_saddle import exact_distance
+from wild_fits import wild_fit
+
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+
+
+def share(certificate):
+    """The accuracy as a share of what is allowed, infinite where there is no bound."""
+    row = certificate.answer
+    return np.inf if row is None else row.relative / row.tolerance
+
+
+def exact_errors(model, wild):
+    """The true distance of every output from the exact optimum, and what is allowed."""
+    X, Y, v = model._given_again(wild.X, wild.y, wild.weights)
+    said = np.reshape(model._fitted_values(X), Y.shape)
+    for column in range(Y.shape[1]):
+        (rows,) = np.nonzero(model._members(Y[:, column]))
+        points = X[rows][:, rows] if model.kernel_.pairwise else X[rows]
+        y, weights = Y[rows, column], v[rows]
+        error = exact_distance(model.kernel_, points, y, model.gamma, weights, said[rows, column])
+        spread, rounding = spread_of(y, weights)
+        yield error, spread, rounding
+
+
+def check_promises(seeds):
+    """The law for every seed; returns how many fits held and how many there were."""
+    held = made = 0
+    for seed in seeds:
+        wild = wild_fit(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", RuntimeWarning)
+            try:
+                model = wild.model.fit(wild.X, wild.y, wild.weights)
+            except SubstrateError:  # refused, with a reason of its own
+                continue
+            certificate, again = model.certificate_, model.certify(wild.X, wild.y, wild.weights)
+            proof = model.prove(wild.X, wild.y, wild.weights)
+        made, held = made + 1, held + certificate.holds
+        # the same inequality, once with every rounding in it and once without any
+        assert proof.share <= 1.001 * min(share(certificate), share(again)), (seed, str(wild))
+        if certificate.answer is None:
+            continue
+        tolerance = certificate.answer.tolerance
+        for error, spread, rounding in exact_errors(model, wild):
+            allowed = max(tolerance * spread, rounding)
+            bound = min(share(certificate), share(again)) * allowed
+            assert error <= 1.001 * bound, (seed, error, bound, str(wild))
+            if certificate.holds or again.holds:
+                assert error <= 1.001 * allowed, (seed, error, allowed, str(wild))
+    return held, made
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_no_promise_is_broken(part):
+    held, made = check_promises(range(50 * part, 50 * (part + 1)))
+    assert made > 35
+    assert held > 0.5 * made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100))
+def test_no_promise_is_broken_in_ten_thousand_fits(part):
+    held, made = check_promises(range(1_000 + 100 * part, 1_000 + 100 * (part + 1)))
+    assert made > 60
+    assert held > 0.4 * made
+
+
+SANE_KERNELS = (
+    RBF("median"), Laplacian("median"), Matern("median"), Matern("median", 2.5), Linear(), Polynomial(2), Polynomial(3),
+    Polynomial(3, 0.0), RBF("median") + Linear(), 2.0 * RBF("median"), RBF("median") * Polynomial(2),
+    Componentwise(RBF(1.0)), rbf_kernel,
+)  # fmt: skip
+
+
+def share_that_holds(seeds, most_rows):
+    held = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X = StandardScaler().fit_transform(rng.normal(size=(int(rng.integers(20, most_rows)), int(rng.integers(1, 9)))))
+        y = np.sin(X[:, 0]) + X[:, -1] ** 2 + rng.choice([0.0, 0.01, 0.3]) * rng.normal(size=len(X))
+        kernel, gamma = SANE_KERNELS[seed % len(SANE_KERNELS)], 10.0 ** rng.uniform(-3, 6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            held.append(LSSVMRegressor(kernel, gamma).fit(X, y).certificate_.holds)
+    return np.mean(held)
+
+
+def test_on_standardised_columns_certificates_hold():
+    assert share_that_holds(range(130), 100) >= 0.99
+
+
+@pytest.mark.slow
+def test_on_standardised_columns_certificates_hold_in_two_thousand_fits():
+    assert share_that_holds(range(1_000, 3_000), 301) >= 0.99
+
+
+def sines(n=30, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "unit", "offset", "gamma"),
+    [
+        (Linear(), 1.0, 1e8, 1.0), (Linear(), 1e6, 0.0, 1.0), (Linear(), 1e7, 0.0, 1.0), (Linear(), 1e8, 0.0, 1.0),
+        (Polynomial(3), 100.0, 0.0, 1.0), (Polynomial(3), 1000.0, 0.0, 1.0), (Linear(), 1.0, 0.0, 1e12),
+        (Linear(), 1.0, 0.0, 1e14),
+    ],
+)  # fmt: skip
+def test_fits_that_were_wrong_are_right(kernel, unit, offset, gamma):
+    X, y = sines()
+    X = offset + unit * X
+    model = LSSVMRegressor(kernel, gamma).fit(X, y)
+    assert model.certificate_.holds
+    assert model.certify(X, y).holds
+    assert model.prove(X, y).proved
+    assert exact_distance(model.kernel_, X, y, gamma, np.ones(30), model.predict(X)) <= 1e-6 * y.std()
+
+
+def test_a_fit_that_was_refused_holds():
+    for seed in range(60):
+        X, y = sines(seed=seed)
+        assert LSSVMRegressor(Linear(), 1e10).fit(1e-6 * X, y).certificate_.holds
+
+
+def test_a_tiny_weight_does_not_blind_the_check():
+    X, y = sines()
+    weights = np.ones(30)
+    weights[7] = 1e-30
+    model = LSSVMRegressor(RBF(1.0)).fit(X, y, weights)
+    assert model.certify(X, y, weights).holds
+    for rows in (slice(None), [7]):
+        changed = copy.deepcopy(model)
+        changed.support_values_[rows] = 11.0 * changed.support_values_[rows] + (1e-6 if rows == [7] else 0.0)
+        assert not changed.certify(X, y, weights).holds
+
+
+def data_of(estimator, n=40):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+    return X, np.where(signal > np.median(signal), "up", "down") if is_classifier(estimator()) else signal
+
+
+def fitted(estimator, X, y):
+    own = estimator().get_params(deep=False)
+    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 12}
+    return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
+
+
+@over_estimators
+def test_a_proof_agrees_with_the_certificate(estimator):
+    if not hasattr(estimator, "prove"):
+        pytest.skip(f"{estimator.__name__} has no proof yet")
+    X, y = data_of(estimator, 20)
+    model = fitted(estimator, X, y)
+    proof = model.prove(X, y)
+    if model.certificate_.answer is None:
+        assert not np.isfinite(proof.accuracy)
+        assert proof.reason
+    else:
+        assert proof.share <= 1.001 * share(model.certificate_)
+
+
+def outputs(model, X):
+    return np.asarray(model.decision_function(X) if is_classifier(model) else model.predict(X))
+
+
+@over_estimators
+def test_every_change_of_what_predict_uses_is_noticed(estimator):
+    if not hasattr(estimator, "certify"):
+        pytest.skip(f"{estimator.__name__} cannot check its coefficients again yet")
+    X, y = data_of(estimator)
+    model = fitted(estimator, X, y)
+    certificate = model.certify(X, y)
+    assert certificate.holds, str(certificate)
+    if certificate.answer is None:
+        pytest.skip(f"the answer of {estimator.__name__} is not bounded: {certificate.promise}")
+    known, changed = outputs(model, X), []
+    wanted = 2.0 * certificate.answer.tolerance * certificate.spread
+    for name, value in vars(model).items():
+        if not name.endswith("_") or np.asarray(value).dtype.kind != "f" or np.size(value) == 0:
+            continue
+        direction = np.random.default_rng(5).normal(size=np.shape(value))
+        step = 1e-7
+        for _ in range(3):  # the step that moves the outputs by what is wanted, as if they were linear in it
+            other = copy.copy(model)
+            setattr(other, name, value + step * direction)
+            moved = float(np.sqrt(np.mean(np.square(outputs(other, X) - known))))
+            step *= 1.05 * wanted / moved if moved > 0.0 else 1.0
+        if moved > wanted:
+            changed.append(name)
+            assert not other.certify(X, y).holds, name
+    assert changed
+
+
+def test_primal_weights_are_checked_too():
+    X, y = sines()
+    model = LSSVMRegressor(Linear()).fit(1e8 * X, y)
+    for name, step in (("primal_weights_", 1e-13), ("primal_center_", 1e4), ("primal_bias_", 1e-5)):
+        other = copy.copy(model)
+        setattr(other, name, getattr(model, name) + step)
+        assert np.abs(other.predict(1e8 * X) - model.predict(1e8 * X)).max() > 4e-6
+        assert not other.certify(1e8 * X, y).holds
+        assert not other.prove(1e8 * X, y).proved
+
+
+def test_the_worst_output_speaks():
+    X, y = sines()
+    Y = np.stack([np.full(30, 3.0), y], axis=1)
+    model = LSSVMRegressor(RBF(1.0)).fit(X, Y)
+    assert model.prove(X, Y).proved
+    model.support_values_[:, 1] *= 1.01
+    assert not model.certify(X, Y).holds
+    assert not model.prove(X, Y).proved
+
+
+def test_an_indefinite_matrix_has_neither_bound_nor_proof():
+    X, y = sines(12)
+    K = RBF(1.0)(X) - 0.3 * np.eye(12)
+    with pytest.warns(IndefiniteKernelWarning):
+        model = LSSVMRegressor("precomputed", gamma=1.0).fit(K, y)
+    with pytest.warns(IndefiniteKernelWarning):
+        proof = model.prove(K, y)
+    assert model.certificate_.answer is None
+    assert "positive semi-definite" in model.certificate_.promise
+    assert not proof.proved
+    assert "positive semi-definite" in proof.reason
+
+
+def test_a_multiple_of_a_matrix_is_proved_as_such():
+    X, y = sines(12)
+    K = RBF(1.0)(X)
+    model = LSSVMRegressor(2.0 * Precomputed()).fit(K, y)
+    assert model.certificate_.holds
+    assert model.prove(K, y).proved
+
+
+def test_a_matrix_that_is_symmetric_up_to_rounding_counts_as_made_symmetric():
+    X, y = sines(12)
+    K = RBF(1.0)(X)
+    K[0, 1] *= 1.0 + 1e-11
+    model = LSSVMRegressor("precomputed", gamma=1e3).fit(K, y)
+    error = exact_distance(model.kernel_, K, y, 1e3, np.ones(12), model.predict(K))
+    assert error <= model.certify(K, y).accuracy
+    assert error <= model.certificate_.accuracy
+
+
+@pytest.mark.parametrize("model", [LSSVMRegressor(RBF(1.0)), LSSVMClassifier(RBF(1.0))])
+def test_targets_without_spread_are_proved(model):
+    X, _ = sines(12)
+    y = np.arange(12) % 2 if is_classifier(model) else np.zeros(12)
+    assert model.fit(X, y).prove(X, y).proved
+    assert model.certificate_.holds
