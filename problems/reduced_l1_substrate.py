@@ -75,8 +75,9 @@ def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = 
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex whatever the matrix, but without w behind it
     rows, unit = KernelRows.of(None, gram.matrix, S, target[:, None]), target_unit(target)
-    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], rows.target_summary(), unit))
+    known, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
+    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], known, unit))
     beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)
-    solved = mended(rows, sums, weight / unit, beta)
+    solved = mended(rows, sums, weight / unit, beta, sizes, known)
     a, b = unit * solved.coefficients[:, 0], unit * float(solved.bias[0])
     return {"coefficients": a, "bias": np.asarray(b), "errors": target - gram.matrix[:, S] @ a - b}

@@ -25,6 +25,7 @@ from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.l1_active_set import VIOLATION
 from substrate.closed_form.moments import origin_of
+from substrate.closed_form.reduced_answer import UNKNOWN
 from substrate.closed_form.reduced_l1 import L1Check, L1Sums, MendedL1, l1_sums, mended
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
@@ -68,6 +69,8 @@ class _ReducedL1(ReducedMachine):
         )
         if sums.unit != 1.0:
             facts += (("units", "residuals in units of max|y|"),)
+        if not all(output[0].passes for output in solution.checks):
+            facts += (UNKNOWN,)
         return _Solved(prepared, sums, paths, solution, facts)
 
     def _keep_used(self, solved: "_Solved", title: str, one: bool) -> None:

@@ -190,11 +190,10 @@ def residuals_on_device(
         shifts += xp.sum(about, axis=0)
         spreads += xp.sum(about * about, axis=0)
     whole = float(norm[0]) if kernel_squares is None else kernel_squares
-    sums = (to_numpy(part) for part in (total, squares, targets))
-    known_of_targets = (to_numpy(part) for part in (shifts, spreads))
+    e, ee, tt, t, centred = (to_numpy(part) for part in (total, squares, targets, shifts, spreads))
     diagonal = float(xp.sum(xp.clip(rows.kernel.diag(rows.X), min=0.0)))
     rounding = rows.kernel.rounding(xp.concat([rows.X, rows.points], axis=0))
-    return Residuals(rows.n_rows, slope, *sums, whole, *known_of_targets, float(rows.n_rows), diagonal, rounding)
+    return Residuals(rows.n_rows, slope, e, ee, tt, whole, t, centred, float(rows.n_rows), diagonal, rounding)
 
 
 def solve_on_device(

@@ -31,8 +31,8 @@ __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer"]
 
 UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; lower gamma, use a narrower kernel or fewer basis "
-    "vectors, or scale the columns",
+    "double precision cannot tell the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
+    "more (a lower gamma, a higher zeta), or scale the columns",
 )
 _MOST_STEPS = 2
 

@@ -108,17 +108,22 @@ def mended(
     sums: L1Sums,
     zeta: float,
     coefficients: Array,
-    sizes: Array,
-    targets: TargetSummary,
+    sizes: Array | None = None,
+    targets: TargetSummary | None = None,
     most: int = _MOST_STEPS,
 ) -> MendedL1:
     """Check coefficients against all rows, and step among those in use while that does not pass and helps.
 
-    ``sizes`` are the roots of k(z_j, z_j). Where every check but that of the answer passes, passes with care go on.
+    ``sizes`` are the roots of k(z_j, z_j), which a kernel can tell; ``targets`` is what is known of them already. Where every check but that of the answer passes, passes with care go on.
     """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
-    check = L1Check(rows, sums, zeta, sizes, targets)
+    if sizes is None:
+        kernel, points = rows.values.kernel, rows.values.points
+        if kernel is None:
+            raise TypeError("columns of a matrix need the sizes of the basis vectors")
+        sizes = np.sqrt(np.maximum(kernel.diag(points), 0.0))
+    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets)
     best: MendedL1 | None = None
     careful = False
     for step in range(most + 1):

@@ -11,8 +11,8 @@ does to the errors of the rows,
 
 and leverages :math:`z_i^T H^{-1} z_i` move by the same slopes. All grow as lambda falls. The root of a
 criterion is a norm of errors over :math:`1 - h_{ii}`, so it is off by no more than that over the smallest of these,
-plus its own share. A direction that is faint in a smooth kernel makes this large long before the criterion itself looks strange: nearly noise-free
-targets have a criterion far below the size of y, to which the rounding belongs.
+plus its own share. A direction that is faint in a smooth kernel makes this large long before the criterion itself looks
+strange: nearly noise-free targets have a criterion far below the size of y, to which the rounding belongs.
 """
 
 import math

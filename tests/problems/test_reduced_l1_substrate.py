@@ -1,8 +1,11 @@
 """The L1 substrate on a reduced basis: declared = from sums, its path against scikit-learn's, its certificate."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
 from problems import SparseL1SubstrateClassifier, SparseL1SubstrateRegressor, load
@@ -167,12 +170,18 @@ def test_the_path_of_the_estimator_is_that_of_other_fits():
         fitted.at(0.005 * TOP)
 
 
+def unknowable(wide):
+    """A kernel so wide that its values differ by little more than rounding does not tell the answer, and says so."""
+    return pytest.warns(ConvergenceWarning, match="penalise more") if wide else nullcontext()
+
+
 @pytest.mark.parametrize("sigma", [None, 30.0, 3000.0])
 def test_from_zeta_max_on_everything_is_exactly_zero(sigma):
     """Whatever rounding makes of the sums: the last knot and zeta_max are the same number, rounded differently."""
     kernel = KERNEL if sigma is None else RBF(sigma)
     top = SparseL1SubstrateRegressor(kernel, 1e6, basis=S).fit(X, Y).zeta_max_
-    fitted = SparseL1SubstrateRegressor(kernel, 0.5 * top, basis=S).fit(X, Y)
+    with unknowable(sigma == 3000.0):
+        fitted = SparseL1SubstrateRegressor(kernel, 0.5 * top, basis=S).fit(X, Y)
     for factor in (1.0 - 1e-12, 1.0, 1.0 + 1e-12, 2.0):
         beta, bias = fitted.at(factor * fitted.zeta_max_)
         assert_array_equal(beta, 0.0)
