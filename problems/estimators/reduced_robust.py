@@ -194,7 +194,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         :meth:`~problems.SparseLSSVMRegressor.prove`.
         """
         self._refuse_weights(sample_weight)
-        check_is_fitted(self)
+        self._in_memory(X, y)  # refuses rows that weights cannot be told of
         return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:

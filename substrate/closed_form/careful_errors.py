@@ -136,4 +136,7 @@ def careful_pass(
     # a leaf's sums are exact but for their last rounding; leaves add up in a tree; v e was rounded once
     slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
     unsure = 1.01 * np.sqrt(sums.unsure)
-    return sums.residuals, ErrorsRounded(unsure, np.sqrt(sums.apart) + unsure, sums.residuals.rounding, slopes)
+    # blocks of another size may round another way, by a place or two of the largest number on the way
+    place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
+    apart = np.sqrt(sums.apart) + unsure + place
+    return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes)

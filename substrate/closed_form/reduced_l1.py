@@ -114,7 +114,8 @@ def mended(
 ) -> MendedL1:
     """Check coefficients against all rows, and step among those in use while that does not pass and helps.
 
-    ``sizes`` are the roots of k(z_j, z_j), which a kernel can tell; ``targets`` is what is known of them already. Where every check but that of the answer passes, passes with care go on.
+    ``sizes`` are the roots of k(z_j, z_j), which a kernel can tell; ``targets`` is what is known of them already. Where
+    every check but that of the answer passes, passes with care go on.
     """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta

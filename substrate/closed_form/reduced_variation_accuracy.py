@@ -119,7 +119,9 @@ class VariationJudge:
         energy = (energy + doubt) / math.sqrt(1.0 - eta) + unsure + apart
         gap += 0.5 * energy**2
         moved = math.sqrt(2.0 * gap) + apart + abs(found.total) / root + terms * _HALF * length
-        return moved + unsure + math.sqrt(found.apart)
+        # predict may add its components up in another order
+        sizes_of_outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
+        return moved + unsure + math.sqrt(found.apart) + (len(xi) + 2.0) * EPS * sizes_of_outputs
 
     def _eta(
         self, R: Array, found: VariationErrors, sizes: Array, off: list[Array], terms: float

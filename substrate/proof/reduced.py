@@ -100,6 +100,10 @@ def _uncut(rows: BasisRows, y: Array, gamma: float, v: Array, fitted: Array) -> 
     """The distance from the optimum over all coefficients; infinite where no number of bits that is tried is enough."""
     # vectors that agree are one: their coefficients add up
     different = rows if rows.kernel is None else replace(rows, points=_distinct(rows.points))
+    if rows.kernel is not None and not isinstance(rows.kernel, Foreign):
+        features = rows.kernel.rank(rows.points.shape[1])
+        if features is not None and features < different.points.shape[0]:
+            return float("inf")  # more vectors than the kernel has features: a singular system in any number of bits
     for bits in _MANY_BITS:
         with precision(bits):
             matrix = different.matrix()
@@ -157,22 +161,30 @@ def prove_reduced_l1(
         rest = [t - products[i, 0] for i, t in enumerate(balls(y))]
         mean = sum(rest, zero) / n
         errors = [one - mean for one in rest]
-        theta = _corrected(K, errors, beta, limit)
-        c = K.transpose() * flint().arb_mat(n, 1, theta)
-        largest = zero
-        for j in range(beta.size):
-            largest = largest.max(abs(c[j, 0]))
-        share = ball(1.0) if largest <= limit else limit / largest.max(limit)
-        apart_of_both = [e - share * t for e, t in zip(errors, theta, strict=True)]
-        gap = sum((one * one for one in apart_of_both), zero) / 2
-        for j, one in enumerate(a):
-            gap += limit * abs(one) - share * one * c[j, 0]
+        bound = min(
+            (_root(2 * _gap(K, errors, theta, a, limit) / n) for theta in (errors, _corrected(K, errors, beta, limit))),
+            key=above,
+        )
         values = [products[i, 0] + mean for i in range(n)]
         apart = _weighted_root(
             [ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], balls(np.ones(n))
         )
-        bound = _root(2 * gap / n) + apart
-        return _judged(bound, y, np.ones(n), tolerance, bits)
+        return _judged(bound + apart, y, np.ones(n), tolerance, bits)
+
+
+def _gap(K: Any, errors: list[Any], theta: list[Any], beta: list[Any], zeta: Any) -> Any:
+    """The duality gap at the largest multiple of theta, one at most, that is dual feasible."""
+    zero = ball(0.0)
+    c = K.transpose() * flint().arb_mat(len(theta), 1, theta)
+    largest = zero
+    for j in range(len(beta)):
+        largest = largest.max(abs(c[j, 0]))
+    share = ball(1.0) if largest <= zeta else zeta / largest.max(zeta)
+    rest = [e - share * t for e, t in zip(errors, theta, strict=True)]
+    gap = sum((one * one for one in rest), zero) / 2
+    for j, one in enumerate(beta):
+        gap += zeta * abs(one) - share * one * c[j, 0]
+    return gap
 
 
 def _corrected(K: Any, errors: list[Any], beta: Array, zeta: Any) -> list[Any]:

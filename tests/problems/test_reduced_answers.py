@@ -1,0 +1,152 @@
+"""Machines on a reduced basis bound their answer: against ball arithmetic, on wild input, and after tampering."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from problems import (
+    RobustSparseLSSVMRegressor,
+    SparseComponentwiseLSSVMRegressor,
+    SparseL1SubstrateClassifier,
+    SparseL1SubstrateRegressor,
+    SparseLSSVMClassifier,
+    SparseLSSVMRegressor,
+    SparseLSSVMRegressorCV,
+    SparseMaximalVariationRegressor,
+)
+from substrate.errors import DataError
+from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+
+pytest.importorskip("flint")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=90)
+LABELS = np.where(Y > 0.3, "high", np.where(Y > -0.3, "middle", "low"))
+BASIS = np.arange(12)
+
+MODELS = {
+    "direct": (SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
+    "gradients": (SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS, solver="cg"), Y),
+    "gamma chosen": (SparseLSSVMRegressorCV(RBF(1.0), basis=BASIS), Y),
+    "classes": (SparseLSSVMClassifier(RBF(1.0), 10.0, basis=BASIS), LABELS),
+    "components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
+    "robust": (RobustSparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
+    "L1": (SparseL1SubstrateRegressor(RBF(1.0), 0.5, basis=BASIS), Y),
+    "L1 of classes": (SparseL1SubstrateClassifier(RBF(1.0), 0.5, basis=BASIS), LABELS),
+    "maximal variation": (SparseMaximalVariationRegressor(RBF(1.0), rho=2.0, basis=BASIS), Y),
+}
+
+
+@pytest.fixture(params=MODELS, name="fitted")
+def _fitted(request):
+    model, targets = MODELS[request.param]
+    return model.fit(X, targets), targets
+
+
+def test_the_answer_comes_first_and_is_proved(fitted):
+    model, targets = fitted
+    certificate = model.certificate_
+    assert certificate.holds
+    assert certificate.rows[0] is certificate.answer
+    proof = model.prove(X, targets)
+    assert proof.proved
+    assert proof.accuracy <= certificate.accuracy
+    assert model.certify(X, targets).holds
+
+
+@pytest.mark.parametrize("name", ["support_values_", "bias_", "support_vectors_", "kernel_"])
+def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
+    model, targets = fitted
+    kept, before = getattr(model, name), model._evaluated(X)
+    changes = {
+        "support_values_": lambda: kept * (1.0 + 1e-4),
+        "bias_": lambda: kept + 1e-4,
+        "support_vectors_": lambda: kept + 1e-4,
+        "kernel_": lambda: kept.with_params(**{key: 1.0001 for key in kept.get_params() if key.endswith("sigma")}),
+    }
+    setattr(model, name, changes[name]())
+    moved = float(np.sqrt(np.mean((model._evaluated(X) - before) ** 2)))
+    assert moved > 1e-6 * model.certificate_.spread
+    certificate, proof = model.certify(X, targets), model.prove(X, targets)
+    setattr(model, name, kept)
+    assert not certificate["accuracy"].passes
+    assert not certificate.holds
+    assert not proof.proved
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("kernel", [RBF(0.8), RBF(4.0), Laplacian(1.0), Linear(), Polynomial(2, 1.0)], ids=repr)
+@pytest.mark.parametrize("gamma", [1.0, 1e6])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_bound_is_below_the_true_distance(kernel, gamma, offset):
+    """The proof of a least-squares machine encloses the distance itself, so it may not exceed the certificate."""
+    model = SparseLSSVMRegressor(kernel, gamma, basis=BASIS).fit(X, Y + offset)
+    assert model.prove(X, Y + offset).accuracy <= model.certificate_.accuracy
+
+
+def test_an_offset_of_y_makes_nothing_easier():
+    plain = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y)
+    shifted = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y + 1e5)
+    assert shifted.certificate_.spread == pytest.approx(plain.certificate_.spread, rel=1e-9)
+    shifted.support_values_ = shifted.support_values_ * (1.0 + 1e-4)
+    assert not shifted.certify(X, Y + 1e5).holds
+
+
+def test_what_double_precision_cannot_know_is_said_with_the_cure():
+    wide = RBF(3.0)
+    with pytest.warns(ConvergenceWarning, match="narrower kernel"):
+        model = SparseLSSVMRegressor(wide, 1e12, basis=np.arange(40)).fit(X, Y)
+    assert not model.certificate_.holds
+    assert "double precision cannot tell" in str(model.certificate_)
+
+
+def test_the_record_says_what_the_cut_leaves_out_and_the_proof_bounds_it():
+    cut = SparseLSSVMRegressor(RBF(5.0), 1.0, basis=np.arange(40)).fit(X, Y)
+    assert cut.rank_ < 40
+    assert f"the {cut.rank_} directions of K_SS that were kept" in str(cut.certificate_)
+    proof = cut.prove(X, Y)
+    assert proof.proved
+    assert 0.0 < proof.uncut < 1e-6
+    assert "of the machine on all directions" in str(proof)
+    whole = SparseLSSVMRegressor(RBF(0.5), 1.0, basis=BASIS).fit(X, Y)
+    assert "on all directions of K_SS" in str(whole.certificate_)
+
+
+def test_tied_basis_vectors_are_one_vector_to_the_proof():
+    points = np.concatenate([X[:8], X[:4]])
+    tied = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=points).fit(X, Y)
+    proof = tied.prove(X, Y)
+    assert proof.proved
+    assert proof.uncut < 1e-9
+
+
+def test_files_and_arrays_are_certified_alike(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    for name in ("direct", "robust", "L1", "maximal variation"):
+        model = MODELS[name][0].fit(X, Y)
+        assert model.certify(tmp_path / "X.npy", tmp_path / "y.npy").accuracy == model.certify(X, Y).accuracy
+        with pytest.raises(DataError, match="in memory"):
+            model.prove(tmp_path / "X.npy", tmp_path / "y.npy")
+
+
+def test_rows_that_bring_their_targets_need_no_y():
+    model = MODELS["direct"][0].fit(X, Y)
+    assert model.certify([(X[:50], Y[:50]), (X[50:], Y[50:])]).holds
+    with pytest.raises(DataError, match="y is missing"):
+        model.certify(X)
+
+
+def test_weights_that_no_fit_takes_are_refused(fitted):
+    model, targets = fitted
+    for method in (model.certify, model.prove):
+        with pytest.raises(DataError, match="sample_weight must be None"):
+            method(X, targets, np.ones(90))
+
+
+def test_a_model_on_other_rows_is_refused_by_both():
+    model = MODELS["direct"][0].fit(X, Y)
+    for method in (model.certify, model.prove):
+        with pytest.raises(DataError, match="fitted to 90 rows"):
+            method(X[:50], Y[:50])
