@@ -4,7 +4,8 @@ r"""Sparse LS-SVMs that choose their gamma, with a proof.
 
 for leave-one-out, generalised cross-validation or folds, on a basis chosen once a kernel. One statistic of all rows and
 one eigendecomposition (for folds, one each) serve every gamma; see :mod:`substrate.paths.reduced_criteria` for the
-criteria and :mod:`substrate.paths.gamma_search` for the lower bound. What is left out, in every criterion, is left out
+criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.paths.reduced_doubt` for what
+rounding and decomposition may change of it. What is left out, in every criterion, is left out
 of the fit, not of the choice of the basis.
 """
 
@@ -34,7 +35,10 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         number makes consecutive folds in regression and stratified ones in classification, the same ones wherever the
         rows are. A splitter is told the targets of rows that are read in passes, and not their inputs.
     gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis.
+        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
+        rounding could change the criterion by a part of the gap. The certificate names the range, and says where the
+        best gamma is at an end of it; a wider one is searched when given, and the certificate fails where the lower
+        bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
     n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
@@ -43,7 +47,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     Attributes
     ----------
     gamma_, criterion_, criterion_lower_bound_, cv_results_
-        As for :class:`~problems.LSSVMRegressorCV`; the bound is for the basis at hand.
+        As for :class:`~problems.LSSVMRegressorCV`; the bound is for the machine that is fitted, on the basis and the
+        directions of it that were kept, with what rounding and decomposition can change taken off.
     support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
         As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
     """
