@@ -19,6 +19,7 @@ Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system` wit
 [Pelckmans2005]_ eq. (6)-(8).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
@@ -26,6 +27,7 @@ import numpy as np
 
 from problems.components import component_grams, component_matrices
 from problems.demonstration import Case, Demonstration
+from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
@@ -34,8 +36,9 @@ from substrate.declaration import Declared
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Componentwise
+from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (6)-(8)",
@@ -128,3 +131,8 @@ def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:
         "component_values": values,
         "component_norms": np.sqrt(np.maximum(values @ alpha, 0.0)),
     }
+
+
+def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float) -> Proof:
+    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, None, solution)

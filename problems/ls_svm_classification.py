@@ -24,12 +24,14 @@ every entry where it belongs on the diagonal; the :math:`-Y^T` of its (4) is har
 non-symmetric.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
+from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
@@ -48,8 +50,9 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (4)-(5); Carvalho2006 (1)-(5)",
@@ -166,3 +169,9 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
     solved = solve_saddle_system(gram, labels, ridge)
     alpha = labels * solved.support_values
     return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": ridge * alpha}
+
+
+def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
+    """Prove in ball arithmetic how near the outputs of a solution are to those of the exact optimum."""
+    labels = np.asarray(y, dtype=np.float64)
+    return prove_saddle(K, labels, gamma, weights, solution, labels)

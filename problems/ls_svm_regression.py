@@ -21,12 +21,14 @@ Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system`.
 prints :math:`w^T x_i` where :math:`w^T \varphi(x_i)` is meant.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
+from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.duality import gap_row
@@ -44,8 +46,9 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
@@ -170,3 +173,8 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
         "bias": np.asarray(solved.bias),
         "errors": ridge * solved.support_values,
     }
+
+
+def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
+    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    return prove_saddle(K, y, gamma, weights, solution)

@@ -55,6 +55,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "problems.fused_conditions",
         "problems.optimality_conditions",
         "problems.progress",
+        "problems.saddle_proof",
         "problems.sparse_expansion",
         "problems.variation_expansion",
     ),

@@ -69,11 +69,16 @@ _VERIFY = f"""examples:
   substrate verify ls_svm_regression
   substrate verify --solver CLARABEL --time-limit 10
   substrate verify --strict --json
+  substrate verify --prove
 
 A solver holds where residuals that are computed anew accept its point, otherwise it misses. A problem passes where at
 least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
 --solver that one must hold, and agree with the closed form or else with the first other solver that holds. Misses are
 shown and counted; they fail a problem only with --strict, or when too few solvers are left.
+
+With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" says how near
+their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,
+pip install "lssvm-substrate[proof]".
 {_CODES}"""
 
 
@@ -194,4 +199,7 @@ def _verify(commands: _Commands) -> None:
         help="for each call of a solver (60), which is then ended and counts as a miss",
     )
     verify.add_argument("--strict", action="store_true", help="a solver that misses is a failure too")
+    verify.add_argument(
+        "--prove", action="store_true", help="prove closed forms in ball arithmetic, where that is known"
+    )
     verify.add_argument("--json", action="store_true", help="machine-readable output")

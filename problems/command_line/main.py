@@ -192,7 +192,9 @@ def _verify(options: argparse.Namespace) -> int:
     if None not in (options.name, options.problem) and options.name != options.problem:
         raise DataError(f"two problems are named, {options.name} and --problem {options.problem}; name one")
     problem = options.problem if options.name is None else options.name
-    lines = list(verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict))
+    lines = list(
+        verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict, prove=options.prove)
+    )
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 

@@ -10,7 +10,7 @@ from substrate.solvers import ORDER
 
 __all__ = ["as_json", "table"]
 
-_HEAD = ("problem", "N", "hold", "agreement", "verdict", "seconds", "missed")
+_HEAD = ("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "missed")
 
 
 def table(lines: list[Line]) -> str:
@@ -19,6 +19,8 @@ def table(lines: list[Line]) -> str:
     widths = [max(len(row[j]) for row in (_HEAD, *cells)) for j in range(len(_HEAD))]
     if not any(line.misses for line in lines):
         widths[-1] = 0  # nothing was missed, and the column goes
+    if all(line.proved is None for line in lines):
+        widths[4] = 0  # likewise
     head = _aligned(_HEAD, widths)
     asked = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
     text = [f"solvers: {' '.join(name for name in ORDER if name in asked)}", head, "-" * len(head)]
@@ -38,6 +40,7 @@ def _cells(line: Line) -> tuple[str, ...]:
         str(line.size),
         f"{len(line.solvers)}/{len(line.solvers) + len(line.misses)}",
         f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-",
+        "-" if line.proved is None else f"{line.proved:.1e}",
         "passes" if line.passes else "FAILS",
         f"{line.seconds:.2f}",
         "; ".join(map(str, line.misses)),
@@ -46,7 +49,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
     """Words to the left, numbers to the right."""
-    left = (True, False, False, False, True, False, True)
+    left = (True, False, False, False, False, True, False, True)
     cells = zip(row, widths, left, strict=True)
     kept = [cell.ljust(width) if words else cell.rjust(width) for cell, width, words in cells if width]
     return "  ".join(kept).rstrip()
@@ -65,7 +68,7 @@ def as_json(lines: list[Line]) -> str:
     """The lines as JSON, in which an agreement that is not known is null."""
     rows = [asdict(line) | {"passes": line.passes, "name": line.name} for line in lines]
     for row in rows:
-        row["agreement"] = _finite(row["agreement"])
+        row["agreement"], row["proved"] = _finite(row["agreement"]), _finite(row["proved"])
         for miss in row["misses"]:
             miss["residual"] = _finite(miss["residual"])
     return json.dumps(rows, indent=2)

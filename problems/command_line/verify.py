@@ -7,6 +7,9 @@ A solver *holds* where our own residuals accept its point, otherwise it *misses*
 solvers hold and all that hold agree with the closed form, or with each other where there is none. A solver that misses
 is shown and counted; that alone is no failure unless ``strict``, since versions of solvers and processors differ. A
 solver that holds and disagrees is a failure always: either the problem or the closed form is wrong.
+
+With ``prove``, the closed form of a page that has a ``prove`` of its own is proved in ball arithmetic too, relative to
+the kernel matrix; one that is not proved is a failure.
 """
 
 import inspect
@@ -29,6 +32,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.declaration import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
+from substrate.proof.balls import flint
 from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 
 __all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]
@@ -67,6 +71,8 @@ class Line:
     agreement: float
     seconds: float
     complaints: tuple[str, ...]
+    #: How near the closed form is proved to be, as a share of the spread of y; None where nothing was to be proved.
+    proved: float | None = None
 
     @property
     def passes(self) -> bool:
@@ -92,6 +98,7 @@ def verify(
     *,
     time_limit: float | None = TIME_LIMIT,
     strict: bool = False,
+    prove: bool = False,
 ) -> Iterator[Line]:
     """Run the demonstrations, one line per case, as they finish.
 
@@ -106,7 +113,11 @@ def verify(
         Seconds for each call of a solver, ``None`` for no limit.
     strict
         Whether a miss is a failure too.
+    prove
+        Whether closed forms are proved in ball arithmetic, where their page can; needs python-flint.
     """
+    if prove:
+        flint()  # an error now rather than on every line
     modules = problem_modules()
     if problem is not None and problem not in modules:
         raise DeclarationError(f"no problem named {problem!r}; there are {', '.join(modules)}")
@@ -117,7 +128,7 @@ def verify(
     progress = Progress(len(cases) * len(solvers))
     try:
         for name, module, case in cases:
-            yield _line(_Run(name, module, case, solvers, solver is not None, limit, strict, progress))
+            yield _line(_Run(name, module, case, solvers, solver is not None, limit, strict, prove, progress))
     finally:
         progress.close()
 
@@ -133,13 +144,14 @@ class _Run:
     alone: bool
     limit: float | None
     strict: bool
+    prove: bool
     progress: Progress
 
 
 def _line(run: _Run) -> Line:
     demonstration: Demonstration = run.module.DEMONSTRATION
     start = time.perf_counter()
-    size, against = 0, ""
+    size, against, proved = 0, "", None
     points: _Points = {}
     misses: list[Miss] = []
     distances: list[float] = []
@@ -153,6 +165,10 @@ def _line(run: _Run) -> Line:
         points, misses = _solved(run, declared)
         against, distances, complaints = _compared(run, declared, points, reference)
         complaints += _shortage(run, points, misses)
+        if run.prove and reference is not None and hasattr(run.module, "prove"):
+            proof = run.module.prove(reference, **_understood(run.module.prove, arguments))
+            proved = proof.accuracy / proof.spread if proof.spread > 0.0 else float("inf")
+            complaints += [] if proof.proved else [f"the closed form is not proved: {proof}"]
     except Exception as error:  # one problem that cannot be declared or read must not hide the others
         complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
     return Line(
@@ -166,6 +182,7 @@ def _line(run: _Run) -> Line:
         agreement=max(distances, default=float("inf")),
         seconds=time.perf_counter() - start,
         complaints=tuple(complaints),
+        proved=proved,
     )
 
 

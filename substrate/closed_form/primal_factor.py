@@ -70,7 +70,7 @@ class Factor:
         # T'g is a sum of as many terms as there are columns, each rounded a few times
         known = (np.abs(self.T).T @ (doubt / self.sizes)) + (g.size + 4.0) * _HALF * (np.abs(self.T).T @ np.abs(scaled))
         size = float(np.linalg.norm(np.abs(self.T.T @ scaled) + known))
-        return 1.01 * size / math.sqrt((1.0 - eta) * gamma * float(v.sum()))
+        return float(1.01 * size / math.sqrt((1.0 - eta) * gamma * float(v.sum())))
 
     def _eta(self, unsure: Array) -> float:
         """||I - (A T)'(A T)|| from above, in the norm of Frobenius."""

@@ -23,6 +23,7 @@ from substrate.ingredients import error_row, fit_row, zero_sum_row
 __all__ = ["saddle_rows", "worst_rows"]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its row fails
 def saddle_rows(
     products: Array,
     diagonal: Array,

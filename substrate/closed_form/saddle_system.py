@@ -121,6 +121,7 @@ def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[
     return alpha - eta[:, None] * rest, b + rest
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _residual(
     gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
 ) -> tuple[Array, float]:

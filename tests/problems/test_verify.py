@@ -17,7 +17,8 @@ from problems.command_line.main import main
 from problems.command_line.verdicts import table
 from problems.command_line.verify import TIME_LIMIT, Line, Miss, problem_modules, verify
 from problems.progress import Progress
-from substrate import solver_call, solvers
+from problems.saddle_proof import prove_saddle
+from substrate import datasets, solver_call, solvers
 from substrate.errors import DeclarationError
 from substrate.solvers import ORDER, installed_solvers
 
@@ -471,3 +472,46 @@ def test_names_are_checked_before_any_work():
         next(verify("no_such_problem"))
     with pytest.raises(DeclarationError, match="unknown solver"):
         next(verify("ls_svm_regression", "no_such_solver"))
+
+
+def test_closed_forms_of_least_squares_are_proved_on_request(capsys):
+    pytest.importorskip("flint", reason="a proof needs python-flint")
+    assert main(["verify", "ls_svm_regression", "--solver", "CLARABEL", "--prove"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()[1:]
+    assert head.split()[4] == "proved"
+    for line in lines[2:4]:
+        assert 0.0 < float(line.split()[4]) < 1e-9
+    assert main(["verify", "ls_svm_regression", "--solver", "CLARABEL", "--prove", "--json"]) == 0
+    assert all(line["proved"] < 1e-9 for line in json.loads(capsys.readouterr().out))
+
+
+def test_without_the_request_nothing_is_proved(capsys):
+    assert main(["verify", "ls_svm_regression", "--solver", "CLARABEL"]) == 0
+    assert "proved" not in capsys.readouterr().out
+
+
+def test_a_closed_form_that_is_not_proved_is_a_failure(monkeypatch):
+    pytest.importorskip("flint", reason="a proof needs python-flint")
+    monkeypatch.setattr(
+        ls_svm_regression, "prove", lambda solution, K, y, gamma: prove_saddle(K, y, 1.001 * gamma, None, solution)
+    )
+    lines = list(verify("ls_svm_regression", "CLARABEL", prove=True))
+    assert not any(line.passes for line in lines)
+    assert all("the closed form is not proved" in line.complaints[0] for line in lines)
+
+
+def test_a_proof_without_its_library_names_the_command(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "flint", None)
+    assert main(["verify", "ls_svm_regression", "--prove"]) == 2
+    assert 'pip install "lssvm-substrate[proof]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["ls_svm_regression", "ls_svm_classification", "componentwise_ls_svm"])
+def test_a_page_notices_a_changed_solution(page):
+    pytest.importorskip("flint", reason="a proof needs python-flint")
+    module = problem_modules()[page]
+    case = replace(module.DEMONSTRATION.cases[0], every=8)
+    arguments = case.arguments(*getattr(datasets, case.dataset)())
+    solution = module.closed_form(**arguments)
+    assert module.prove(solution, **arguments).proved
+    assert not module.prove(solution | {"bias": solution["bias"] + 1e-3 * arguments["y"].std()}, **arguments).proved
