@@ -47,6 +47,8 @@ def above(value: Any) -> float:
 
     if not value.is_finite():
         return float("inf")
+    if value == 0:
+        return 0.0
     top = float(value.upper())
     return float(np.nextafter(top, np.inf))
 

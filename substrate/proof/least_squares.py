@@ -22,7 +22,7 @@ from substrate.proof.balls import above, ball, balls, below, flint, precision
 from substrate.proof.kernel_balls import feature_balls, formula_of
 from substrate.proof.record import Proof
 
-__all__ = ["kernel_products", "prove_expansion", "prove_primal", "weighted_root"]
+__all__ = ["kernel_products", "prove_expansion", "prove_primal", "spread_below", "weighted_root"]
 
 _BITS = 160
 
@@ -131,8 +131,8 @@ def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
 
 
 def _root(value: Any) -> Any:
-    """The root of a ball known to hold a number that is not negative."""
-    return (value.max(ball(0.0)) if not value > 0 else value).sqrt()
+    """The root of a ball known to hold a number that is not negative, or one above it where the ball holds zero."""
+    return value.sqrt() if value > 0 else abs(value).upper().sqrt()
 
 
 def _points(X: Any) -> list[list[Any]]:
@@ -140,11 +140,16 @@ def _points(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
+def spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
+    """The weighted standard deviation of the targets, not above the true one."""
+    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / sum(weights, ball(0.0))
+    apart = [t - mean for t in targets]
+    scatter = sum((weight * one * one for one, weight in zip(apart, weights, strict=True)), ball(0.0))
+    return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
+
+
 def _proof(bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
-    mass = sum(weights, ball(0.0))
-    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
-    spread = weighted_root([t - mean for t in targets], weights)
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
+    return Proof(accuracy, spread_below(targets, weights), tolerance, rounding, bits, reason)
