@@ -149,6 +149,8 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         if y is None:
             raise DataError("HuberLSSVMRegressor keeps no targets; pass the y of the fit beside its X")
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
+        if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
         alpha = self.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")

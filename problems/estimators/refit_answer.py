@@ -1,6 +1,7 @@
 """What a machine of maximal variation that is refitted says of its answer: that of the LS-SVM on chosen components."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,13 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
     checks = worst_rows([row for row in rows if row]) if any(rows) else ()
     again = type(model)(**{**model.get_params(deep=False), "refit": False})
     with_labels = model.classes_[_numbers(Y, model)] if model._of_labels else Y[:, 0]
-    again.fit(X, with_labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to say stands on the rows
+        again.fit(X, with_labels)
     differ = Row(
         "components chosen", float((again._chosen(model.tolerance) != chosen).sum()), 1.0, 0.5, "how many differ"
     )
-    return Certificate(title, (*checks, differ), tuple(facts.items()))
+    return Certificate(title, (*checks, *of_selection(again.certificate_.rows), differ), tuple(facts.items()))
 
 
 def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:

@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy
 from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
-from substrate.closed_form.l1_accuracy import SparseMachine, l1_accuracy
+from substrate.closed_form.l1_accuracy import SparseMachine, dual_errors, l1_accuracy
 from substrate.closed_form.l1_active_set import l1_rows
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.gram import Gram
@@ -40,11 +40,15 @@ def sparse_accuracy(
     kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, tolerance: float
 ) -> tuple[Accuracy, Facts]:
     """The row for one output, and what there is to say about it."""
-    plain = PlainProducts(matrix, kernel.rounding(X), kernel.trusted and not kernel.pairwise)
+    plain = _plain_products(kernel, X, matrix)
     row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
     if row.passes:
         return row, (("check", "in doubled precision"),) if careful else ()
     return row, (_UNKNOWN if tolerance == ACCURATE else _UNPOLISHED,)
+
+
+def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
+    return PlainProducts(matrix, kernel.rounding(X), kernel.trusted and not kernel.pairwise)
 
 
 class SparseAnswers(KernelEstimator):
@@ -76,10 +80,14 @@ class SparseAnswers(KernelEstimator):
         ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. Nothing of the fit is used but the
         stored numbers. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
-        found = [
-            prove_sparse(self.kernel_, points, machine, tolerance=self._tolerance())
-            for points, machine in self._stored(X, y, sample_weight)
-        ]
+        found = []
+        for points, machine in self._stored(X, y, sample_weight):
+            plain = _plain_products(self.kernel_, points, np.array(Gram.of(self.kernel_, points).matrix))
+            careful = CarefulProducts(self.kernel_, points, plain)
+            with np.errstate(all="ignore"):
+                witnesses = [dual_errors(machine, products) for products in (plain, careful)]
+            proof = prove_sparse(self.kernel_, points, machine, witnesses, tolerance=self._tolerance())
+            found.append(proof)
         return min(found, key=lambda one: one.digits)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:

@@ -24,7 +24,7 @@ from substrate.certificates.doubled_precision import add, minus
 from substrate.certificates.gap_accuracy import gap_accuracy, power_of_two
 from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts
 
-__all__ = ["SparseMachine", "l1_accuracy"]
+__all__ = ["SparseMachine", "dual_errors", "l1_accuracy"]
 
 FORMULA = "sqrt(|e - theta|^2 + 2 sum(zeta|a| - a g)) + rounding"
 _HALF = EPS / 2.0
@@ -68,22 +68,16 @@ def _row(machine: SparseMachine, products: KernelProducts, formula: str, toleran
     return row if math.isfinite(row.value) else replace(row, value=math.inf)
 
 
+def dual_errors(machine: SparseMachine, products: KernelProducts) -> Array:
+    """The errors that the dual point is made of: a witness for a proof, which need not know how it was found."""
+    unit = power_of_two(float(np.ptp(machine.y)))
+    return unit * _errors(machine.divided(unit), products)[0]
+
+
 def _gap(machine: SparseMachine, products: KernelProducts) -> tuple[float, float]:
     """The gap, and how far predict is from the feasible point, root mean square."""
-    y, zeta, a, zero, n = machine.y, machine.zeta, machine.a.copy(), np.zeros_like(machine.y), machine.y.size
-    product, unsure = products(a)
-    rest = add(add((y, zero), minus(product)), (np.full(n, -machine.b), zero))
-    excess = math.fsum(a)
-    largest = int(np.abs(a).argmax())
-    a[largest] -= excess
-    taken = np.zeros(n)
-    taken[largest] = excess
-    e = rest[0] + rest[1]
-    unsure = unsure + products.sizes(taken) + _HALF * np.abs(e)
-    unsure += EPS**1.9 * (np.abs(y) + abs(machine.b) + np.abs(product[0]))
-    shift = math.fsum(e) / n
-    e = e - shift
-    unsure = unsure + float(unsure.mean()) + EPS * (np.abs(e) + abs(shift))
+    y, zeta, zero, n = machine.y, machine.zeta, np.zeros_like(machine.y), machine.y.size
+    e, unsure, a = _errors(machine, products)
     # what predict returns less the values of the feasible point, whose errors are e
     moved = add(add((machine.fitted, zero), (-y, zero)), (e, zero))
     apart = root_mean_square(np.abs(moved[0] + moved[1]) + unsure, np.ones(n))
@@ -100,3 +94,22 @@ def _gap(machine: SparseMachine, products: KernelProducts) -> tuple[float, float
     between = float((np.abs(a) * np.maximum(slack, 0.0)).sum()) * (1.0 + n * EPS)
     missed = (1.0 - t + EPS) * float(np.linalg.norm(e)) + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
     return 0.5 * missed * missed + between, apart
+
+
+def _errors(machine: SparseMachine, products: KernelProducts) -> tuple[Array, Array, Array]:
+    """Errors of the feasible point, how far rounding may have moved them, and its coefficients."""
+    y, a, zero, n = machine.y, machine.a.copy(), np.zeros_like(machine.y), machine.y.size
+    product, unsure = products(a)
+    rest = add(add((y, zero), minus(product)), (np.full(n, -machine.b), zero))
+    excess = math.fsum(a)
+    largest = int(np.abs(a).argmax())
+    a[largest] -= excess
+    taken = np.zeros(n)
+    taken[largest] = excess
+    e = rest[0] + rest[1]
+    unsure = unsure + products.sizes(taken) + _HALF * np.abs(e)
+    unsure += EPS**1.9 * (np.abs(y) + abs(machine.b) + np.abs(product[0]))
+    shift = math.fsum(e) / n
+    e = e - shift
+    unsure = unsure + float(unsure.mean()) + EPS * (np.abs(e) + abs(shift))
+    return e, unsure, a

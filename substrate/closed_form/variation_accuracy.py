@@ -65,7 +65,7 @@ def variation_accuracy(
             center = float(np.clip(y.mean(), y.min(), y.max()))
             gap, values, unsure = _gap(coordinates, (y - center) / unit, rho / unit, point)
             moved = np.abs((fitted - center) / unit - values) + unsure + rounded / unit
-            apart = root_mean_square(moved + EPS * (1.0 + abs(center) / unit), ones)
+            apart = root_mean_square(moved + EPS * (np.abs(y - center) + abs(center)) / unit, ones)
     if not (math.isfinite(gap) and math.isfinite(apart)):
         gap = apart = math.inf
     return gap_accuracy(y, ones, gap, apart, FORMULA, tolerance=tolerance, unit=unit)

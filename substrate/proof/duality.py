@@ -15,8 +15,8 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Kernel
-from substrate.proof.balls import above, ball, balls, below, precision
-from substrate.proof.least_squares import kernel_products, weighted_root
+from substrate.proof.balls import above, ball, balls, precision
+from substrate.proof.least_squares import kernel_products, spread_below, weighted_root
 from substrate.proof.record import Proof
 
 __all__ = ["centred", "gap_root", "largest", "proof_of", "prove_sparse", "smallest"]
@@ -25,26 +25,40 @@ _BITS = 160
 
 
 def prove_sparse(
-    kernel: Kernel, X: Any, machine: SparseMachine, *, tolerance: float = ACCURATE, bits: int = _BITS
+    kernel: Kernel,
+    X: Any,
+    machine: SparseMachine,
+    witnesses: Sequence[Array],
+    *,
+    tolerance: float = ACCURATE,
+    bits: int = _BITS,
 ) -> Proof:
-    """The proof for one output of an L1 substrate."""
+    """The proof for one output of an L1 substrate; ``witnesses`` are errors to make dual points of, the best speaks."""
     if not (np.isfinite(machine.a).all() and np.isfinite(machine.fitted).all() and np.isfinite(machine.b)):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
         y, a, zeta = balls(machine.y), balls(machine.a), ball(machine.zeta)
         a[int(np.abs(machine.a).argmax())] -= sum(a, ball(0.0))
         errors = centred([t - f for t, f in zip(y, kernel_products(kernel, X, a), strict=True)])
-        g = kernel_products(kernel, X, errors)
-        top, bottom = largest(g), smallest(g)
-        nu, half = (top + bottom) / 2, (top - bottom) / 2
-        shrink = ball(1.0) if half <= zeta else zeta / half.max(zeta)
-        gap = sum(((1 - shrink) * e * (1 - shrink) * e for e in errors), ball(0.0)) / 2
-        for one, slope in zip(a, g, strict=True):
-            gap += zeta * abs(one) - one * shrink * (slope - nu)
+        gaps = [_sparse_gap(kernel, X, a, zeta, errors, centred(balls(one))) for one in witnesses if one.any()]
+        gap = min(gaps or [_sparse_gap(kernel, X, a, zeta, errors, errors)], key=above)
         said = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
         ones = [ball(1.0) for _ in y]
         bound = gap_root(gap, ball(float(len(y)))) + weighted_root(said, ones)
         return proof_of(bound, machine.y, ones, tolerance, bits)
+
+
+def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[Any], theta: list[Any]) -> Any:
+    """P - Q with theta shrunk into its set."""
+    g = kernel_products(kernel, X, theta)
+    top, bottom = largest(g), smallest(g)
+    nu, half = (top + bottom) / 2, (top - bottom) / 2
+    shrink = ball(1.0) if half <= zeta else zeta / half.max(zeta)
+    missed = [e - shrink * one for e, one in zip(errors, theta, strict=True)]
+    gap = sum((one * one for one in missed), ball(0.0)) / 2
+    for one, slope in zip(a, g, strict=True):
+        gap += zeta * abs(one) - one * shrink * (slope - nu)
+    return gap
 
 
 def centred(values: Sequence[Any]) -> list[Any]:
@@ -69,15 +83,12 @@ def smallest(values: Sequence[Any]) -> Any:
 def gap_root(gap: Any, mass: Any) -> Any:
     """sqrt(2 gap / mass) of a gap known not to be negative."""
     share = 2 * gap / mass
-    return (share if share > 0 else share.max(ball(0.0))).sqrt()
+    return share.sqrt() if share > 0 else abs(share).upper().sqrt()  # a ball that holds zero: from above
 
 
 def proof_of(bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
     """The record from a bound and the spread of y."""
-    targets = balls(y)
-    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / sum(weights, ball(0.0))
-    spread = weighted_root([t - mean for t in targets], weights)
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
-    return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
+    return Proof(accuracy, spread_below(balls(y), weights), tolerance, rounding, bits, reason)

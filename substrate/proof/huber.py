@@ -148,4 +148,7 @@ def _norm(values: list[Any], stiff: list[Any]) -> Any:
 
 
 def _positive(value: Any) -> Any:
-    return value if value > 0 else value.max(ball(0.0))
+    """The positive part, from above where the ball holds zero."""
+    if value > 0:
+        return value
+    return ball(0.0) if value < 0 else abs(value).upper()

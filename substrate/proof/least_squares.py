@@ -37,6 +37,7 @@ __all__ = [
     "proof_of",
     "prove_expansion",
     "prove_primal",
+    "spread_below",
     "weighted_root",
 ]
 
@@ -221,14 +222,19 @@ def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, b
         bits *= 2
 
 
+def spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
+    """The weighted standard deviation of the targets, not above the true one."""
+    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / sum(weights, ball(0.0))
+    apart = [t - mean for t in targets]
+    scatter = sum((weight * one * one for one, weight in zip(apart, weights, strict=True)), ball(0.0))
+    return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
+
+
 def proof_of(
     bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int
 ) -> Proof:
     """The record of a bound, with an enclosure of the spread."""
-    mass = sum(weights, ball(0.0))
-    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
-    spread = weighted_root([t - mean for t in targets], weights)
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
+    return Proof(accuracy, spread_below(targets, weights), tolerance, rounding, bits, reason)

@@ -43,9 +43,9 @@ class Proof:
         """Decimal digits of the spread of y to which the fitted values are known."""
         if self.accuracy == 0.0:
             return math.inf
-        if not math.isfinite(self.accuracy):
+        if self.spread == 0.0 or not math.isfinite(self.accuracy):
             return 0.0
-        return max(0.0, math.log10(self.spread / self.accuracy)) if self.spread > 0.0 else 0.0
+        return max(0.0, math.log10(self.spread) - math.log10(self.accuracy))
 
     def __str__(self) -> str:
         if self.reason:

@@ -1,0 +1,251 @@
+"""Machines whose answer is bounded by duality: what a certificate promises is proved, and changes are noticed."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from problems import (
+    FusedL1SubstrateClassifier,
+    FusedL1SubstrateRegressor,
+    FusedMaximalVariationClassifier,
+    FusedMaximalVariationRegressor,
+    HuberLSSVMRegressor,
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
+    MaximalVariationClassifier,
+    MaximalVariationRegressor,
+)
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+
+pytest.importorskip("flint")
+
+KERNELS = (RBF(1.0), RBF(3.0), Linear(), Polynomial(2, 1.0), Laplacian(1.0), Polynomial(3, 1.0), Matern(1.0, 1.5))
+
+
+def tame(n=24, d=3, seed=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+def wild(rng):
+    """Rows and targets of any unit and offset, a kernel, and labels."""
+    n, d = int(rng.integers(4, 14)), int(rng.integers(1, 4))
+    X = rng.normal(size=(n, d))
+    X = X * 10.0 ** rng.integers(-4, 6) if rng.random() < 0.3 else X
+    X = X + 10.0 ** rng.integers(0, 9) if rng.random() < 0.3 else X
+    y = np.sin(X[:, 0] / np.abs(X[:, 0]).max()) + rng.standard_t(2, size=n)
+    y = y + 10.0 ** rng.integers(0, 10) if rng.random() < 0.3 else y
+    y = y * 10.0 ** rng.integers(-60, 60) if rng.random() < 0.3 else y
+    cuts = np.quantile(y, [0.35, 0.7] if rng.random() < 0.5 and n > 6 else [0.5])
+    return KERNELS[rng.integers(len(KERNELS))], X, y, np.digitize(y, cuts)
+
+
+def expansion(rng):
+    """The arguments of an expansion, shared or decoupled, with a ridge where one is needed."""
+    decoupled = rng.random() < 0.5
+    ridge = 10.0 ** rng.uniform(-6, 3) if decoupled or rng.random() < 0.3 else 0.0
+    return {"expansion": "decoupled" if decoupled else "shared", "ridge": ridge}
+
+
+def l1(rng, kernel, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        largest = L1SubstrateRegressor(kernel, 1e300).fit(X, y).zeta_max_
+    solver = "CLARABEL" if rng.random() < 0.1 else "auto"
+    return L1SubstrateRegressor(kernel, max(largest, 1e-300) * 10.0 ** rng.uniform(-7, 0.2), solver=solver)
+
+
+MACHINES = {
+    "l1": lambda rng, kernel, X, y, spread: l1(rng, kernel, X, y),
+    "l1 classes": lambda rng, kernel, X, y, spread: L1SubstrateClassifier(
+        kernel, 10.0 ** rng.uniform(-4, 3), coding=str(rng.choice(["one_vs_rest", "one_vs_one"]))
+    ),
+    "variation": lambda rng, kernel, X, y, spread: MaximalVariationRegressor(
+        kernel,
+        spread * 10.0 ** rng.uniform(-5, 0.2),
+        refit=bool(rng.random() < 0.2),
+        gamma=10.0 ** rng.uniform(-4, 8),
+        **expansion(rng),
+    ),
+    "variation classes": lambda rng, kernel, X, y, spread: MaximalVariationClassifier(
+        kernel,
+        10.0 ** rng.uniform(-4, 2),
+        coding=str(rng.choice(["one_vs_rest", "one_vs_one"])),
+        refit=bool(rng.random() < 0.2),
+        **expansion(rng),
+    ),
+    "huber": lambda rng, kernel, X, y, spread: HuberLSSVMRegressor(
+        kernel,
+        10.0 ** rng.uniform(-6, 10),
+        "auto" if rng.random() < 0.5 else float(10.0 ** rng.uniform(-3, 1) * spread),
+    ),
+    "fused l1": lambda rng, kernel, X, y, spread: FusedL1SubstrateRegressor(kernel, random_state=0),
+    "fused l1 classes": lambda rng, kernel, X, y, spread: FusedL1SubstrateClassifier(kernel, random_state=0),
+    "fused variation": lambda rng, kernel, X, y, spread: FusedMaximalVariationRegressor(
+        kernel, ridge=0.1, random_state=0
+    ),
+    "fused variation classes": lambda rng, kernel, X, y, spread: FusedMaximalVariationClassifier(
+        kernel, ridge=0.1, random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_no_certificate_that_holds_is_contradicted_by_a_proof(name):
+    held = 0
+    for seed in range(12 if name.startswith("fused") else 25):
+        rng = np.random.default_rng(seed)
+        kernel, X, y, labels = wild(rng)
+        target = labels if "classes" in name else y
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model = MACHINES[name](rng, kernel, X, y, float(np.abs(y - y.mean()).sum())).fit(X, target)
+            except (SolverError, DeclarationError, DataError):
+                continue
+            proof = model.prove(X, target)
+            again = model.certify(X, target)
+        where = f"{name}, seed {seed}: {model!r}\n{model.certificate_}\n{proof}"
+        assert model.certificate_.answer is not None, where
+        assert proof.proved or not model.certificate_.holds, where
+        assert proof.proved or not again.holds, where
+        held += model.certificate_.holds
+    assert held >= 5, "a law about nothing"
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF(3.0), Linear(), Laplacian(2.0)], ids=repr)
+def test_standardised_columns_are_not_refused(kernel, gamma):
+    """A warning would be an error here."""
+    for seed in range(3):
+        X, y = tame(40, 3, seed)
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        assert HuberLSSVMRegressor(kernel, gamma).fit(X, y).certificate_.holds
+        largest = L1SubstrateRegressor(kernel, 1.0).fit(X, y).zeta_max_
+        assert L1SubstrateRegressor(kernel, largest * gamma**0.5 * 1e-3).fit(X, y).certificate_.holds
+        for ridge in (0.0, 0.1):
+            rho = 0.3 * np.abs(y - y.mean()).sum() * gamma**-0.5 / 31.0
+            assert MaximalVariationRegressor(kernel, rho, ridge=ridge).fit(X, y).certificate_.holds
+
+
+# ---- failures that were measured ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [1e7, 1e8])
+def test_an_offset_in_y_does_not_drown_the_answer_of_a_conic_solver(offset):
+    X, y = tame()
+    exact = L1SubstrateRegressor(RBF(2.0), 0.1).fit(X, y).predict(X)
+    model = L1SubstrateRegressor(RBF(2.0), 0.1, solver="CLARABEL").fit(X, y + offset)
+    assert model.certificate_.holds
+    assert np.abs(model.predict(X) - offset - exact).max() <= 1e-3 * y.std()
+    assert model.prove(X, y + offset).proved
+    exact = MaximalVariationRegressor(RBF(1.0), 2.0).fit(X, y).predict(X)
+    model = MaximalVariationRegressor(RBF(1.0), 2.0, solver="CLARABEL").fit(X, y + offset)
+    assert model.certificate_.holds
+    assert np.abs(model.predict(X) - offset - exact).max() <= 1e-3 * y.std()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+def test_the_warning_of_huber_and_its_verdict_agree(scale):
+    X, y = tame()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = HuberLSSVMRegressor(Polynomial(4, 1.0)).fit(scale * X, y)
+    warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    assert warned != model.certificate_.holds
+
+
+def test_an_offset_of_the_inputs_that_no_support_value_survives_is_said():
+    X, y = tame()
+    for model in (L1SubstrateRegressor(Linear(), 1.0), HuberLSSVMRegressor(Linear())):
+        with pytest.warns(ConvergenceWarning, match=r"does not hold \(.*accuracy"):
+            model.fit(1e8 + X, y)
+        assert not model.certificate_.holds
+        assert not model.prove(1e8 + X, y).proved
+
+
+def test_one_tiny_weight_blinds_nothing():
+    X, y = tame()
+    weights = np.ones(y.size)
+    weights[3] = 1e-30
+    model = HuberLSSVMRegressor(RBF(2.0)).fit(X, y, weights)
+    assert model.certify(X, y, weights).holds
+    model.support_values_ = model.support_values_ * 1.01
+    assert not model.certify(X, y, weights).holds
+
+
+# ---- changes are noticed -------------------------------------------------------------------------------
+
+EXACT = {
+    "l1": L1SubstrateRegressor(RBF(2.0), 1.0),
+    "l1 classes": L1SubstrateClassifier(RBF(2.0), 0.3),
+    "fused l1": FusedL1SubstrateRegressor(RBF(1.0), random_state=0),
+    "shared": MaximalVariationRegressor(RBF(1.0), 2.0),
+    "decoupled": MaximalVariationRegressor(RBF(1.0), 2.0, "decoupled", 0.1),
+    "refitted": MaximalVariationRegressor(RBF(1.0), 2.0, refit=True),
+    "shared classes": MaximalVariationClassifier(RBF(1.0), 1.0),
+    "fused variation": FusedMaximalVariationRegressor(RBF(1.0), ridge=0.1, random_state=0),
+    "huber": HuberLSSVMRegressor(RBF(2.0)),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_change_of_what_predict_uses_is_noticed(name):
+    X, y = tame()
+    target = (y > np.median(y)).astype(int) if "classes" in name else y
+    model = EXACT[name].fit(X, target)
+    assert model.certify(X, target).holds, str(model.certify(X, target))
+    said = model._evaluated(X)
+    for attribute in ("support_values_", "bias_", "support_vectors_"):
+        original = getattr(model, attribute)
+        for position in (0, -1):
+            changed = np.array(original, dtype=float)
+            if changed.ndim:
+                changed.flat[position] += 1e-4
+            else:
+                changed = float(changed) + 1e-4
+            setattr(model, attribute, changed)
+            moved = np.sqrt(np.mean((model._evaluated(X) - said) ** 2))
+            if moved > 1e-5 * said.std():
+                assert not model.certify(X, target).holds, (attribute, position)
+                assert not model.prove(X, target).proved, (attribute, position)
+            setattr(model, attribute, original)
+    model.bias_ = float(model.bias_) + 3e-6 * float(np.std(target))
+    assert not model.certify(X, target).holds
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_a_check_needs_is_said(name):
+    X, y = tame()
+    target = (y > np.median(y)).astype(int) if "classes" in name else y
+    model = EXACT[name].fit(X, target)
+    with pytest.raises(DataError, match="keeps no targets"):
+        model.certify(X)
+    with pytest.raises((DataError, ValueError), match="features"):
+        model.certify(X[:, :2], target)
+    if name != "huber":
+        with pytest.raises(DataError, match="fitted without sample_weight"):
+            model.certify(X, target, np.ones(y.size))
+        with pytest.raises(DataError, match="fitted without sample_weight"):
+            model.prove(X, target, np.ones(y.size))
+
+
+def test_an_indefinite_matrix_has_no_bound_for_huber_and_one_for_the_l1_substrate():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(12, 12))
+    K, y = A + A.T, rng.normal(size=12)
+    with pytest.warns(IndefiniteKernelWarning):
+        model = L1SubstrateRegressor("precomputed", 5.0).fit(K, y)
+    assert np.isfinite(model.certificate_.accuracy), "convex whatever the matrix is"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = HuberLSSVMRegressor("precomputed", 1e-3).fit(K, y)
+        proof = model.prove(K, y)
+    assert model.certificate_.answer is None
+    assert "not positive semi-definite" in model.certificate_.promise
+    assert not proof.proved
+    assert "not positive semi-definite" in str(proof)
