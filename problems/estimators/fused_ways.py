@@ -8,6 +8,7 @@ from scipy.linalg import solve_triangular
 from problems.estimators.additive import component_matrices
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
+from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_fit import Variation, VariationFit
@@ -20,7 +21,7 @@ from substrate.closed_form.variation_certificate import solution_rows
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
-from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.gamma_search import search_spectra
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 from substrate.paths.variation_homotopy import variation_path
@@ -58,24 +59,26 @@ class OverGamma(FusedEstimator):
         for one in rounds or (self._left_out,):
             gram = _gram(kernel, one.X)
             dense = not self._labels or (one.Y != 0.0).all()
-            whole = centred_spectrum(gram) if dense else None
+            p = joint_rounding(kernel, one.X, one.X_check)
+            whole = centred_spectrum(gram, p) if dense else None
             below = None if not rounds else _kernel_rows(kernel, one)
+            checked = np.zeros(0) if p == 0.0 else np.asarray(kernel.diag(one.X_check))
             for train, check, column in machines_of(one, self._labels):
-                spectrum = whole if whole is not None else centred_spectrum(gram.block(train))
+                spectrum = whole if whole is not None else centred_spectrum(gram.block(train), p)
                 y = np.ascontiguousarray(one.Y[train, column])
                 if below is None:
                     parts.append(LeaveOneOut.of(spectrum, y))
                 elif check.size:
                     rows = np.ascontiguousarray(below[np.ix_(check, train)])
-                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column]))
+                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train], checked[check])
+                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column], rounding=unsure))
                 else:
                     continue
                 counts.append(float(train.size if below is None else check.size))
                 spectra.append(spectrum)
         criterion = Sum.of(parts, [count / sum(counts) for count in counts])
-        ends = lambda_range(spectra, self.gamma_range)
-        found = search_gamma(criterion, ends, float(self.gap))
-        low, high = (float(np.log(end - criterion.lift)) for end in ends)
+        found = search_spectra(criterion, spectra, self.gamma_range, float(self.gap))
+        high, low = (float(np.log(1.0 / end - criterion.lift)) for end in found.gamma_range)
         t = np.linspace(high, low, _CURVE)
         curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
         path = {
