@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, is_sparse
 from substrate.kernels import Kernel
-from substrate.kernels.base import is_sparse
 
 __all__ = ["joint_rounding", "row_rounding"]
 
@@ -27,5 +26,5 @@ def row_rounding(p: float, diagonal: Array, checked: Array) -> float:
     if p == 0.0:
         return 0.0
     # once for the row, once for the mean row that is taken off
-    own = np.sqrt(float(np.abs(diagonal).sum()))
+    own = float(np.sqrt(np.abs(diagonal).sum()))
     return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))

@@ -39,11 +39,15 @@ __all__ = ["Spectrum", "Targets", "centred_spectrum"]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by."""
+    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by.
+
+    ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
+    """
 
     coordinates: Array
     mean: Array
     unit: float
+    rest: Any = 0.0
 
     @property
     def outputs(self) -> int:
@@ -82,7 +86,8 @@ class Spectrum:
         scaled = Y / unit
         # exact where y is constant
         mean = xp.clip(xp.mean(scaled, axis=0), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        return Targets(self.basis.T @ (scaled - mean), mean, unit)
+        rest = xp.mean(scaled - mean, axis=0)
+        return Targets(self.basis.T @ ((scaled - mean) - rest), mean, unit, rest)
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(s + lambda), a column each."""

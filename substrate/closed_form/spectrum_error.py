@@ -59,7 +59,7 @@ def measured_error(K: Any, basis: Any, values: Any, lift: float, norm: float, ke
         return basis.T @ (basis @ vectors) - vectors
 
     tilt = math.sqrt(n * float(xp.sum(xp.mean(basis, axis=0) ** 2)))
-    delta = _norm(skewness, probes[: basis.shape[1]]) + tilt
+    delta = _norm(skewness, probes[: basis.shape[1], :]) + tilt
     error = _norm(difference, probes) + 2.2 * delta * float(xp.max(values)) + EPS * norm + kernel_rounding
     return Measured(error, 2.2 * delta)
 
@@ -75,7 +75,9 @@ def _norm(apply: Callable[[Any], Any], vectors: Any) -> float:
         logarithm += math.log(largest)
         vectors = apply(vectors / largest)
     longest = _longest(vectors)
-    return longest if longest == 0.0 or not math.isfinite(longest) else math.exp((logarithm + math.log(longest)) / _POWER)
+    return (
+        longest if longest == 0.0 or not math.isfinite(longest) else math.exp((logarithm + math.log(longest)) / _POWER)
+    )
 
 
 def _longest(vectors: Any) -> float:

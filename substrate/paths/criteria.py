@@ -99,6 +99,7 @@ class Spectral(Protocol):
     def decomposition_error(self, lam: float) -> float:
         """How far, relatively, what is computed at this lambda is known."""
 
+
 @dataclass(frozen=True, slots=True)
 class Criterion(ABC):
     """A criterion on one spectrum; ``pooled`` averages outputs that share one gamma.
@@ -130,6 +131,12 @@ class Criterion(ABC):
     def unit(self) -> float:
         """The unit of y; values are in its square."""
         return self.targets.unit
+
+    @property
+    def spread(self) -> float:
+        """The mean square of the centred targets, in the unit's square, of the largest output."""
+        z = to_numpy(self.targets.coordinates)
+        return float(np.square(z).sum(axis=0).max(initial=0.0)) / self.spectrum.n
 
     def lifted(self, lift: float) -> Self:
         """The same with lambda counted from a common point on, not below its own."""
@@ -291,7 +298,7 @@ class Validation(Criterion):
         with blas_threads(spectrum.n):
             directions = (rows - spectrum.mean_row) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        offsets = known / targets.unit - targets.mean
+        offsets = (known / targets.unit - targets.mean) - targets.rest
         return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
 
     def sample(self, t: Array) -> Samples:
@@ -359,6 +366,11 @@ class Sum:
     def unit(self) -> float:
         """The largest; parts in smaller units are converted."""
         return max(part.unit for part in self.parts)
+
+    @property
+    def spread(self) -> float:
+        """That of the part where it is largest, in the common unit."""
+        return max(part.spread * (part.unit / self.unit) ** 2 for part in self.parts)
 
     def sample(self, t: Array) -> Samples:
         """The sums of values and of ceilings."""

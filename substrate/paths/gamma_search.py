@@ -154,8 +154,10 @@ def search_spectra(
     high = max(high, 10.0 * low)
     found = search_gamma(criterion, (low, high), gap)
     while not found.closed and 10.0 * low < high and (found.slack > 0.25 * gap * found.values).any():
-        low *= 10.0
-        found = search_gamma(criterion, (low, high), gap)
+        shorter = search_gamma(criterion, (10.0 * low, high), gap)
+        if (shorter.values > (1.0 + gap) * found.values).any():
+            break  # a worse machine is no price for a proof
+        low, found = 10.0 * low, shorter
     return replace(found, ended=low > widest)
 
 
@@ -212,7 +214,7 @@ def search_gamma(
         gap=gap,
         intervals=intervals,
         evaluations=best.evaluations,
-        floor=(30.0 * criterion.size * EPS) ** 2,
+        floor=(30.0 * criterion.size * EPS) ** 2 * criterion.spread,
     )
 
 
