@@ -134,7 +134,7 @@ def run(quick: bool) -> Table:
         f"values of zeta on each of {FOLDS} folds by Clarabel, one DPP problem a fold, compiled beforehand and solved "
         "again with `warm_start=True`; only some solves are measured, inaccurate and failed ones included, and the "
         "rest extrapolated by their mean. "
-        "The gap is the error less its lower bound over all values of the parameter, relative. CPU seconds, ours the "
+        "The gap is the error less its lower bound over the values covered, relative. CPU seconds, ours the "
         "median; the last column is the first call, with compilation where the store of compiled code was empty.",
         (
             "fused", "N", "knots", "chosen", "gap", "ours, s", "peer", "peer, s", "peer / ours", "target", "met",

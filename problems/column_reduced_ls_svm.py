@@ -52,6 +52,10 @@ DEMONSTRATION = Demonstration(
     ),
 )
 
+_UNBOUNDED = (
+    "its least squares are those of the residual of a system, which do not bound the fitted values of the LS-SVM"
+)
+
 
 def declare(
     K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
@@ -90,7 +94,7 @@ def declare(
     }
     units = {"support_values": float(1.0 / ridge.max()), "bias": 1.0, "errors": 1.0}
     title = "Column-reduced LS-SVM classification"
-    return Declared(title, problem, {}, values, rows, record, lambda: units, rescaled)
+    return Declared(title, problem, {}, values, rows, record, lambda: units, rescaled, _UNBOUNDED)
 
 
 def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:

@@ -30,7 +30,9 @@ from problems.demonstration import Case, Demonstration
 from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.duality import gap_row
+from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declaration import Declared
 from substrate.gram import Gram
@@ -109,8 +111,12 @@ def _declared(grams: tuple[Gram, ...], factors: list[Array], y: Array, value: fl
         )
         return _declared(grams, factors, y / unit, gamma.value).problem, unit
 
+    def accuracy() -> Accuracy:
+        ridge = np.full(y.size, 1.0 / gamma.value)
+        return least_squares_accuracy(np.hstack(factors), y, ridge, fit.multiplier, float(b.value), y - e.value)
+
     title = "Componentwise LS-SVM"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled, accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:

@@ -23,6 +23,8 @@ from substrate.declaration import Declared
 
 __all__ = ["FusedConditions", "fused_conditions"]
 
+_UNBOUNDED = "the objective is a validation error with a penalty on products, not strongly convex in the fitted values"
+
 
 @dataclass(frozen=True, slots=True)
 class FusedConditions:
@@ -95,7 +97,9 @@ class FusedConditions:
             return (*record, ("rho", f"{level.rho.value:g}, fixed: {said}"), ("products", self.verdict()))
 
         parameters = {"weight": self.weight}
-        return Declared(title, self.problem, parameters, values, self.rows, facts, self.units, self.rescaled)
+        return Declared(
+            title, self.problem, parameters, values, self.rows, facts, self.units, self.rescaled, _UNBOUNDED
+        )
 
     def verdict(self) -> str:
         """The products in words."""

@@ -31,6 +31,8 @@ from problems.demonstration import Case, Demonstration
 from problems.expansion import checked_targets, in_paper_signs, validation_rows
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
+from substrate.closed_form.page_accuracy import stacked_accuracy
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
 from substrate.declaration import Declared
 from substrate.errors import OverfittingWarning
@@ -70,7 +72,12 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
         return _problem(basis, both / unit)[0], unit
 
     values = _readings(target, known, task, e=lambda: e.value)
-    return Declared(f"Fused least squares, {task}", problem, {}, values, rows, record, rescaled=rescaled)
+
+    def accuracy() -> Accuracy:
+        return stacked_accuracy(basis.values, both, both - e.value)
+
+    title = f"Fused least squares, {task}"
+    return Declared(title, problem, {}, values, rows, record, rescaled=rescaled, accuracy=accuracy)
 
 
 def _problem(basis: StackedBasis, both: Array) -> tuple[Any, RegressionFit, Any]:

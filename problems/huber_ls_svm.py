@@ -36,8 +36,10 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.duality import gap_row
 from substrate.closed_form.huber_active_set import solve_huber
+from substrate.closed_form.page_accuracy import huber_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declaration import Declared
 from substrate.errors import DataError, DeclarationError, SolverError
@@ -111,8 +113,11 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array
     def units() -> dict[str, float]:
         return _units(y, gamma.value * v, delta)
 
+    def accuracy() -> Accuracy:
+        return huber_accuracy(R, y, gamma.value * v, delta, w.value, y - e.value)
+
     title = "Huber LS-SVM (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) -> Declared:
@@ -149,8 +154,11 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) 
     def units() -> dict[str, float]:
         return _units(y, gamma.value * v, delta)
 
+    def accuracy() -> Accuracy:
+        return huber_accuracy(R, y, gamma.value * v, delta, R.T @ support_values(), y - errors())
+
     title = "Huber LS-SVM (dual)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _units(y: Array, gamma_v: Array, delta: float) -> dict[str, float]:

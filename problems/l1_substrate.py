@@ -61,7 +61,9 @@ def declare(K: Any, y: Any, zeta: float, task: str = "regression") -> Declared:
     level = sparse_expansion(np.array(gram.matrix), target, positive(zeta, "zeta"), "zeta")
     values = in_paper_signs(target, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
     parameters, title = {"zeta": level.weight}, f"L1 substrate, {task}"
-    return Declared(title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled)
+    return Declared(
+        title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled, level.accuracy
+    )
 
 
 def closed_form(K: Any, y: Any, zeta: float, task: str = "regression") -> dict[str, Array]:

@@ -34,7 +34,9 @@ from problems.demonstration import Case, Demonstration
 from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.duality import gap_row
+from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declaration import Declared
 from substrate.errors import DeclarationError
@@ -111,8 +113,12 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: floa
         unit = _unit(gamma.value * v)
         return _primal(gram, R, y, gamma.value, v, 1.0 / unit).problem, unit
 
+    def accuracy() -> Accuracy:
+        ridge, f = 1.0 / (gamma.value * v), y * (1.0 - e.value)
+        return least_squares_accuracy(R, y, ridge, y * fit.multiplier, float(b.value), f)
+
     title = "LS-SVM classification (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float = 1.0) -> Declared:
@@ -148,8 +154,12 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float 
         unit = _unit(v / inverse_gamma.value)
         return _dual(gram, R, y, 1.0 / inverse_gamma.value, v, 1.0 / unit).problem, unit
 
-    title = "LS-SVM classification (dual)"
-    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record, units, rescaled)
+    def accuracy() -> Accuracy:
+        ridge, f = float(inverse_gamma.value) / v, y * (1.0 - errors())
+        return least_squares_accuracy(R, y, ridge, y * alpha.value, float(balance.multiplier), f)
+
+    title, parameters = "LS-SVM classification (dual)", {"inverse_gamma": inverse_gamma}
+    return Declared(title, problem, parameters, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _unit(gamma_v: Array) -> float:

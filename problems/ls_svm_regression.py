@@ -31,7 +31,9 @@ from problems.demonstration import Case, Demonstration
 from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.duality import gap_row
+from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.declaration import Declared
 from substrate.errors import DataError, DeclarationError
@@ -110,8 +112,11 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
     def units() -> dict[str, float]:
         return _units(y, gamma.value * v)
 
+    def accuracy() -> Accuracy:
+        return least_squares_accuracy(R, y, 1.0 / (gamma.value * v), fit.multiplier, float(b.value), y - e.value)
+
     title = "LS-SVM regression (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
@@ -145,8 +150,12 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
     def units() -> dict[str, float]:
         return _units(y, v / inverse_gamma.value)
 
-    title = "LS-SVM regression (dual)"
-    return Declared(title, problem, {"inverse_gamma": inverse_gamma}, values, rows, gram.record, units, rescaled)
+    def accuracy() -> Accuracy:
+        ridge = float(inverse_gamma.value) / v
+        return least_squares_accuracy(R, y, ridge, alpha.value, float(balance.multiplier), y - errors())
+
+    title, parameters = "LS-SVM regression (dual)", {"inverse_gamma": inverse_gamma}
+    return Declared(title, problem, parameters, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def _units(y: Array, gamma_v: Array) -> dict[str, float]:

@@ -31,7 +31,9 @@ from problems.demonstration import Case, Demonstration
 from problems.expansion import checked_targets
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy, accuracy_row, spread_of
 from substrate.certificates.duality import gap_row
+from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.declaration import Declared
 from substrate.errors import DataError
@@ -99,8 +101,15 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
         unit = float(np.linalg.norm(target - signs * constants.value)) or 1.0
         return _declared(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
 
+    def accuracy() -> Accuracy:
+        shifted, one = target - signs * constants.value, np.ones(gram.n)
+        f = target - e.value
+        row = least_squares_accuracy(R, shifted, one, fit.multiplier, float(b.value), f)
+        spread, rounding = spread_of(target, one)
+        return accuracy_row(row.value, spread, row.formula, tolerance=row.tolerance, rounding=rounding)
+
     title = f"LS-SVM substrate, {task}"
-    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescaled)
+    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescaled, accuracy)
 
 
 def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, Array]:

@@ -66,6 +66,8 @@ DEMONSTRATION = Demonstration(
     ),
 )  # fmt: skip
 
+_UNBOUNDED = "the objective is a sum of products that vanishes at the optimum, with no strong convexity to lean on"
+
 
 def conditions(
     K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
@@ -119,7 +121,7 @@ def declare(
         return fit.rows(level.point(), tolerance)
 
     title = f"Optimality conditions of maximal variation, {task} ({form})"
-    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescaled)
+    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescaled, _UNBOUNDED)
 
 
 def _fit(grams: tuple[Gram, ...], y: Any, task: str, form: str, bias: bool, cutoff: float) -> PenalizedFit:

@@ -64,7 +64,9 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regr
     level = sparse_expansion(stacked, both, positive(xi, "xi"), "xi")
     values = _readings(target, known, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
     parameters, title = {"xi": level.weight}, f"Penalized fusion, {task}"
-    return Declared(title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled)
+    return Declared(
+        title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled, level.accuracy
+    )
 
 
 def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> dict[str, Array]:

@@ -34,10 +34,12 @@ from problems.basis_points import basis_points
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.duality import gap_row
 from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
 from substrate.closed_form.kernel_rows import KernelRows
 from substrate.closed_form.moments import origin_of
+from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.reduced_basis import solve_reduced
 from substrate.closed_form.reduced_spectrum import reduced_spectrum
 from substrate.closed_form.reduced_statistic import accumulate
@@ -123,8 +125,13 @@ def _declared(
         "support_values": lambda: fit.multiplier,
         "coefficients": coefficients,
     }
+
+    def accuracy() -> Accuracy:
+        ridge = np.full(y.size, 1.0 / float(gamma.value))
+        return least_squares_accuracy(Z, y, ridge, fit.multiplier, float(b.value), y - e.value)
+
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled)
+    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled, accuracy)
 
 
 def closed_form(

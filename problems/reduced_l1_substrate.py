@@ -65,7 +65,9 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
         return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))
 
     title, parameters = "L1 substrate on a reduced basis", {"zeta": level.weight}
-    return Declared(title, level.problem, parameters, values, level.rows, record, level.units, level.rescaled)
+    return Declared(
+        title, level.problem, parameters, values, level.rows, record, level.units, level.rescaled, level.accuracy
+    )
 
 
 def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> dict[str, Array]:

@@ -15,6 +15,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
+from substrate.closed_form.page_accuracy import sparse_accuracy
 from substrate.ingredients import regression_fit, sparsity, sparsity_rows, zero_sum, zero_sum_row
 
 __all__ = ["SparseExpansion", "sparse_expansion"]
@@ -41,6 +43,11 @@ class SparseExpansion:
         balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
         sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced)
         return (self.fit.row(tolerance), *balance, errors, *sparse)
+
+    def accuracy(self) -> Accuracy:
+        """The objective is strongly convex in the fitted values, by its squared loss."""
+        fitted, weight = self.target - self.e.value, float(self.weight.value)
+        return sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
 
     def units(self) -> dict[str, float]:
         """How large alpha and everything in the units of y is where nothing is fitted."""

@@ -43,7 +43,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.paths.criteria import Validation
-from substrate.paths.gamma_search import GAP, GammaSearch, lambda_range, search_gamma
+from substrate.paths.gamma_search import GAP, GammaSearch, search_spectra
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 
@@ -139,7 +139,7 @@ def _searched(
 ) -> tuple[Spectrum, GammaSearch]:
     spectrum = centred_spectrum(gram)
     criterion = Validation.of(spectrum, y, below, known)
-    return spectrum, search_gamma(criterion, lambda_range([spectrum], gamma_range), gap)
+    return spectrum, search_spectra(criterion, [spectrum], gamma_range, gap)
 
 
 def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:

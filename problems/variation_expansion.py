@@ -15,14 +15,18 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.closed_form.page_accuracy import variation_accuracy
 from substrate.closed_form.variation_certificate import stationarity_row, trivial_cost, variation_unit
 from substrate.declaration import Declared
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 
 __all__ = ["VariationExpansion", "fast_values", "variation_expansion"]
+
+_RAW = "in uncut coefficients no dual feasible point is at hand: directions that the kernel hardly sees are open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,12 @@ class VariationExpansion:
             rows.append(zero_sum_row(v, tolerance, y / largest))
         return tuple(rows)
 
+    def accuracy(self) -> Accuracy:
+        """The objective is strongly convex in the fitted values, by its squared loss."""
+        minus, plus = self.bounds.multipliers
+        fitted, rho = self.target - self.e.value, float(self.rho.value)
+        return variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
+
     def units(self) -> dict[str, float]:
         """How large each quantity is where nothing is fitted."""
         largest = float(np.abs(self.target).max())
@@ -97,7 +107,8 @@ class VariationExpansion:
             return (*(grams[0].record() if grams else ()), ("components", str(len(grams))), *self.coordinates.record())
 
         parameters = {"rho": self.rho}
-        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled)
+        stated = self.accuracy if self.coordinates.balanced else _RAW
+        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, stated)
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: float) -> VariationExpansion:

@@ -8,6 +8,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
+from substrate.certificates.accuracy import Accuracy
+from substrate.certificates.certificate import NO_BOUND
 from substrate.errors import DeclarationError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
@@ -15,6 +17,8 @@ __all__ = ["AGREEMENT", "TOLERANCE", "Declared", "agreement_rows"]
 
 #: Relative residual at which a point is accepted when nobody says which solver made it.
 TOLERANCE = 1e-6
+#: What a certificate says of the answer where a declaration does not say what its objective is strongly convex in.
+UNSTATED = "the declaration does not say what its objective is strongly convex in"
 #: Two ways to the same number count as one within this multiple of the tolerance.
 AGREEMENT = 10.0
 
@@ -44,6 +48,9 @@ class Declared:
     rescaled
         Builds the same cvxpy problem in better units, and says the unit by which its variables and multipliers are to
         be multiplied; for solvers with absolute tolerances.
+    accuracy
+        The row that bounds how far the fitted values of the current point are from those of the exact optimum, by what
+        the objective is strongly convex in; or, where it is in nothing that bounds them, the reason.
     """
 
     title: str
@@ -54,6 +61,7 @@ class Declared:
     record: Callable[[], tuple[tuple[str, str], ...]]
     units: Callable[[], Mapping[str, float]] = dict
     rescaled: Callable[[], tuple[Any, float]] | None = None
+    accuracy: Callable[[], Accuracy] | str = UNSTATED
     _log: list[SolverRecord] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -92,8 +100,13 @@ class Declared:
         rows = self.rows(chosen)
         if against is not None:
             rows += agreement_rows(self.solution(), against, AGREEMENT * chosen, self.units())
+        facts = self.record()
+        if callable(self.accuracy):
+            rows = (self.accuracy(), *rows)
+        else:
+            facts = (*facts, (NO_BOUND, self.accuracy))
         solver = self._log[-1].facts() if self._log else (("solver", f"cvxpy directly: {self.problem.status}"),)
-        return Certificate(self.title, rows, (*self.record(), *solver))
+        return Certificate(self.title, rows, (*facts, *solver))
 
     @property
     def solver_record(self) -> SolverRecord | None:

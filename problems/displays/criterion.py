@@ -18,8 +18,6 @@ from problems.estimators.model_search import ModelSearch
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.paths.criteria import Sum
-from substrate.paths.gamma_search import lambda_range
 
 __all__ = ["CriterionDisplay"]
 
@@ -112,8 +110,7 @@ def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
     splits = estimator._splits(estimator.support_vectors_, labels, pooled)
     task = Task(estimator.support_vectors_, Y, estimator.criterion, splits, estimator.gamma_range, 1.0, pooled)
     criterion = criterion_of(gram, task)
-    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    low, high = lambda_range([part.spectrum for part in parts], estimator.gamma_range)
+    high, low = (1.0 / float(end) for end in estimator.gamma_range_)
     t = np.linspace(np.log(high - criterion.lift), np.log(low - criterion.lift), _CURVE)
     chosen = np.log(1.0 / np.atleast_1d(estimator.gamma_)[output] - criterion.lift)
     values = criterion.sample(np.append(t, chosen)[None, :]).values[0, :, output] * criterion.unit**2

@@ -4,8 +4,8 @@ r"""The maximal variation evolution diagram: which components are left as rho gr
           \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
 
 ([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
-the error on the validation rows, the rho that fusion chose, and the bound that no rho can go below. The errors are
-joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0 components may be
+the error on the validation rows, the rho that fusion chose, and the bound that no rho of the path can go below. The
+errors are joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0 components may be
 enormous and cancel each other, so that the diagram begins a little below the optimum unless told otherwise.
 """
 
@@ -17,6 +17,7 @@ from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, dem
 from problems.estimators.fused_ways import OverRho
 from substrate.arrays import Array, non_negative
 from substrate.errors import DataError
+from substrate.fusion.result import claimed
 
 __all__ = ["EvolutionDiagramDisplay"]
 
@@ -40,7 +41,7 @@ class EvolutionDiagramDisplay:
     validation_errors : array of shape (n_knots,)
         Mean squared error on the validation rows at the knots.
     best_parameter, validation_error, lower_bound : float
-        The rho of fusion, its error, and what no rho can go below.
+        The rho of fusion, its error, and what no rho of ``coverage`` can go below.
     names : list of str
         A name a component.
     target : str
@@ -49,6 +50,8 @@ class EvolutionDiagramDisplay:
         Intervals of rho on which the path claims nothing; nothing is drawn there.
     rho_min : float or None
         Where the diagram begins; 0 draws all of it on a linear axis.
+    coverage : pair of float
+        The values of rho that the lower bound speaks of.
 
     Attributes
     ----------
@@ -68,7 +71,9 @@ class EvolutionDiagramDisplay:
         target: str = "y",
         holes: tuple[tuple[float, float], ...] = (),
         rho_min: float | None = None,
+        coverage: tuple[float, float] = (0.0, np.inf),
     ) -> None:
+        self.coverage = coverage
         self.values = values
         self.maximal_variation = maximal_variation
         self.validation_errors = validation_errors
@@ -106,6 +111,7 @@ class EvolutionDiagramDisplay:
             target,
             tuple(path.get("holes", ())),
             None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
+            tuple(path["coverage"]),
         ).plot(ax)
 
     def at_best(self) -> Array:
@@ -148,7 +154,7 @@ class EvolutionDiagramDisplay:
         place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
         below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
         if np.isfinite(self.lower_bound):
-            bound = f"lower bound over all rho: {self.lower_bound:.4g}"
+            bound = f"{claimed('rho', self.coverage, self.holes)}: {self.lower_bound:.4g}"
             below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
         for axes in self.axes_:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.row_rounding import row_rounding
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
@@ -24,7 +25,7 @@ from substrate.kernels import Kernel
 from substrate.namespaces import take_rows, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma
-from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
+from substrate.paths.gamma_search import GammaSearch, lambda_range, search_spectra
 
 __all__ = ["ROBUST", "SMOOTH", "Judged", "Task", "checked_criterion", "criterion_of", "judge", "trainable_splits"]
 
@@ -101,13 +102,11 @@ def judge(kernel: Kernel, task: Task) -> Judged:
         gram.check_definite()
     criterion = criterion_of(gram, task)
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    lambdas = lambda_range([part.spectrum for part in parts], task.gammas)
+    spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
     if task.criterion in SMOOTH:
-        search = search_gamma(criterion, lambdas, task.gap)
+        search = search_spectra(criterion, spectra, task.gammas, task.gap)
     else:
-        spectrum = parts[0].spectrum
-        assert isinstance(spectrum, Spectrum)
-        search = grid_gamma(spectrum, task.Y, lambdas, _loss(task))
+        search = grid_gamma(spectra[0], task.Y, lambda_range(spectra, task.gammas), _loss(task))
     low = 1.0 / float(search.gamma.max())
     error = max(part.spectrum.decomposition_error(low) for part in parts)
     scales = _scales(task, search.unit)
@@ -134,20 +133,23 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
     codes = to_numpy(Y)
+    p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
     if task.criterion == "folds":
         parts = []
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
-            spectrum = centred_spectrum(gram.block(train))
-            parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled))
+            spectrum = centred_spectrum(gram.block(train), p)
+            unsure = row_rounding(p, gram.diagonal[train], gram.diagonal[valid])
+            parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled, rounding=unsure))
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
     kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
     if (codes != 0.0).all() or not pooled:
-        return kind.of(centred_spectrum(gram), Y, pooled=pooled)
+        return kind.of(centred_spectrum(gram, p), Y, pooled=pooled)
     machines, counts = [], []
     for k in range(codes.shape[1]):  # one against one: every machine on rows of its own
         (members,) = np.nonzero(codes[:, k])
-        machines.append(kind.of(centred_spectrum(gram.block(members)), take_rows(Y[:, k], members), pooled=True))
+        spectrum = centred_spectrum(gram.block(members), p)
+        machines.append(kind.of(spectrum, take_rows(Y[:, k], members), pooled=True))
         counts.append(float(members.size))
     return Sum.of(machines, [count / sum(counts) for count in counts])
 

@@ -186,7 +186,7 @@ class FusedEstimator(KernelEstimator):
         lower = min(choice.lower_bound for choice in choices)
         formula = f"validation error - lower bound over {self._over}"
         # an error of rounding size needs no bound
-        scale = best.error + 1e-9 * float(np.mean(Y**2))
+        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0)))
         row = Row(f"gap of {self._over}", best.error - lower, scale, float(self.gap), formula)
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:

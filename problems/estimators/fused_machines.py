@@ -89,6 +89,9 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         predictions by fitted values, and rounding then keeps the bound from coming nearer.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, and further down where the best zeta is at that end, up to where rounding reaches ``gap``.
 
     Attributes
     ----------
@@ -97,7 +100,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     validation_error_ : float
         Its mean squared error on the rows that validate.
     lower_bound_ : float
-        No zeta of the range on the certificate validates better.
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
+        said.
     path_ : dict
         Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
@@ -114,6 +118,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         validation_fraction: float = 0.25,
         gap: float = 1e-2,
         random_state: Any = None,
+        zeta_min: float | None = None,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -121,6 +126,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         self.validation_fraction = validation_fraction
         self.gap = gap
         self.random_state = random_state
+        self.zeta_min = zeta_min
 
 
 class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
@@ -265,6 +271,9 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         predictions by fitted values, and rounding then keeps the bound from coming nearer.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, and further down where the best zeta is at that end, up to where rounding reaches ``gap``.
 
     Attributes
     ----------
@@ -273,7 +282,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     validation_error_ : float
         Its mean squared error on the rows that validate.
     lower_bound_ : float
-        No zeta of the range on the certificate validates better.
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
+        said.
     path_ : dict
         Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
@@ -293,6 +303,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         validation_fraction: float = 0.25,
         gap: float = 1e-2,
         random_state: Any = None,
+        zeta_min: float | None = None,
     ) -> None:
         self.kernel = kernel
         self.coding = coding
@@ -301,6 +312,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         self.validation_fraction = validation_fraction
         self.gap = gap
         self.random_state = random_state
+        self.zeta_min = zeta_min
 
 
 class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):

@@ -10,13 +10,15 @@ from problems.estimators.additive import component_matrices
 from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
+from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
-from substrate.arrays import Array
+from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.l1_active_set import zeta_max
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
@@ -27,13 +29,16 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
-from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.gamma_search import search_spectra
+from substrate.paths.l1_homotopy import SMALLEST_ZETA
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 from substrate.paths.variation_homotopy import variation_path
 
 __all__ = ["OverGamma", "OverRho", "OverZeta"]
 
+#: Where the path in zeta ends if nobody says, as shares of zeta_max: the next one where the best is at the end.
+_SHARES = (SMALLEST_ZETA, 1e-2 * SMALLEST_ZETA, 0.0)
 #: Points at which the criterion over gamma is kept for a picture.
 _CURVE = 200
 
@@ -66,24 +71,26 @@ class OverGamma(CheckedAgain, FusedEstimator):
         for one in rounds or (self._left_out,):
             gram = _gram(kernel, one.X)
             dense = not self._labels or (one.Y != 0.0).all()
-            whole = centred_spectrum(gram) if dense else None
+            p = joint_rounding(kernel, one.X, one.X_check)
+            whole = centred_spectrum(gram, p) if dense else None
             below = None if not rounds else _kernel_rows(kernel, one)
+            checked = np.zeros(0) if p == 0.0 else np.asarray(kernel.diag(one.X_check))
             for train, check, column in machines_of(one, self._labels):
-                spectrum = whole if whole is not None else centred_spectrum(gram.block(train))
+                spectrum = whole if whole is not None else centred_spectrum(gram.block(train), p)
                 y = np.ascontiguousarray(one.Y[train, column])
                 if below is None:
                     parts.append(LeaveOneOut.of(spectrum, y))
                 elif check.size:
                     rows = np.ascontiguousarray(below[np.ix_(check, train)])
-                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column]))
+                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train], checked[check])
+                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column], rounding=unsure))
                 else:
                     continue
                 counts.append(float(train.size if below is None else check.size))
                 spectra.append(spectrum)
         criterion = Sum.of(parts, [count / sum(counts) for count in counts])
-        ends = lambda_range(spectra, self.gamma_range)
-        found = search_gamma(criterion, ends, float(self.gap))
-        low, high = (float(np.log(end - criterion.lift)) for end in ends)
+        found = search_spectra(criterion, spectra, self.gamma_range, float(self.gap))
+        high, low = (float(np.log(1.0 / end - criterion.lift)) for end in found.gamma_range)
         t = np.linspace(high, low, _CURVE)
         curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
         path = {
@@ -135,17 +142,27 @@ class OverGamma(CheckedAgain, FusedEstimator):
 
 
 class OverZeta(SparseAnswers, FusedEstimator):
-    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path."""
+    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
+
+    No path reaches zeta = 0 in double precision on a smooth kernel. It is followed to a ten-thousandth of the zeta that
+    leaves nothing, further where the best one is at that end, and the bound speaks of what was covered.
+    """
 
     _over = "zeta"
+    zeta_min: Any
+
+    def _rules(self) -> float:
+        if self.zeta_min is not None and self.zeta_min != 0.0:
+            positive(self.zeta_min, "zeta_min")
+        return super()._rules()
 
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        folds = []
+        data = []
         for one in rounds:
             K = np.array(_gram(kernel, one.X).matrix)
             below = _kernel_rows(kernel, one)
-            folds += [
-                L1Fold.of(
+            data += [
+                (
                     K[np.ix_(train, train)],
                     np.ascontiguousarray(one.Y[train, column]),
                     np.ascontiguousarray(below[np.ix_(check, train)]),
@@ -154,7 +171,15 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 for train, check, column in machines_of(one, self._labels)
                 if check.size
             ]
-        return _chosen(kernel, "zeta", read_off([fold.track for fold in folds], [fold.path for fold in folds]), folds)
+        shares = _SHARES if self.zeta_min is None else (None,)
+        for share in shares:
+            ends = [self.zeta_min if share is None else share * zeta_max(K, y) for K, y, _, _ in data]
+            folds = [L1Fold.of(*one, end) for one, end in zip(data, ends, strict=True)]
+            tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
+            read = read_off(tracks, paths, None if self.zeta_min is not None else float(self.gap))
+            if not read.at_lower_end or read.ended or not all(path.finished for path in paths):
+                break
+        return _chosen(kernel, "zeta", read, folds)
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram = _gram(kernel, X)
@@ -263,6 +288,10 @@ def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choic
         "stop": "; ".join(stops),
     }
     covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    if read.at_lower_end:
+        covered += "; best at the lower end" + (f", {name}_min widens it" if name == "zeta" else "")
+    if read.ended:
+        covered += "; it ends where rounding reaches the gap"
     facts = [
         ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
         ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),

@@ -46,6 +46,7 @@ _RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE, **_PRIMAL}
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),  # beyond 1e154 a square is infinite
+    "gamma_range_": _VECTOR,
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
     "cv_results_": entries({
         "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),

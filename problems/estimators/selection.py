@@ -46,7 +46,9 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     cv : int, splitter or iterable, default=None
         The splits of ``criterion="folds"``; five folds unless given. A single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix.
+        Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
+        where rounding of its decomposition reaches ``gap``. The certificate says where that is, and whether the choice
+        is at an end; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
     search : {None, "nelder-mead"}, default=None
@@ -64,9 +66,12 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         The chosen gamma, one an output.
     criterion_ : float or array of shape (n_outputs,)
         Its criterion.
+    gamma_range_ : array of shape (2,)
+        Lowest and highest gamma that were searched.
     criterion_lower_bound_ : float or array of shape (n_outputs,)
-        No gamma of the range (and, for one output, no candidate) has a smaller criterion than this; minus infinity for
-        a criterion without a bound.
+        No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
+        this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
+        bound.
     cv_results_ : dict
         A row a judged kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
         outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
@@ -149,7 +154,7 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, gamma_range_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.

@@ -27,6 +27,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import EPS, roundoff
 from substrate.closed_form.device_spectrum import device_decomposition, device_leverages
 from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.spectrum_error import measured_error
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import row_blocks
@@ -38,11 +39,15 @@ __all__ = ["Spectrum", "Targets", "centred_spectrum"]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by."""
+    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by.
+
+    ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
+    """
 
     coordinates: Array
     mean: Array
     unit: float
+    rest: Any = 0.0
 
     @property
     def outputs(self) -> int:
@@ -52,7 +57,11 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K."""
+    """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
+
+    ``error`` and ``skew`` say how far they are from those of K
+    (:mod:`~substrate.closed_form.spectrum_error`).
+    """
 
     basis: Array
     values: Array
@@ -60,6 +69,8 @@ class Spectrum:
     lift: float
     trace: float
     norm: float
+    error: float
+    skew: float
 
     @property
     def n(self) -> int:
@@ -75,7 +86,8 @@ class Spectrum:
         scaled = Y / unit
         # exact where y is constant
         mean = xp.clip(xp.mean(scaled, axis=0), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        return Targets(self.basis.T @ (scaled - mean), mean, unit)
+        rest = xp.mean(scaled - mean, axis=0)
+        return Targets(self.basis.T @ ((scaled - mean) - rest), mean, unit, rest)
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(s + lambda), a column each."""
@@ -132,16 +144,23 @@ class Spectrum:
         return values
 
     def decomposition_error(self, lam: float) -> float:
-        """By how much, relatively, rounding in the decomposition may change what is computed at this lambda.
+        """q, by which, relatively, what is computed at this lambda may be off: the measured error over s_1 + lambda."""
+        return float(self.error / (float(self.values[0]) + lam - self.lift) + self.skew)
 
-        LAPACK's eigenvalues and vectors are those of K + E with a norm of E of a few eps ||K||, and rounding of the
-        kernel values is of that size too; alpha and B_ii change by at most that norm over lambda.
-        """
-        return float(10.0 * np.sqrt(self.n) * EPS * self.norm / (lam - self.lift))
+    def unknown_below(self, q: float) -> float:
+        """The lambda, counted from ``lift`` on, below which what is computed may be off by more than a share q."""
+        return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
+
+    def perturbation(self, lam: float) -> float:
+        """The norm by which the matrix whose exact inverse is computed at this lambda may differ from PKP + lambda."""
+        return self.error + self.skew * (lam - self.lift)
 
 
-def centred_spectrum(gram: Gram) -> Spectrum:
-    """Decompose; the Gram matrix is left as it is."""
+def centred_spectrum(gram: Gram, rounding: float = 0.0) -> Spectrum:
+    """Decompose; the Gram matrix is left as it is.
+
+    ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one.
+    """
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
@@ -158,7 +177,11 @@ def centred_spectrum(gram: Gram) -> Spectrum:
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
     values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
-    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm)
+    # entries off by p s_i s_j make a matrix of norm at most p sum s_i^2
+    own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
+    with blas_threads(n):
+        known = measured_error(gram.matrix, basis, values, lift, norm, own)
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew)
 
 
 def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:

@@ -228,7 +228,7 @@ def _fusion(
     ]
     proof: tuple[Row, ...] = ()
     if np.isfinite(lower):
-        formula = "validation error - lower bound over all values"
+        formula = "validation error - lower bound over the values covered"
         # an error of rounding size needs no bound
         scale = error + 1e-12 * float(np.mean(np.concatenate([y for _, y in sets]) ** 2))
         proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)

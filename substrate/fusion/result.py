@@ -8,7 +8,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 
-__all__ = ["FusedPath", "Fusion"]
+__all__ = ["FusedPath", "Fusion", "claimed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,22 @@ class FusedPath:
     def __len__(self) -> int:
         return self.values.size
 
+    @property
+    def claim(self) -> str:
+        """What the lower bound speaks of, in words: the values that were covered, and no others."""
+        return claimed(self.parameter, self.coverage, self.holes)
+
+
+def claimed(parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()) -> str:
+    """The interval of a lower bound in words."""
+    low, high = coverage
+    interval = f"{parameter} >= {low:.4g}" if np.isinf(high) else f"{parameter} from {low:.4g} to {high:.4g}"
+    return f"lower bound, {interval}" + "".join(f", not {start:.4g} to {stop:.4g}" for start, stop in holes)
+
 
 @dataclass(frozen=True)
 class Fusion:
-    """Training and validation fused: the parameter whose machine validates best, over all its values.
+    """Training and validation fused: the parameter whose machine validates best, over the values in ``path.coverage``.
 
     The parameter's value is an attribute under its own name (``fusion.rho``) and under ``value``; the quantities of the
     machine there (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
@@ -114,7 +126,7 @@ class Fusion:
         ax.plot(self.path.values[shown], self.path.validation_errors[shown], "k-", linewidth=1.0, label="validation")
         ax.plot([self.value], [self.validation_error], "ko", label=f"best: {self.parameter} = {self.value:.4g}")
         if np.isfinite(self.lower_bound):
-            ax.axhline(self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label="lower bound, all values")
+            ax.axhline(self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label=self.path.claim)
         ax.set_xscale("log")
         ax.set_xlabel(self.parameter)
         ax.set_ylabel("validation error (mean square)")

@@ -11,6 +11,23 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
 - folds: a weighted sum of validation criteria, each with a spectrum of its own.
 
+What the decomposition may be off by, q relatively (:mod:`~substrate.closed_form.spectrum_error`), moves the root of a
+criterion from r to at least :math:`\phi\, r - w` (``shrink`` and ``shift`` of :class:`Samples`). With B the computed
+inverse and :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and
+:math:`\|B^\star x\| \le \|B x\| / (1 - q)`:
+
+- leave-one-out: :math:`|B^\star_{ii} / B_{ii} - 1| \le \theta_i = \|E\| \|B e_i\|^2 / ((1-q) B_{ii}) \le q/(1-q)` and
+  :math:`|\alpha^\star_i - \alpha_i| \le \|E\| \|B e_i\| \|\alpha\| / (1-q)`, so
+  :math:`\phi = 1 / (1 + \max_i \theta_i)` and
+  :math:`w^2 = (\|E\| \|\alpha\| / (1 - 2q))^2 \cdot \frac1N \sum_i \|B e_i\|^2 / B_{ii}^2`;
+- generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and
+  :math:`\operatorname{tr} B^\star \le \operatorname{tr} B / (1 - q)`, so :math:`\phi = (1 - q)/(1 + q)`, :math:`w = 0`;
+- validation: :math:`\phi = 1` and, c_j the centred kernel row of a point,
+  :math:`w^2 = (\|E\| \|\alpha\| / (1 - q))^2 \cdot \frac1n \sum_j \|B c_j\|^2`, and the rounding of those rows.
+
+All factors fall in lambda but :math:`1/B_{ii}`, which rises, and :math:`\|B e_i\|^2 / B_{ii}` falls too, so between two
+points the left one bounds the former and the right one the latter.
+
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths.chebyshev`), with
 :math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without.
 """
@@ -44,10 +61,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs)."""
+    """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs).
+
+    On an interval the exact criterion's root is at least ``shrink`` times that of the values, less ``shift``; both
+    have the shape of the ceiling. None where nothing is taken off.
+    """
 
     values: Array
     ceiling: Array
+    shrink: Array | None = None
+    shift: Array | None = None
 
 
 class Spectral(Protocol):
@@ -109,6 +132,12 @@ class Criterion(ABC):
         """The unit of y; values are in its square."""
         return self.targets.unit
 
+    @property
+    def spread(self) -> float:
+        """The mean square of the centred targets, in the unit's square, of the largest output."""
+        z = to_numpy(self.targets.coordinates)
+        return float(np.square(z).sum(axis=0).max(initial=0.0)) / self.spectrum.n
+
     def lifted(self, lift: float) -> Self:
         """The same with lambda counted from a common point on, not below its own."""
         return replace(self, lift=max(lift, self.lift))
@@ -116,6 +145,19 @@ class Criterion(ABC):
     @abstractmethod
     def sample(self, t: Array) -> Samples:
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
+
+    def _moved(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
+        """Shrink and shift per interval, from the shift's two factors at the points; nothing is left from q = 1/2 on.
+
+        ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
+        """
+        lost = q[:, 0] >= 0.5
+        shifts = (1.01 * share[:, :, None] * sizes).max(axis=1)
+        outputs = (len(q), self.outputs)
+        if self.pooled:
+            shifts = np.sqrt(np.mean(shifts**2, axis=1, keepdims=True))
+        shift = np.where(lost[:, None], 0.0, shifts) * np.ones(outputs)
+        return np.where(lost, 0.0, shrink)[:, None] * np.ones(outputs), shift
 
     def _inverses(self, t: Array) -> Array:
         values = self.spectrum.values + (self.lift - self.spectrum.lift)
@@ -126,6 +168,14 @@ class Criterion(ABC):
         """(points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
         values = values.mean(axis=1, keepdims=True) if self.pooled else values
         return values.reshape(*t.shape, -1)
+
+
+def _unknown(spectrum: Spectrum, t: Array) -> tuple[Array, Array]:
+    """The norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
+    lambdas = np.exp(t).ravel() + spectrum.lift
+    q = np.array([spectrum.decomposition_error(value) for value in lambdas])
+    norms = np.array([spectrum.perturbation(value) for value in lambdas])
+    return norms.reshape(t.shape), q.reshape(t.shape)
 
 
 def between(falling: Array, rising: Array) -> Array:
@@ -147,30 +197,58 @@ class LeaveOneOut(Criterion):
         return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled)
 
     def sample(self, t: Array) -> Samples:
-        """Two matrix products, with the basis and with its squares, block by block."""
+        """Three matrix products, with the basis and with its squares, block by block."""
         n, z = self.spectrum.n, self.targets.coordinates
         g = self._inverses(t)
-        sums = device_leave_one_out_sums if is_device_array(g) else _leave_one_out_sums
-        squares, reciprocal = sums(self.spectrum.basis, g, z)
+        if is_device_array(g):
+            squares, reciprocal = device_leave_one_out_sums(self.spectrum.basis, g, z)
+            # ||B e_i||^2 <= B_ii / lambda
+            steepest = 1.0 / np.exp(t)
+            spread = _following(reciprocal, t) * steepest
+        else:
+            squares, reciprocal, spread, steepest = _leave_one_out_sums(self.spectrum.basis, g, z, t.shape)
         falling = self._shaped(to_numpy(g.T @ z**2), t)
         rising = reciprocal.reshape(*t.shape, 1) / n
-        return Samples(self._shaped(squares / n, t), between(falling, rising))
+        unknown, q = _unknown(self.spectrum, t)
+        alpha = np.sqrt(to_numpy((g**2).T @ z**2)).reshape(*t.shape, -1)
+        share = unknown * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
+        shrink = 1.0 / (1.0 + 1.01 * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
+        moved = self._moved(q, share, alpha, shrink)
+        return Samples(self._shaped(squares / n, t), between(falling, rising), *moved)
 
 
-def _leave_one_out_sums(basis: Array, g: Array, z: Array) -> tuple[Array, Array]:
+def _following(sums: Array, t: Array) -> Array:
+    """Sums at the next point of the interval; the last one has none."""
+    sums = sums.reshape(t.shape)
+    return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
+
+
+def _leave_one_out_sums(basis: Array, g: Array, z: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Sums over the rows: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next point.
+
+    At the end the largest ||B e_i||^2/B_ii.
+    """
     n = basis.shape[0]
     weighted = [g * z[:, [k]] for k in range(z.shape[1])]
     squares, reciprocal = np.zeros((g.shape[1], z.shape[1])), np.zeros(g.shape[1])
+    spread, steepest, after = np.zeros(g.shape[1]), np.zeros(g.shape[1]), np.arange(g.shape[1]) + 1
+    after[shape[1] - 1 :: shape[1]] -= 1
     with blas_threads(n):
+        g_squared = np.square(g)
         for rows in row_blocks(n, n):
             block = basis[rows]
-            inverse = np.reciprocal(np.square(block) @ g)
+            squared = np.square(block)
+            inverse = np.reciprocal(squared @ g)
             reciprocal += inverse.sum(axis=0)
+            lengths = squared @ g_squared
+            lengths *= inverse
+            np.maximum(steepest, lengths.max(axis=0), out=steepest)
+            spread += np.einsum("ij,ij->j", lengths, inverse[:, after])
             for k, columns in enumerate(weighted):
                 residuals = block @ columns
                 residuals *= inverse
                 squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
-    return squares, reciprocal
+    return squares, reciprocal, spread.reshape(shape), steepest.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +263,10 @@ class GeneralizedCrossValidation(LeaveOneOut):
         falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
         total = to_numpy(namespace_of(g).sum(g, axis=0))
         rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
-        return Samples(falling * rising, between(falling, rising))
+        _, q = _unknown(self.spectrum, t)
+        nothing = np.zeros((*t.shape, self.targets.outputs))
+        moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
+        return Samples(falling * rising, between(falling, rising), *moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +282,24 @@ class Validation(Criterion):
     spectrum: Spectrum
     directions: Array
     offsets: Array
+    rounding: float
 
     @classmethod
-    def of(cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False) -> Self:
-        """From targets and the rows of kernel values of the validation points against the training points."""
+    def of(
+        cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False, rounding: float = 0.0
+    ) -> Self:
+        """From targets and the rows of kernel values of the validation points against the training points.
+
+        ``rounding`` bounds, root mean square over the validation points, the length by which a row may be off.
+        """
         if rows.shape[0] == 0:
             raise DataError("the validation set is empty; give at least one validation row")
         targets = spectrum.targets(Y)
         with blas_threads(spectrum.n):
             directions = (rows - spectrum.mean_row) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        return cls(spectrum, targets, spectrum.lift, pooled, directions, known / targets.unit - targets.mean)
+        offsets = (known / targets.unit - targets.mean) - targets.rest
+        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
 
     def sample(self, t: Array) -> Samples:
         """One matrix product an output, and the ceiling from each interval's lowest lambda."""
@@ -219,14 +307,21 @@ class Validation(Criterion):
         g = self._inverses(t)
         lowest = g.reshape(-1, *t.shape)[:, :, 0]
         values, ceiling = np.empty((t.size, z.shape[1])), np.empty((t.shape[0], z.shape[1]))
+        unknown, q = _unknown(self.spectrum, t)
         with blas_threads(self.spectrum.n):
-            kappa = np.square(self.directions) @ lowest
+            squared = np.square(self.directions)
+            kappa = squared @ lowest
+            lengths = np.sqrt(np.mean(squared @ np.square(g), axis=0)).reshape(t.shape)
             for k in range(z.shape[1]):
                 errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
                 values[:, k] = np.mean(errors**2, axis=0)
                 sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
                 ceiling[:, k] = np.mean(sizes**2, axis=0)
-        return Samples(self._shaped(values, t), ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling)
+        share = (unknown * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
+        alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
+        moved = self._moved(q, share, alpha, np.ones(len(t)))
+        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
+        return Samples(self._shaped(values, t), top, *moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +367,20 @@ class Sum:
         """The largest; parts in smaller units are converted."""
         return max(part.unit for part in self.parts)
 
+    @property
+    def spread(self) -> float:
+        """That of the part where it is largest, in the common unit."""
+        return max(part.spread * (part.unit / self.unit) ** 2 for part in self.parts)
+
     def sample(self, t: Array) -> Samples:
         """The sums of values and of ceilings."""
         values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
+        shrink, squares = np.ones_like(ceiling), np.zeros_like(ceiling)
         for part, weight in zip(self.parts, self.weights, strict=True):
             scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
             values += scale * samples.values
             ceiling += scale * samples.ceiling
-        return Samples(values, ceiling)
+            if samples.shrink is not None and samples.shift is not None:
+                shrink = np.minimum(shrink, samples.shrink)
+                squares += scale * samples.shift**2  # the triangle inequality for all errors in one vector
+        return Samples(values, ceiling, shrink, np.sqrt(squares))

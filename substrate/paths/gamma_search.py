@@ -9,12 +9,13 @@ closed; the others are halved. One evaluation costs two matrix products for all 
 of 33 points cover ten decades. [Pelckmans2005]_ eq. (17)-(19) call the problem non-convex, which it is; it has one
 variable.
 
-The bound holds for the criterion of the spectrum at hand with rounding of its sums taken off (``slack``); how far the
-spectrum itself is known is :meth:`~substrate.closed_form.spectrum.Spectrum.decomposition_error`.
+Off the bound comes what rounding can change: that of the sums, and that of the decomposition and of the kernel values
+(:mod:`~substrate.paths.criteria`), over the whole interval; ``slack`` says how much. It grows like 1/lambda, so a range
+that nobody gave ends where it reaches the gap, and the record says so.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,23 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import EPS
+from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DeclarationError
 from substrate.paths.chebyshev import DEGREE, LEBESGUE, coefficients, interpolation_error, points
-from substrate.paths.criteria import Criterion, Spectral, Sum
+from substrate.paths.criteria import Criterion, Samples, Spectral, Sum
 from substrate.paths.polynomial_minimum import minimum_of_polynomial
 
-__all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma"]
+__all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma", "search_spectra"]
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
+#: Share of the gap that the error of the decomposition may have at the end of a range that nobody gave.
+_SHARE = 0.1
+#: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
+_SHORT = 0.25
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
 
@@ -42,8 +48,10 @@ _TIE = 1e-12
 class GammaSearch:
     """The best gamma an output, its criterion, a lower bound over the range, and what it took.
 
-    ``values``, ``bounds`` and ``slack`` (the rounding error taken off the bounds) are in units of ``unit`` squared, in
-    which they neither overflow nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared.
+    ``values``, ``bounds``, ``slack`` (what was taken off the bounds for rounding) and ``floor`` (a criterion of
+    rounding size, which needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish;
+    ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` says that the range was ended where
+    rounding reaches the gap.
     """
 
     gamma: Array
@@ -55,6 +63,8 @@ class GammaSearch:
     gap: float
     intervals: int
     evaluations: int
+    floor: float = 0.0
+    ended: bool = False
 
     @property
     def criterion(self) -> Array:
@@ -73,7 +83,7 @@ class GammaSearch:
 
     @property
     def closed(self) -> bool:
-        """Whether every lower bound is within the gap, rounding of the sums aside."""
+        """Whether every lower bound is within the gap, rounding included."""
         return self.certified and all(row.passes for row in self.rows())
 
     def rows(self) -> tuple[Row, ...]:
@@ -82,8 +92,8 @@ class GammaSearch:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
         rows = [
-            Row("gap of gamma", float(value - bound), float(value + slack / self.gap), self.gap, formula)
-            for value, bound, slack in zip(self.values, self.bounds, self.slack, strict=True)
+            Row("gap of gamma", float(value - bound), float(value + self.floor / self.gap), self.gap, formula)
+            for value, bound in zip(self.values, self.bounds, strict=True)
         ]
         return (max(rows, key=lambda row: row.relative),)
 
@@ -94,7 +104,11 @@ class GammaSearch:
         ends = [
             f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
         ]
-        found = f"{low:.3g} to {high:.3g}" + (f"; best at the {' and '.join(ends)}" if ends else "")
+        found = f"{low:.3g} to {high:.3g}"
+        if ends:
+            found += f"; best at the {' and '.join(ends)}, gamma_range widens it"
+        if self.ended:
+            found += "; it ends where rounding of the decomposition reaches the gap"
         effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
         if not self.certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"
@@ -129,6 +143,24 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
     return low, high
 
 
+def search_spectra(
+    criterion: Criterion | Sum, spectra: Sequence[Spectrum], gammas: Any = None, gap: float = GAP
+) -> GammaSearch:
+    """Minimise over a given range of gamma, or over the range that matters, which ends where rounding fills the gap."""
+    if gammas is not None:
+        return search_gamma(criterion, lambda_range(spectra, gammas), gap)
+    widest, high = lambda_range(spectra)
+    low = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
+    high = max(high, 10.0 * low)
+    found = search_gamma(criterion, (low, high), gap)
+    while not found.closed and 10.0 * low < high and (found.slack > 0.25 * gap * found.values).any():
+        shorter = search_gamma(criterion, (10.0 * low, high), gap)
+        if (shorter.values > (1.0 + gap) * found.values).any():
+            break  # a worse machine is no price for a proof
+        low, found = 10.0 * low, shorter
+    return replace(found, ended=low > widest)
+
+
 def gamma_ends(gammas: Any) -> tuple[float, float]:
     """A range of gamma as a pair of positive numbers that ascends."""
     if isinstance(gammas, str) or not hasattr(gammas, "__len__") or len(gammas) != 2:
@@ -156,15 +188,20 @@ def search_gamma(
         pieces = best.explore(todo)
         again: list[tuple[float, float]] = []
         for piece in pieces:
-            below = piece.lower - piece.error
-            # halving helps as long as the bound suffers from the interpolant rather than from rounding
-            halve = (below < (1.0 - 0.5 * gap) * best.values) & (piece.error > 2.0 * piece.rounding)
+            above = piece.lower - piece.error
+            below = np.square(np.maximum(piece.shrink * np.sqrt(np.maximum(above, 0.0)) - piece.shift, 0.0))
+            # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
+            # decomposition's error at the far end of the interval
+            open_still = below < (1.0 - 0.5 * gap) * best.values
+            moved = (above - below > 0.25 * gap * best.values) & (piece.stop - piece.start > _SHORT)
+            halve = open_still & ((piece.error > 2.0 * piece.rounding) | moved)
             if halve.any() and intervals + len(again) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
                 again += [(piece.start, middle), (middle, piece.stop)]
             else:
                 # what rounding may have taken off: half of the error, and as much in bounding the interpolant
-                slacks = np.where(below < bounds, 3.0 * piece.rounding, slacks)
+                taken = 3.0 * piece.rounding + np.maximum(above - below, 0.0)
+                slacks = np.where(below < bounds, taken, slacks)
                 bounds = np.minimum(bounds, below)
         todo = np.array(again)
     return GammaSearch(
@@ -177,18 +214,21 @@ def search_gamma(
         gap=gap,
         intervals=intervals,
         evaluations=best.evaluations,
+        floor=(30.0 * criterion.size * EPS) ** 2 * criterion.spread,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An interval with its interpolant's lower bound, error and rounding, an entry an output."""
+    """An interval with its interpolant's lower bound, error and rounding, and what the decomposition takes off."""
 
     start: float
     stop: float
     lower: Array
     error: Array
     rounding: Array
+    shrink: Array
+    shift: Array
 
 
 class _Best:
@@ -208,7 +248,7 @@ class _Best:
         self._take(t.ravel(), samples.values.reshape(t.size, -1))
         pieces, candidates = [], []
         for number, (start, stop) in enumerate(todo):
-            piece, best_points = self._bounded(start, stop, samples.values[number], samples.ceiling[number])
+            piece, best_points = self._bounded(start, stop, samples, number)
             pieces.append(piece)
             candidates += [0.5 * (start + stop) + 0.5 * (stop - start) * x for x in best_points]
         if candidates:
@@ -216,8 +256,10 @@ class _Best:
             self._take(trial.ravel(), self.criterion.sample(trial).values[0])
         return pieces
 
-    def _bounded(self, start: float, stop: float, values: Array, ceiling: Array) -> tuple[_Piece, list[float]]:
-        criterion = self.criterion
+    def _bounded(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
+        criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
+        shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
+        shift = np.zeros(criterion.outputs) if samples.shift is None else samples.shift[number]
         eta = (criterion.size + 16) * EPS
         largest = values.max(axis=0)
         rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 64.0 * DEGREE * EPS * largest)
@@ -230,7 +272,7 @@ class _Best:
             lower[k] = found.lower_bound
             if found.value < known * (1.0 + _TIE):
                 best_points.append(found.point)
-        return _Piece(start, stop, lower, error, rounding), best_points
+        return _Piece(start, stop, lower, error, rounding, shrink, shift), best_points
 
     def _take(self, t: Array, values: Array) -> None:
         self.evaluations += t.size

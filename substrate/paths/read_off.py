@@ -25,7 +25,9 @@ class ReadOff:
     values, errors
         The merged knots, and the error at each.
     coverage, holes
-        Between which values, and where not, something is known.
+        Between which values, and where not, something is claimed.
+    ended
+        Whether the coverage ends above the lowest knot, where rounding reaches the gap.
     minima
         How many segments have a local minimum inside.
     """
@@ -38,10 +40,19 @@ class ReadOff:
     coverage: tuple[float, float]
     holes: tuple[tuple[float, float], ...]
     minima: int
+    ended: bool = False
+
+    @property
+    def at_lower_end(self) -> bool:
+        """Whether the best value is the smallest that is covered, and smaller ones may be better."""
+        return self.coverage[0] > 0.0 and self.value <= self.coverage[0] * (1.0 + 1e-9)
 
 
-def read_off(tracks: Sequence[Track], paths: Sequence[Path]) -> ReadOff:
-    """Minimise the error of all tracks together over the values that every path covers."""
+def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None = None) -> ReadOff:
+    """Minimise the error of all tracks together over the values that every path covers.
+
+    With a ``gap``, only down to where the bound is within that share of the error: below it nothing is claimed.
+    """
     rows = sum(track.errors.shape[1] for track in tracks)
     low = max(float(path.values[0]) for path in paths)
     high = max(float(path.values[-1]) for path in paths)
@@ -57,14 +68,26 @@ def read_off(tracks: Sequence[Track], paths: Sequence[Path]) -> ReadOff:
         return ReadOff(low, square / rows, square / rows, values, np.array([square / rows]), (low, np.inf), (), 0)
     errors, radii = merged(tracks, values)
     squares, places = least(errors, 0.0, 1.0)
+    bounds, _ = interval_bounds(errors, radii)
+    first = 0 if gap is None or holes else _first_within(bounds, squares, gap)
+    values, errors, squares, places = values[first:], errors[first:], squares[first:], places[first:]
+    bounds, low = bounds[first:], float(values[0])
     claimed = np.ones(squares.size, dtype=bool)
     for start, stop in holes:
         claimed &= ~((values[:-1] < stop) & (values[1:] > start))
     k = int(np.where(claimed, squares, np.inf).argmin())
-    bounds, _ = interval_bounds(errors, radii)
     at_knots = np.append(errors[:, 0], errors[-1].sum())
     lower = -np.inf if holes else min(float(bounds.min()), float(squares[k]))
     top = np.inf if all(path.constant_above for path in paths) else high
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
-    return ReadOff(value, float(squares[k]) / rows, lower / rows, values, at_knots / rows, (low, top), holes, inner)
+    best, knots = float(squares[k]) / rows, at_knots / rows
+    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, first > 0)
+
+
+def _first_within(bounds: Array, squares: Array, gap: float) -> int:
+    """The first interval from which on the bound is within the gap of the best error; zero where there is none."""
+    lowest = np.minimum.accumulate(bounds[::-1])[::-1]
+    best = np.minimum.accumulate(squares[::-1])[::-1]
+    within = np.flatnonzero(lowest >= (1.0 - gap) * best)
+    return int(within[0]) if within.size else 0

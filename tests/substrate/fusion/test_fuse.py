@@ -147,7 +147,7 @@ def test_the_fourth_script_of_the_design():
     pytest.importorskip("matplotlib").use("Agg")
     axes = best.plot()
     assert axes.get_xlabel() == "rho"
-    assert [line.get_label() for line in axes.get_lines()][-1] == "lower bound, all values"
+    assert [line.get_label() for line in axes.get_lines()][-1] == "lower bound, rho >= 0"
 
 
 def test_the_parameter_by_name():
