@@ -81,4 +81,4 @@ class Factor:
         error = float(np.linalg.norm(rounded @ np.abs(self.T)))
         length = float(np.linalg.norm(B))
         apart = float(np.linalg.norm(np.eye(p) - B.T @ B))
-        return 1.01 * (apart + 2.0 * length * error + error * error + (m + 2.0) * _HALF * length * length)
+        return float(1.01 * (apart + 2.0 * length * error + error * error + (m + 2.0) * _HALF * length * length))
