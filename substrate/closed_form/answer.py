@@ -156,6 +156,7 @@ def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
     return _worst(list(answers)), max(gradients, key=lambda row: row.relative)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
 def _refined(
     question: Question, a: Array, b: Array, diagonal: Array, gram: Gram | None
 ) -> tuple[Array, Array, list[Accuracy]]:
