@@ -161,7 +161,7 @@ def prove_columns(model: Any, X: Any, Y: Array) -> Proof:
 
 def _held(model: Any, X: Any, Y: Array) -> Iterator[HeldMachine]:
     """Every machine of a model, on the training rows."""
-    a = np.reshape(model._coefficients(), (model.support_.size, -1))
+    a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
     bias, kernel = np.atleast_1d(model.bias_), model.kernel_
     fitted = np.reshape(model._evaluated(X), (X.shape[0], -1))
     for column in range(Y.shape[1]):
