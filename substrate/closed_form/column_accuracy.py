@@ -211,8 +211,8 @@ def _sums_over_rows(machine: ColumnMachine, values: Array, e: Array, pairwise: b
 def _smallest(lower: Array) -> float:
     """A lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
 
-    For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) but for a chance of
-    0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.
+    For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) but for a chance
+    of 0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.
     """
     from scipy.linalg.lapack import dpotrs
 
