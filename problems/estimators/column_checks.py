@@ -137,7 +137,7 @@ def prove_kept_rows(kernel: Kernel, held: HeldMachine) -> Proof:
 
 def worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
     """The rows of the worst machine; where one has no bound, there is none of all."""
-    if all(isinstance(of_one[0], Accuracy) for of_one in rows):
+    if all(any(isinstance(row, Accuracy) for row in of_one) for of_one in rows):
         return worst_rows(rows)
     return worst_rows([tuple(row for row in of_one if not isinstance(row, Accuracy)) for of_one in rows])
 
