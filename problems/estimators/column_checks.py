@@ -130,7 +130,7 @@ def prove_kept_rows(kernel: Kernel, held: HeldMachine) -> Proof:
 
 def worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
     """The rows of the worst machine; where one has no bound, there is none of all."""
-    if all(isinstance(of_one[0], Accuracy) for of_one in rows):
+    if all(any(isinstance(row, Accuracy) for row in of_one) for of_one in rows):
         return worst_rows(rows)
     return worst_rows([tuple(row for row in of_one if not isinstance(row, Accuracy)) for of_one in rows])
 
@@ -154,7 +154,7 @@ def prove_columns(model: Any, X: Any, Y: Array) -> Proof:
 
 def _held(model: Any, X: Any, Y: Array) -> Iterator[HeldMachine]:
     """Every machine of a model, on the training rows."""
-    a = np.reshape(model._coefficients(), (model.support_.size, -1))
+    a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
     bias, kernel = np.atleast_1d(model.bias_), model.kernel_
     fitted = np.reshape(model._evaluated(X), (X.shape[0], -1))
     for column in range(Y.shape[1]):

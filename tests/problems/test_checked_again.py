@@ -1,0 +1,173 @@
+"""Every dense least-squares estimator bounds its answer, checks it again, and proves it, from what predict uses."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from problems import (
+    AdaPinvClassifier,
+    ALSSVMClassifier,
+    ComponentwiseLSSVMRegressor,
+    FusedLeastSquaresRegressor,
+    FusedLSSVMClassifier,
+    FusedLSSVMRegressor,
+    IPLSSVMClassifier,
+    LS2SVMClassifier,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    PrunedLSSVMClassifier,
+    PrunedLSSVMRegressor,
+    RobustLSSVMRegressor,
+    SubstrateRegressor,
+)
+from substrate.errors import DataError
+from substrate.kernels import RBF, Linear
+
+KERNEL = RBF(1.0)
+MODELS = [
+    LSSVMRegressorCV(KERNEL),
+    RobustLSSVMRegressor(KERNEL, 10.0),
+    PrunedLSSVMRegressor(KERNEL, 10.0, n_support=12),
+    PrunedLSSVMClassifier(KERNEL, 10.0, n_support=12),
+    SubstrateRegressor(KERNEL, c=0.3),
+    FusedLSSVMRegressor(KERNEL, random_state=0),
+    FusedLSSVMClassifier(KERNEL, coding="one_vs_one", random_state=0),
+    LSSVMClassifier(KERNEL, 10.0, coding="one_vs_one"),
+    LS2SVMClassifier(KERNEL, 10.0),
+    AdaPinvClassifier(KERNEL, 10.0, coding="one_vs_one"),
+    IPLSSVMClassifier(KERNEL, 10.0),
+    ALSSVMClassifier(KERNEL, 10.0, random_state=0),
+]
+over_models = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+
+
+def data(model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=24)
+    return X, np.digitize(y, [-0.4, 0.4]) if type(model).__name__.endswith("Classifier") else y
+
+
+@over_models
+def test_the_answer_is_bounded_checked_again_and_proved(model):
+    X, y = data(model)
+    model.fit(X, y)
+    again, proof = model.certify(X, y), model.prove(X, y)
+    assert model.certificate_.holds
+    assert again.holds
+    assert proof.proved, proof
+    assert proof.accuracy <= min(model.certificate_.accuracy, again.accuracy)
+    assert model.certificate_.accuracy <= 1e-6 * model.certificate_.spread
+
+
+@over_models
+def test_a_change_of_what_predict_uses_is_noticed(model):
+    X, y = data(model)
+    model.fit(X, y)
+    for name in ("support_values_", "bias_", "support_vectors_"):
+        before = getattr(model, name)
+        changed = np.array(before, dtype=float)
+        place = np.abs(changed).argmax()  # a code of zero would hide the first
+        changed.flat[place] *= 1.001
+        setattr(model, name, changed if np.ndim(before) else float(changed))
+        assert not model.certify(X, y).holds, name
+        assert not model.prove(X, y).proved, name
+        setattr(model, name, before)
+    assert model.certify(X, y).holds
+
+
+@over_models
+def test_targets_and_weights_are_asked_for_by_name(model):
+    X, y = data(model)
+    model.fit(X, y)
+    with pytest.raises(DataError, match="needs y, the targets of the fit"):
+        model.certify(X)
+    if not isinstance(model, (RobustLSSVMRegressor, LSSVMClassifier)) or isinstance(model, LSSVMRegressorCV):
+        with pytest.raises(DataError, match="takes no sample_weight"):
+            model.certify(X, y, sample_weight=np.ones(24))
+
+
+def test_stacked_least_squares_says_why_it_has_no_bound():
+    X, y = data(None)
+    model = FusedLeastSquaresRegressor(KERNEL, random_state=0).fit(X, y)
+    assert "only the cut-off regularises" in model.certificate_.promise
+    assert model.certify(X, y).holds
+    assert math.isinf(model.prove(X, y).accuracy)
+    model.bias_ += 1e-3
+    assert not model.certify(X, y).holds
+    given = FusedLeastSquaresRegressor(KERNEL).fit(X[:10], y[:10], X[10:], y[10:])
+    assert given.certify(X[:10], y[:10], X_val=X[10:], y_val=y[10:]).holds
+    with pytest.raises(DataError, match="give the same X_val and y_val"):
+        given.certify(X[:10], y[:10])
+
+
+def far_away(n=20):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 2))
+    return X, X @ [1.0, -2.0] + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ComponentwiseLSSVMRegressor(Linear(), 1.0),
+        RobustLSSVMRegressor(Linear(), 1.0),
+        SubstrateRegressor(Linear()),
+        FusedLSSVMRegressor(Linear(), random_state=0, gamma_range=(0.5, 2.0)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_inputs_far_from_zero_are_carried_by_primal_weights(model):
+    X, y = far_away()
+    near = model.fit(X, y).predict(X)
+    model.fit(X + 2.0**27, y)
+    assert model.certificate_.holds
+    assert hasattr(model, "primal_weights_")
+    assert model.certify(X + 2.0**27, y).holds
+    assert model.prove(X + 2.0**27, y).proved
+    if not isinstance(model, FusedLSSVMRegressor):  # there gamma is chosen by a criterion of the offset matrix
+        assert_allclose(model.predict(X + 2.0**27), near, atol=1e-6)
+
+
+def test_what_reads_support_values_follows_primal_weights():
+    X, y = far_away()
+    near = ComponentwiseLSSVMRegressor(Linear(), 1.0).fit(X, y)
+    far = ComponentwiseLSSVMRegressor(Linear(), 1.0).fit(X + 2.0**27, y)
+    assert_allclose(far.component_norms_, near.component_norms_, rtol=1e-6)
+    assert_allclose(far.support_values_, near.support_values_, atol=1e-6)
+    left, right = near.leave_one_out(), far.leave_one_out()
+    assert right.certificate.holds
+    assert "accuracy of the fit" in [row.name for row in right.certificate.rows]
+    assert_allclose(right.residuals, left.residuals, atol=1e-6)
+    assert_allclose(right.degrees_of_freedom, left.degrees_of_freedom, rtol=1e-6)
+
+
+def test_an_offset_of_the_targets_does_not_reach_a_conic_solver():
+    X, y = data(None)
+    plain, moved = (LSSVMRegressor(KERNEL, 10.0, solver="CLARABEL").fit(X, y + offset) for offset in (0.0, 1e8))
+    assert moved.certificate_.holds
+    assert moved.certify(X, y + 1e8).holds
+    assert_allclose(moved.support_values_, plain.support_values_, atol=1e-5)
+
+
+def test_a_matrix_that_is_indefinite_has_no_bound_and_no_proof():
+    K = np.diag([1.0, 1.0, -0.5, 1.0])
+    y = np.array([1.0, -1.0, 0.5, 0.2])
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        model = LSSVMRegressor("precomputed", 0.1).fit(K, y)
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        proof = model.prove(K, y)
+    assert "not positive semi-definite" in model.certificate_.promise
+    assert not proof.proved
+    assert "not positive semi-definite" in proof.reason
+
+
+def test_support_values_that_cannot_carry_the_answer_are_warned_of():
+    X, y = far_away()
+    with pytest.warns(ConvergenceWarning, match="scale the columns"):
+        model = PrunedLSSVMRegressor(Linear(), 1.0, n_support=10).fit(X + 2.0**27, y)
+    assert not model.certificate_.holds
