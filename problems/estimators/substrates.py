@@ -11,10 +11,11 @@ from sklearn.model_selection import train_test_split
 
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.given_again import warn_once_unless_holds
 from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import SparseFit, fit_sparse
 from substrate.arrays import Array, positive, real_array
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
@@ -122,7 +123,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
         self.certificate_ = Certificate("L1 substrate, regression", fit.rows, fit.facts)
-        warn_unless_holds(self.certificate_)
+        warn_once_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
         return self
 
@@ -190,7 +191,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
         self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
-        warn_unless_holds(self.certificate_)
+        warn_once_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(alpha[rows, 0] if one else alpha[rows])
         self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if one else bias)
         return self
