@@ -8,9 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import classes_of
 from substrate.arrays import Array
+from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
 
-__all__ = ["given_again", "refuse_weights", "rows_of_fit"]
+__all__ = ["given_again", "refuse_weights", "rows_of_fit", "warn_once_unless_holds"]
 
 
 def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
@@ -43,3 +44,10 @@ def rows_of_fit(model: Any, n: int) -> Any:
     if rows.size and rows.max() >= n:
         raise DataError(f"the model was fitted to more rows than these {n}; pass the X and y of the fit")
     return rows
+
+
+def warn_once_unless_holds(certificate: Certificate) -> None:
+    """As every fit, but where the solver's point was rejected, which has been warned of."""
+    solvers = [fact for name, fact in certificate.record if name == "solver"]
+    if not any("rejected" in fact and "accepted" not in fact for fact in solvers):
+        warn_unless_holds(certificate)

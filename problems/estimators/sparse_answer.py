@@ -14,6 +14,7 @@ from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 from substrate.closed_form.l1_accuracy import SparseMachine, dual_errors, l1_accuracy
 from substrate.closed_form.l1_active_set import l1_rows
 from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.proof import Proof
@@ -95,6 +96,8 @@ class SparseAnswers(KernelEstimator):
         refuse_weights(self, sample_weight)
         X, Y = given_again(self, X, y, labels=self._of_labels)
         rows = rows_of_fit(self, Y.shape[0])
+        if self.support_.size and self.support_.max() >= Y.shape[0]:
+            raise DataError(f"the model has support at row {self.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros(Y.shape)
         held = self._coefficients()
         coefficients[self.support_] = held[:, None] if held.ndim == 1 else held

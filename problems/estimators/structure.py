@@ -8,12 +8,13 @@ from sklearn.base import RegressorMixin
 
 from problems.estimators.additive import component_matrices
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
+from problems.estimators.given_again import warn_once_unless_holds
 from problems.estimators.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.variation_answer import VariationAnswers, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.codings import code_book
@@ -85,7 +86,7 @@ class _MaximalVariation(VariationAnswers):
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
         self.certificate_ = Certificate(title, rows, facts)
-        warn_unless_holds(self.certificate_)
+        warn_once_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         if self._labels:  # from regression's sign to that of y f = 1 - e
             codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])

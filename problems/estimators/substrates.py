@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.base import KernelEstimator
 from problems.estimators.checked_again import Asked, CheckedAgain, nonexpansive
 from problems.estimators.coded import CodedClassifier, classes_of
+from problems.estimators.given_again import warn_once_unless_holds
 from problems.estimators.sparse_answer import SparseAnswers
 from problems.estimators.sparse_fit import SparseFit, fit_sparse
 from substrate.arrays import Array, positive, real_array
@@ -150,7 +151,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
         self.certificate_ = Certificate("L1 substrate, regression", fit.rows, fit.facts)
-        warn_unless_holds(self.certificate_)
+        warn_once_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
         return self
 
@@ -218,7 +219,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
         self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
-        warn_unless_holds(self.certificate_)
+        warn_once_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(alpha[rows, 0] if one else alpha[rows])
         self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if one else bias)
         return self

@@ -293,6 +293,8 @@ def test_a_fraction_held_out_is_a_validation_set(over, kind):
 # ---- kernels -----------------------------------------------------------------------------------------
 
 
+# the widest kernel chooses the smallest zeta, where double precision cannot tell the answer to a millionth
+@pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("over", "kind"), ALL)
 def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
     kernels = [RBF(0.2), RBF(1.0), RBF(3.0)]
