@@ -16,7 +16,6 @@ can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and co
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.coded import RegressedClassifier, numbers_of_codes, scores_of, winners
 from problems.estimators.labels_again import LabelsAgain
@@ -26,9 +25,7 @@ from problems.estimators.reduced_fit import ReducedFit, prepare
 from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate
 from substrate.namespaces import on_device_of, take_rows, to_numpy
-from substrate.proof import Proof
 from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
@@ -122,6 +119,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     """
 
     _on_devices = True
+    _title = _REGRESSION
 
     def __init__(
         self,
@@ -171,28 +169,6 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """f(x) = sum_j beta_j k(z_j, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
-
-        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
-        ``sample_weight``, so None is all that is accepted.
-        """
-        self._refuse_weights(sample_weight)
-        check_is_fitted(self)
-        with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma(), _REGRESSION)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
-
-        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
-        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
-        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        self._refuse_weights(sample_weight)
-        return self._proved(X, y, self._fitted_gamma())
-
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
@@ -203,9 +179,6 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         self._check_leverages()
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), _REGRESSION, True)
-
-    def _fitted_gamma(self) -> float:
-        return positive(self.gamma, "gamma")
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
         """What else a machine wants to know of its rows while they can be read."""
@@ -241,6 +214,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     """
 
     _on_devices = True
+    _title = _CLASSIFICATION
 
     def __init__(
         self,
@@ -286,36 +260,11 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         self._keep(fit, _CLASSIFICATION, data.outputs == 1)
         return self
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
-
-        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
-        ``sample_weight``, so None is all that is accepted.
-        """
-        self._refuse_weights(sample_weight)
-        check_is_fitted(self)
-        with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma(), _CLASSIFICATION)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
-
-        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
-        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
-        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        self._refuse_weights(sample_weight)
-        return self._proved(X, y, self._fitted_gamma())
-
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
         self._check_leverages()
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), _CLASSIFICATION, self.support_values_.ndim == 1)
-
-    def _fitted_gamma(self) -> float:
-        return positive(self.gamma, "gamma")
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

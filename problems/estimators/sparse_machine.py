@@ -13,7 +13,7 @@ from problems.estimators.prepared import Prepared
 from problems.estimators.reduced_check import certified_again
 from problems.estimators.reduced_fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
 from problems.estimators.reduced_machine import ReducedMachine
-from substrate.arrays import Array
+from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import EPS
 from substrate.closed_form.eigen_features import eigen_features
@@ -26,6 +26,7 @@ from substrate.closed_form.rows_anywhere import Rows, left_out_of, statistic_of
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import namespace_of, to_numpy
+from substrate.proof import Proof
 from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseMachine"]
@@ -39,6 +40,8 @@ class SparseMachine(ReducedMachine):
     """What sparse regression and classification share once targets are columns of numbers."""
 
     solver: str = "auto"
+    gamma: float
+    _title: str
 
     def _check_solver(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
@@ -62,6 +65,31 @@ class SparseMachine(ReducedMachine):
             warn_unless_holds(self.certificate_)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            return self._certified(data, self._fitted_gamma(), self._title)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
+        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
+        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        return self._proved(X, y, self._fitted_gamma())
+
+    def _fitted_gamma(self) -> float:
+        return positive(self.gamma, "gamma")
 
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)
