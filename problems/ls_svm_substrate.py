@@ -31,9 +31,9 @@ from problems.demonstration import Case, Demonstration
 from problems.expansion import checked_targets
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy, accuracy_row, spread_of
+from substrate.certificates.accuracy import Accuracy, accuracy_row
 from substrate.certificates.duality import gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spread
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.declaration import Declared
 from substrate.errors import DataError
@@ -105,7 +105,7 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
         shifted, one = target - signs * constants.value, np.ones(gram.n)
         f = target - e.value
         row = least_squares_accuracy(R, shifted, one, fit.multiplier, float(b.value), f)
-        spread, rounding = spread_of(target, one)
+        spread, rounding = page_spread(target, one)
         return accuracy_row(row.value, spread, row.formula, tolerance=row.tolerance, rounding=rounding)
 
     title = f"LS-SVM substrate, {task}"

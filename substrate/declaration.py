@@ -13,7 +13,7 @@ from substrate.certificates.certificate import NO_BOUND
 from substrate.errors import DeclarationError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
-__all__ = ["AGREEMENT", "TOLERANCE", "Declared", "agreement_rows"]
+__all__ = ["AGREEMENT", "TOLERANCE", "UNSTATED", "Declared", "agreement_rows"]
 
 #: Relative residual at which a point is accepted when nobody says which solver made it.
 TOLERANCE = 1e-6

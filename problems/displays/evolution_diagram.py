@@ -5,8 +5,9 @@ r"""The maximal variation evolution diagram: which components are left as rho gr
 
 ([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
 the error on the validation rows, the rho that fusion chose, and the bound that no rho of the path can go below. The
-errors are joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0 components may be
-enormous and cancel each other, so that the diagram begins a little below the optimum unless told otherwise.
+errors are joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0
+components may be enormous and cancel each other, so that the diagram begins a little below the optimum unless told
+otherwise.
 """
 
 from typing import Any, Self
@@ -17,7 +18,7 @@ from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, dem
 from problems.estimators.fused_ways import OverRho
 from substrate.arrays import Array, non_negative
 from substrate.errors import DataError
-from substrate.fusion.result import claimed
+from substrate.paths.claims import claimed
 
 __all__ = ["EvolutionDiagramDisplay"]
 

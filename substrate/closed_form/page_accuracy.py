@@ -33,9 +33,22 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates, ce
 from substrate.closed_form.maximal_variation import right_divided
 from substrate.closed_form.saddle_accuracy import Expansion, expansion_accuracy
 
-__all__ = ["huber_accuracy", "least_squares_accuracy", "sparse_accuracy", "stacked_accuracy", "variation_accuracy"]
+__all__ = [
+    "huber_accuracy",
+    "least_squares_accuracy",
+    "page_spread",
+    "sparse_accuracy",
+    "stacked_accuracy",
+    "variation_accuracy",
+]
 
 _GAP = "sqrt(2 (primal - dual)) + rounding"
+
+
+def page_spread(y: Array, weights: Array) -> tuple[float, float]:
+    """The spread of y and what rounding may change; a conic solver knows a constant target to a millionth only."""
+    spread, rounding = spread_of(y, weights)
+    return spread, max(rounding, 1e-6 * float(np.abs(y).max(initial=0.0))) if spread <= rounding else rounding
 
 
 def least_squares_accuracy(
@@ -47,7 +60,7 @@ def least_squares_accuracy(
     # two products in place of one
     row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
     apart = root_mean_square(fitted - products - b, machine.weights)
-    spread, rounding = spread_of(y, machine.weights)
+    spread, rounding = page_spread(y, machine.weights)
     return accuracy_row(row.value + 1.01 * apart, spread, row.formula, tolerance=tolerance, rounding=rounding)
 
 
@@ -149,6 +162,6 @@ def variation_accuracy(
 
 
 def _row(bound: float, y: Array, tolerance: float) -> Accuracy:
-    spread, rounding = spread_of(y, np.ones(y.size))
+    spread, rounding = page_spread(y, np.ones(y.size))
     value = 1.01 * float(bound) / float(np.sqrt(y.size))
     return accuracy_row(value if np.isfinite(value) else np.inf, spread, _GAP, tolerance=tolerance, rounding=rounding)

@@ -7,12 +7,8 @@ import cvxpy as cp
 
 __all__ = ["no_bound"]
 
-_SQUARED_LOSS = (
-    "the objective has a squared loss in f, but a solver's multipliers for terms of one's own are no dual feasible point"
-)
-_SQUARED_NORM = (
-    "the objective has (w'w)/2, but a solver's multipliers for terms of one's own are no dual feasible point"
-)
+_SQUARED_LOSS = "the objective has a squared loss in f, but multipliers of free terms are no dual feasible point"
+_SQUARED_NORM = "the objective has (w'w)/2, but multipliers of free terms are no dual feasible point"
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
 
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.paths.claims import claimed
 
-__all__ = ["FusedPath", "Fusion", "claimed"]
+__all__ = ["FusedPath", "Fusion"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,6 @@ class FusedPath:
     def claim(self) -> str:
         """What the lower bound speaks of, in words: the values that were covered, and no others."""
         return claimed(self.parameter, self.coverage, self.holes)
-
-
-def claimed(parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()) -> str:
-    """The interval of a lower bound in words."""
-    low, high = coverage
-    interval = f"{parameter} >= {low:.4g}" if np.isinf(high) else f"{parameter} from {low:.4g} to {high:.4g}"
-    return f"lower bound, {interval}" + "".join(f", not {start:.4g} to {stop:.4g}" for start, stop in holes)
 
 
 @dataclass(frozen=True)
