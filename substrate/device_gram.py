@@ -42,6 +42,7 @@ class DeviceGram(Gram):
         xp = namespace_of(matrix)
         self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
         self.jitter = 0.0
+        self.negative = 0.0
         self._store = matrix
         self._factor: Any = None
         self._coordinates = {}
