@@ -4,7 +4,8 @@ r"""A kernel evaluated in single precision, its values handed on in double.
 
 Half the memory traffic of the kernel's blocks, and everything that is added up from them (factors, sums over rows,
 products, residuals) in double precision. With sums in single precision too, a kernel matrix of a few thousand rows has
-eigenvalues far below zero. The certificate speaks of the rounded kernel; its name is on the record.
+eigenvalues far below zero. Its name is on the record, and the bound on the answer counts what single precision may
+change: to a millionth of the spread it is seldom known.
 """
 
 import math
