@@ -458,6 +458,8 @@ class LSSVMClassifier(CodedClassifier, _LSSVM):
             (rows,) = np.nonzero(codes[:, column])
             part = None if gram is None else gram.block(rows)
             points, target, v = take_rows(X, rows), take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
+            if kernel.pairwise:
+                points = take_rows(points.T, rows).T
             fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part, primal=False)
             alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
             fits.append(fit)

@@ -67,7 +67,8 @@ class SinglePrecision(Kernel):
     def rounding(self, X: Any) -> float:
         """What single precision may change; nothing is known where its narrower range may be left."""
         diagonal = self.kernel.diag(X)
-        if not bool(((diagonal > 1e-30) & (diagonal < 1e30)).all()):
+        xp = namespace_of(diagonal)
+        if not (float(xp.min(diagonal)) > 1e-30 and float(xp.max(diagonal)) < 1e30):
             return math.inf
         return 1e-4 + _WIDER * self.kernel.rounding(X)
 
