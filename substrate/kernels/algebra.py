@@ -134,12 +134,14 @@ class Sum(_Pair):
 
 def _underflows(kernel: Kernel, X: Any) -> bool:
     """Whether a value k(x, x) may have lost digits to underflow."""
-    return bool((kernel.diag(X) < _SMALL).any())
+    diagonal = kernel.diag(X)
+    return float(namespace_of(diagonal).min(diagonal)) < _SMALL
 
 
 def _loses_digits(left: Kernel, right: Kernel, X: Any) -> bool:
     """Whether what underflows on one side is made large again by the other."""
-    return bool((left.diag(X) > _LARGE).any()) and _underflows(right, X)
+    diagonal = left.diag(X)
+    return float(namespace_of(diagonal).max(diagonal)) > _LARGE and _underflows(right, X)
 
 
 @dataclass(frozen=True, repr=False)

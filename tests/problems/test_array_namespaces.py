@@ -1,9 +1,12 @@
 """Estimators fitted to arrays that are not numpy's: the same machines, where the arrays are."""
 
+import warnings
+
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import (
@@ -176,9 +179,11 @@ def test_single_precision_is_on_the_record(home):
         LSSVMRegressor(SinglePrecision(RBF(1.5)), 2.0),
         SparseLSSVMRegressor(SinglePrecision(RBF(1.5)), **SPARSE),
     ):
-        values = model.fit(X, y).predict(NEW)
-        model.fit(send(X), send(y))
-        assert model.certificate_.holds
+        with warnings.catch_warnings():  # an answer in single precision is not known to a millionth of the spread
+            warnings.filterwarnings("ignore", "LS-SVM regression: the certificate does not hold", ConvergenceWarning)
+            values = model.fit(X, y).predict(NEW)
+            model.fit(send(X), send(y))
+        assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
         assert "SinglePrecision" in dict(model.certificate_.record)["kernel"]
         assert_close(model.predict(send(NEW)), values, 1e-4)
         assert not np.array_equal(to_numpy(model.predict(send(NEW))), values)
