@@ -129,7 +129,7 @@ def _end(known: _Known, gap: float) -> int:
     t = np.log(known.lambdas)[:, None]
     with np.errstate(
         over="ignore", invalid="ignore"
-    ):  # as many vectors as rows leave no degree of freedom to divide by
+    ):  # as many vectors as rows leave nothing to divide by
         values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
     root = np.sqrt(np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1)))
     if not np.isfinite(root).all():
