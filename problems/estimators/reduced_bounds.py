@@ -131,7 +131,9 @@ def _end(known: _Known, gap: float) -> int:
         over="ignore", invalid="ignore"
     ):  # as many vectors as rows leave nothing to divide by
         values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
-    root = np.sqrt(np.where(np.isfinite(values), values, np.inf).min(axis=(0, 1)))
+    free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
+    usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no size to go by
+    root = np.sqrt(np.where(usable, values, np.inf).min(axis=(0, 1)))
     if not np.isfinite(root).all():
         return 0
 
