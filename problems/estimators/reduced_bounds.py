@@ -127,8 +127,15 @@ def _sizes_on_device(rows: DeviceRows) -> RowSizes:
 def _end(known: _Known, gap: float) -> int:
     """The lowest of the lambdas from which on the criterion is known to a part of the gap, by its least size."""
     t = np.log(known.lambdas)[:, None]
-    values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
-    root = np.sqrt(values.min(axis=(0, 1)))
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # as many vectors as rows leave nothing to divide by
+        values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
+    free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
+    usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no size to go by
+    root = np.sqrt(np.where(usable, values, np.inf).min(axis=(0, 1)))
+    if not np.isfinite(root).all():
+        return 0
 
     def enough(number: int) -> bool:
         return bool((known.at(number, root) <= _PART * gap * root).all())
