@@ -10,13 +10,14 @@ that is to be true needs the number. With independent Gaussian vectors :math:`\o
 ([Halko2011]_ lemma 4.1, for the symmetric :math:`E^m`): :math:`\alpha = 4` and twenty vectors leave a chance below
 1e-12, and m = 3 makes the bound tight, for the price of a few products. Rounding of those products is of the size of E
 and independent of it, so what is measured is larger for it.
-The loss of orthogonality :math:`\delta = \|U^T U - I\|` is measured alike. The polar factor Q of U is orthonormal, and
-with :math:`G = (S + \lambda)^{-1}` the computed :math:`U G U^T` is the exact inverse of a matrix that differs from
-:math:`P K P + \lambda P` by at most
+The loss of orthogonality :math:`\delta = \|U^T U - I\|` is measured alike. With :math:`G = (S + \lambda)^{-1}` and
+:math:`V = U (U^T U)^{-1}` the computed :math:`U G U^T` is the exact inverse of :math:`V (S + \lambda) V^T`, which
+differs from :math:`P K P + \lambda P` by at most
 
-.. math:: \|E\| + 2\delta \|S\| + 2 \delta \lambda + \text{rounding of the kernel values}
+.. math:: \|P K P - V S V^T\| + 2 \delta \lambda + \text{rounding of the kernel values},
 
-to first order. Divided by lambda that is the number q by which everything computed at lambda may be off.
+and the first of these is what is measured. Divided by lambda that is the number q by which everything computed at
+lambda may be off.
 """
 
 import math
@@ -53,14 +54,19 @@ def measured_error(K: Any, basis: Any, values: Any, lift: float, norm: float, ke
         centred = vectors - xp.mean(vectors, axis=0)
         product = K @ centred
         product = product - xp.mean(product, axis=0) + lift * centred
-        return product - basis @ (values[:, None] * (basis.T @ vectors))
+        inside = values[:, None] * balanced(basis.T @ vectors)
+        return product - basis @ balanced(inside)
+
+    def balanced(coordinates: Any) -> Any:
+        """(U'U)^-1, to second order in what it differs from one by."""
+        return 2.0 * coordinates - basis.T @ (basis @ coordinates)
 
     def skewness(vectors: Any) -> Any:
         return basis.T @ (basis @ vectors) - vectors
 
     tilt = math.sqrt(n * float(xp.sum(xp.mean(basis, axis=0) ** 2)))
     delta = _norm(skewness, probes[: basis.shape[1], :]) + tilt
-    error = _norm(difference, probes) + 2.2 * delta * float(xp.max(values)) + EPS * norm + kernel_rounding
+    error = _norm(difference, probes) + 2.2 * tilt * float(xp.max(values)) + EPS * norm + kernel_rounding
     return Measured(error, 2.2 * delta)
 
 
