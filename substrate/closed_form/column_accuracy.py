@@ -216,7 +216,7 @@ def _smallest(lower: Array) -> float:
     """
     from scipy.linalg.lapack import dpotrs
 
-    x = np.random.default_rng(0).normal(size=lower.shape[0])
+    x: Array = np.random.default_rng(0).normal(size=lower.shape[0])
     x /= np.linalg.norm(x)
     logarithm = 0.0
     for _ in range(_POWERS // 2):
