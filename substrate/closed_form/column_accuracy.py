@@ -216,15 +216,15 @@ def _smallest(lower: Array) -> float:
     """
     from scipy.linalg.lapack import dpotrs
 
-    x = np.random.default_rng(0).normal(size=lower.shape[0])
-    x /= np.linalg.norm(x)
+    start = np.random.default_rng(0).normal(size=lower.shape[0])
+    x: Array = np.asarray(start / np.linalg.norm(start))
     logarithm = 0.0
     for _ in range(_POWERS // 2):
         x = np.asarray(dpotrs(lower, x, lower=1)[0])
         size = float(np.linalg.norm(x))
         if not 0.0 < size < math.inf:
             return 0.0
-        logarithm, x = logarithm + math.log(size), x / size
+        logarithm, x = logarithm + math.log(size), np.asarray(x / size)
     return 0.99 / math.sqrt(4.0 * math.exp(2.0 * logarithm / _POWERS))
 
 
