@@ -127,9 +127,7 @@ def _sizes_on_device(rows: DeviceRows) -> RowSizes:
 def _end(known: _Known, gap: float) -> int:
     """The lowest of the lambdas from which on the criterion is known to a part of the gap, by its least size."""
     t = np.log(known.lambdas)[:, None]
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # as many vectors as rows leave nothing to divide by
+    with np.errstate(over="ignore", invalid="ignore"):  # as many vectors as rows leave nothing to divide by
         values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
     free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
     usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no size to go by
