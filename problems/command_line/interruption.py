@@ -33,7 +33,7 @@ class Interruption:
     remark: str = ""
     #: Where the same command goes on from, if it has come that far.
     checkpoint: str | None = None
-    telling: bool = False
+    reported: bool = False
     hook: Callable[[Any], Any] = sys.unraisablehook
 
     def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
@@ -46,9 +46,9 @@ class Interruption:
         if self.number is not None:
             raise KeyboardInterrupt
 
-    def told(self) -> int:
+    def report(self) -> int:
         """Say it in one line on standard error; the exit status is 128 and the number of the signal."""
-        self.telling = True
+        self.reported = True
         number = signal.SIGINT if self.number is None else self.number
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may stand there
         print(f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}", file=sys.stderr, flush=True)
@@ -70,7 +70,7 @@ class Interruption:
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signals."""
-        if not self.telling:
+        if not self.reported:
             self.number = number
             raise KeyboardInterrupt
 
@@ -78,7 +78,7 @@ class Interruption:
         """An interrupt inside a finalizer cannot leave it: send it again, a moment later; print all else as usual."""
         if self.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self.hook(unraisable)
-        elif not self.telling:
+        elif not self.reported:
             again = threading.Timer(_AGAIN, _sent, (self.number,))
             again.daemon = True
             again.start()
@@ -105,7 +105,7 @@ def interruptible(ending: bool) -> Iterator[Interruption]:
     try:
         yield made
     finally:
-        ended = ending and made.telling
+        ended = ending and made.reported
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if ended else handler)
         if not ended:

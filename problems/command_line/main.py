@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from problems.command_line.interruption import Interruption, interruptible
-from problems.command_line.output import refuse_unwritable, warnings_told, write
+from problems.command_line.output import printed_warnings, refuse_unwritable, write
 from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BaseException as error:  # an interrupted import may raise anything
             if interruption.number is None and not isinstance(error, KeyboardInterrupt):
                 raise
-            return interruption.told()
+            return interruption.report()
 
 
 def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> int:
@@ -59,7 +59,7 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
     if options.command == "verify":
         return [], "nothing is written by this command"
     if options.command == "reproduce" and options.page is None:
-        return [], f"the studies told above are in {options.out}"
+        return [], f"the studies printed above are in {options.out}"
     files = [options.page] if options.command == "reproduce" else [options.out, getattr(options, "report", None)]
     if options.command in ("predict", "datasets") and options.out is None:
         return [], "the table on standard output may be incomplete"
@@ -161,7 +161,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.tabular_model import TabularModel
 
     refuse_unwritable(options.out, options.data, options.model)
-    with warnings_told():
+    with printed_warnings():
         model = TabularModel.load(options.model, options.max_bytes)
     if options.out is not None and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)

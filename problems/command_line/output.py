@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from substrate.whole_file import refuse_taken, writable_file, written_whole
 
-__all__ = ["refuse_unwritable", "warnings_told", "write"]
+__all__ = ["printed_warnings", "refuse_unwritable", "write"]
 
 
 def refuse_unwritable(path: str | None, *taken: str | None) -> None:
@@ -19,7 +19,7 @@ def refuse_unwritable(path: str | None, *taken: str | None) -> None:
 
 
 @contextmanager
-def warnings_told() -> Iterator[None]:
+def printed_warnings() -> Iterator[None]:
     """Warnings of the block, each once, as lines of this command on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

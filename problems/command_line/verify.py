@@ -37,7 +37,7 @@ from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 
 __all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]
 
-#: Seconds for each call of a solver. The slowest takes about ten on one core of 2020.
+#: Seconds for each call of a solver, many times what the slowest of them needs for these problems.
 TIME_LIMIT = 60.0
 
 _Points = dict[str, Mapping[str, Array]]

@@ -54,14 +54,14 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         points themselves, which need not be rows.
     n_candidates : int, default=2000
         How many rows ``"feature_vectors"``, ``"stochastic"``, ``"pivoted_cholesky"`` and ``"pruned"`` choose from; ten
-        times as many for ``"renyi"`` and ``"kmeans++"``. They are drawn by lot where there are more; None is all rows.
+        times as many for ``"renyi"`` and ``"kmeans++"``. Drawn at random where there are more; None is all rows.
     n_scoring : int, default=1000
-        How many rows, drawn by lot, reconstruction errors are averaged over; None is all of them. With None for both
+        How many rows, drawn at random, reconstruction errors are averaged over; None is all of them. With None for both
         the greedy rule is the published one, and needs a matrix of all pairs.
     tolerance : float, default=0.0
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of everything drawn by lot; nothing is where all rows are candidates and scoring rows of a greedy rule.
+        Seed of everything drawn at random; nothing is where all rows are candidates and scoring rows of a greedy rule.
         What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
     executor : None, str, dask.distributed.Client or Executor, default=None
         Who makes the passes over the rows: this process (None, with threads for a basis so large that products deserve

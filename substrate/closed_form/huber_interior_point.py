@@ -18,9 +18,10 @@ time, by Newton's method:
     q = u + \alpha ,
 
 the saddle system of the LS-SVM with a larger diagonal. The point begun with is feasible for both problems and has
-products within a factor 2 of each other. Methods of this kind need at most of the order :math:`N \log(1/\epsilon)`
-steps to a share :math:`\epsilon` of the first gap, however the data are scaled ([Wright1997]_ chapter 5); in practice
-the number hardly depends on N, and it is cut off at :data:`MOST_INNER_STEPS`.
+products within a factor 2 of each other. Path-following methods need at most of the order :math:`N \log(1/\epsilon)`
+steps to a share :math:`\epsilon` of the first gap, however the data are scaled ([Wright1997]_ chapter 5). The steps
+here are longer than those of the theorem, so what bounds their number is :data:`MOST_INNER_STEPS`; a point that is not
+good enough by then fails its certificate.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ _WIDTH_SEED = 0
 
 
 def drawn(n: int, count: int | None, generator: np.random.Generator) -> Any:
-    """All of n rows, or ``count`` of them by lot, in ascending order; nothing is drawn where all are wanted."""
+    """All of n rows, or ``count`` drawn at random, in ascending order; nothing is drawn where all are wanted."""
     if count is None or count >= n:
         return np.arange(n)
     return np.sort(generator.choice(n, size=int(count), replace=False))

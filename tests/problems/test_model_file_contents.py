@@ -126,7 +126,7 @@ def test_every_value_of_a_file_is_asked_for_its_kind(tmp_path, part):
 # ---- what acts outside ---------------------------------------------------------------------------
 
 OUTSIDE_VALUES = {
-    "executor": "tcp://127.0.0.1:1", "checkpoint": "/tmp/somewhere", "memory_budget": 1e15, "verbose": True,
+    "executor": "tcp://127.0.0.1:1", "checkpoint": "somewhere.ckpt", "memory_budget": 1e15, "verbose": True,
 }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def test_what_acts_outside_is_not_read(tmp_path, no_network, name, value):
         ("executor", "dask"),
         ("executor", "joblib"),
         ("executor", {"kind": "list", "items": ["dask"]}),
-        ("checkpoint", "/tmp/somewhere"),
+        ("checkpoint", "somewhere.ckpt"),
         ("checkpoint", ""),
         ("memory_budget", "all"),
         ("memory_budget", float("inf")),

@@ -224,7 +224,7 @@ def test_an_interrupted_study_says_where_the_others_are(tmp_path):
     line = [*COMMAND, "reproduce", "--quick", "--out", "here"]
     code, _, said = terminal_of(line, "[", tmp_path, signal.SIGINT)
     assert code == 130, said
-    assert last_line(said) == "substrate: interrupted; the studies told above are in here\n"
+    assert last_line(said) == "substrate: interrupted; the studies printed above are in here\n"
     assert not [path for path in (tmp_path / "here").iterdir() if path.suffix == ".part"]
 
 
