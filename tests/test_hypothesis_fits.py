@@ -55,14 +55,23 @@ gammas, sigmas = powers(-8.0, 10.0), powers(-4.0, 4.0)
 
 
 def fitted(model, X, y, weights=None):
-    """The fitted model, or None where the package refused; its own warnings are its right."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SubstrateWarning)
+    """The fitted model, or None where the package refused; a certificate that fails must have warned."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         try:
-            return model.fit(X, y, sample_weight=weights)
+            model.fit(X, y, sample_weight=weights)
         except SubstrateError:
             assert not hasattr(model, "support_values_")
             return None
+    assert {w.category for w in caught if not issubclass(w.category, SubstrateWarning)} <= {ConvergenceWarning}
+    warned = any("certificate does not hold" in str(w.message) for w in caught)
+    assert warned != model.certificate_.holds, str(model.certificate_)
+    return model
+
+
+def holds_or_cannot_be_known(certificate, gamma):
+    """Up to a million, gamma times k(x, x), all hold; beyond, support values may outgrow double precision."""
+    return certificate.holds or (gamma > 1e6 and {row.name for row in certificate.failures} == {"accuracy"})
 
 
 @often
@@ -71,14 +80,14 @@ def test_regression(data, gamma, sigma):
     X, y = data
     model = fitted(LSSVMRegressor(RBF(sigma), gamma=gamma), X, y)
     assert model is not None, "nothing here is a reason to refuse"
-    assert model.certificate_.holds, str(model.certificate_)
+    assert holds_or_cannot_be_known(model.certificate_, gamma), str(model.certificate_)
     assert np.isfinite(model.predict(X)).all()
     # the bias is not penalised, so the errors, and with them alpha/gamma, sum to nought
     assert_allclose(model.support_values_.sum(), 0.0, atol=1e-8 * np.abs(model.support_values_).sum())
     assert np.abs(y - model.predict(X)).max() <= 2.0 * (y.max() - y.min()) * len(y) + 1e-9 * np.abs(y).max()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SubstrateWarning)
-        assert model.certify(X, y).holds
+        assert holds_or_cannot_be_known(model.certify(X, y), gamma)
 
 
 @often
@@ -87,7 +96,7 @@ def test_classification(data, gamma, sigma, coding):
     X, labels = data
     model = fitted(LSSVMClassifier(RBF(sigma), gamma=gamma, coding=coding), X, labels)
     assert model is not None, "nothing here is a reason to refuse"
-    assert model.certificate_.holds, str(model.certificate_)
+    assert holds_or_cannot_be_known(model.certificate_, gamma), str(model.certificate_)
     scores = model.decision_function(X)
     assert np.isfinite(scores).all()
     assert scores.shape == ((len(X),) if model.classes_.size == 2 else (len(X), model.classes_.size))
@@ -105,7 +114,8 @@ def test_other_kernels_and_weights(kernel, data, gamma, weighted):
     weights = np.linspace(0.1, 10.0, len(y)) if weighted else None
     model = fitted(LSSVMRegressor(kernel, gamma=gamma), X, y, weights)
     assert model is not None, "nothing here is a reason to refuse"
-    assert model.certificate_.holds, str(model.certificate_)
+    strongest = gamma * model.kernel_.diag(X).max() * (10.0 if weighted else 1.0)
+    assert holds_or_cannot_be_known(model.certificate_, strongest), str(model.certificate_)
     assert np.isfinite(model.predict(X)).all()
 
 

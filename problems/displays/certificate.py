@@ -22,7 +22,7 @@ __all__ = ["CertificateDisplay"]
 #: How much farther than the longest bar an exact zero, or an unknown residual, is drawn, in powers of ten.
 _BEYOND = 2.0
 #: Characters in a line of the title.
-_LINE = 72
+_LINE = 60
 
 
 class CertificateDisplay:

@@ -8,11 +8,12 @@ grid, without one.
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from problems.estimators.centred_points import centred_points
 from problems.estimators.row_rounding import row_rounding
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
@@ -94,6 +95,8 @@ def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ..
 def judge(kernel: Kernel, task: Task) -> Judged:
     """Find the best gamma of one kernel."""
     start = time.perf_counter()
+    (X,) = centred_points(kernel, task.X)
+    task = replace(task, X=X)
     with warnings.catch_warnings():
         # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
         warnings.simplefilter("ignore", DegenerateKernelWarning)

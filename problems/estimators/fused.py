@@ -12,7 +12,7 @@ from sklearn.model_selection import check_cv, train_test_split
 
 from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
-from substrate.arrays import Array, positive
+from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
@@ -185,8 +185,9 @@ class FusedEstimator(KernelEstimator):
             final = self._final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"validation error - lower bound over {self._over}"
-        # an error of rounding size needs no bound
-        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0)))
+        # an error of rounding size needs no bound, nor does one that rounding of the targets may change
+        unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
+        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
         row = Row(f"gap of {self._over}", best.error - lower, scale, float(self.gap), formula)
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:

@@ -91,7 +91,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Seed of the rows held out.
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, and further down where the best zeta is at that end, up to where rounding reaches ``gap``.
+        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
+        says where it ends, and whether the best zeta is there.
 
     Attributes
     ----------
@@ -273,7 +274,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         Seed of the rows held out.
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, and further down where the best zeta is at that end, up to where rounding reaches ``gap``.
+        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
+        says where it ends, and whether the best zeta is there.
 
     Attributes
     ----------

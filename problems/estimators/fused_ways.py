@@ -1,5 +1,6 @@
 """Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.additive import component_matrices
+from problems.estimators.centred_points import centred_points
 from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
@@ -17,8 +19,9 @@ from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
+from substrate.certificates.accuracy import Accuracy
 from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.l1_active_set import zeta_max
+from substrate.closed_form.l1_active_set import correlation_noise
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
@@ -30,15 +33,14 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_search import search_spectra
-from substrate.paths.l1_homotopy import SMALLEST_ZETA
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 from substrate.paths.variation_homotopy import variation_path
 
 __all__ = ["OverGamma", "OverRho", "OverZeta"]
 
-#: Where the path in zeta ends if nobody says, as shares of zeta_max: the next one where the best is at the end.
-_SHARES = (SMALLEST_ZETA, 1e-2 * SMALLEST_ZETA, 0.0)
+#: What a default end of the range of zeta is multiplied by where double precision cannot tell the machine there.
+_RETREAT = 10.0
 #: Points at which the criterion over gamma is kept for a picture.
 _CURVE = 200
 
@@ -68,7 +70,9 @@ class OverGamma(CheckedAgain, FusedEstimator):
         spectra: list[Spectrum] = []
         parts: list[Criterion] = []
         counts: list[float] = []
-        for one in rounds or (self._left_out,):
+        for given in rounds or (self._left_out,):
+            X, X_check = centred_points(kernel, given.X, given.X_check)
+            one = Round(X, given.Y, X_check, given.Y_check)
             gram = _gram(kernel, one.X)
             dense = not self._labels or (one.Y != 0.0).all()
             p = joint_rounding(kernel, one.X, one.X_check)
@@ -144,8 +148,9 @@ class OverGamma(CheckedAgain, FusedEstimator):
 class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
 
-    No path reaches zeta = 0 in double precision on a smooth kernel. It is followed to a ten-thousandth of the zeta that
-    leaves nothing, further where the best one is at that end, and the bound speaks of what was covered.
+    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` says otherwise the range ends
+    at a ten-thousandth of the zeta that leaves nothing, or where rounding hides the bound or the machine; the bound
+    speaks of that range only.
     """
 
     _over = "zeta"
@@ -157,28 +162,31 @@ class OverZeta(SparseAnswers, FusedEstimator):
         return super()._rules()
 
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        data = []
+        folds, machines, noise = [], [], 0.0
         for one in rounds:
-            K = np.array(_gram(kernel, one.X).matrix)
-            below = _kernel_rows(kernel, one)
-            data += [
-                (
-                    K[np.ix_(train, train)],
-                    np.ascontiguousarray(one.Y[train, column]),
-                    np.ascontiguousarray(below[np.ix_(check, train)]),
-                    one.Y_check[check, column],
-                )
-                for train, check, column in machines_of(one, self._labels)
-                if check.size
-            ]
-        shares = _SHARES if self.zeta_min is None else (None,)
-        for share in shares:
-            ends = [self.zeta_min if share is None else share * zeta_max(K, y) for K, y, _, _ in data]
-            folds = [L1Fold.of(*one, end) for one, end in zip(data, ends, strict=True)]
-            tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
-            read = read_off(tracks, paths, None if self.zeta_min is not None else float(self.gap))
-            if not read.at_lower_end or read.ended or not all(path.finished for path in paths):
-                break
+            gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
+            for train, check, column in machines_of(one, self._labels):
+                if not check.size:
+                    continue
+                part = gram.block(train)
+                y, y_check = one.Y[train, column], one.Y_check[check, column]
+                center = np.clip(y.mean(), y.min(), y.max())  # the bias takes it up; left in, it would hide small zetas
+                y, y_check = y - center, y_check - center
+                rows = np.ascontiguousarray(below[np.ix_(check, train)])
+                folds.append(L1Fold.of(np.array(part.matrix), y, rows, y_check, self.zeta_min))
+                machines.append((one.X[train][:, train] if kernel.pairwise else one.X[train], part, y))
+                noise = max(noise, correlation_noise(np.array(part.matrix), one.Y[train, column]))
+        tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
+        if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
+            read = read_off(tracks, paths)
+            return _chosen(kernel, "zeta", replace(read, value=noise), folds)
+        if self.zeta_min is not None:
+            return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
+        read = first = read_off(tracks, paths, float(self.gap))
+        while not all(_is_known(kernel, *machine, read.value) for machine in machines):
+            if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
+                return _chosen(kernel, "zeta", first, folds)
+            read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
         return _chosen(kernel, "zeta", read, folds)
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
@@ -276,6 +284,12 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
+def _is_known(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float) -> bool:
+    """Whether double precision can tell the L1 substrate at zeta to the tolerance."""
+    fit = fit_sparse(kernel, X, gram, y, max(zeta, np.finfo(np.float64).tiny), "auto", labels=False)
+    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
+
+
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:
     low, high = read.coverage
     stops = dict.fromkeys(fold.path.stop for fold in folds)
@@ -291,7 +305,7 @@ def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choic
     if read.at_lower_end:
         covered += "; best at the lower end" + (f", {name}_min widens it" if name == "zeta" else "")
     if read.ended:
-        covered += "; it ends where rounding reaches the gap"
+        covered += "; it ends where rounding hides what is below"
     facts = [
         ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
         ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),

@@ -257,7 +257,8 @@ class LSSVMClassifier(CodedClassifier, SaddleMachine):
             fits.append(fit)
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
-        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
+        warned = any(fit.warned for fit in fits)
+        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         found = winners(scores_of(outputs, self.coding, self.code_book_))

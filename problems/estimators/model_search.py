@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.candidates import Judged, Task, checked_criterion, trainable_splits
+from problems.estimators.centred_points import centred_points
 from problems.estimators.kernel_search import best_of, nelder_mead
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.progress import Progress
@@ -106,7 +107,9 @@ class ModelSearch:
         weights = on_device_of(X, np.ones(X.shape[0]))
         if whole:
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram, primal=True)
-            extra = (_refitted_row(gram, Y, fit, best),) if self.criterion == "loo" else ()
+            extra = (
+                (_refitted_row(_centred_gram(gram, best.kernel, X), Y, fit, best),) if self.criterion == "loo" else ()
+            )
         else:
             fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, _CLOSED_FORM)  # type: ignore[attr-defined]
             extra = ()
@@ -161,6 +164,12 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }
+
+
+def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
+    """The kernel matrix that the criterion was searched on."""
+    (points,) = centred_points(kernel, X)
+    return gram if points is X else gram_kind(points).of(kernel, points)
 
 
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:

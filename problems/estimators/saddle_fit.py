@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, spread_of
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy, spread_of
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.primal_weights import PrimalWeights
@@ -47,7 +47,10 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class SaddleFit:
-    """Support values in regression's sign (a column an output), biases, certificate rows and facts."""
+    """Support values in regression's sign (one column per output), biases, certificate rows and facts.
+
+    ``warned`` says that the solver did not converge and that the caller was told.
+    """
 
     support_values: Array
     bias: Array
@@ -55,6 +58,7 @@ class SaddleFit:
     facts: Facts
     iterations: int
     primal: PrimalWeights | None = None
+    warned: bool = False
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -93,7 +97,7 @@ def fit_saddle(
         )
     negative = 0.0
     if method.solver == "cg":
-        alpha, bias, products, rows, facts, steps = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
@@ -102,9 +106,9 @@ def fit_saddle(
         if method.solver == "auto":
             if not kernel.trusted:
                 gram.check_definite()
-            alpha, bias, products, rows, facts, steps = _closed_form(gram, Y, gammas, weights)
+            alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
         else:
-            alpha, bias, products, rows, facts, steps = _declared(gram, Y, gammas, weights, method, labels)
+            alpha, bias, products, rows, facts, steps, warned = _declared(gram, Y, gammas, weights, method, labels)
             if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
                 gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
@@ -125,7 +129,7 @@ def fit_saddle(
     else:
         rows = answer.rows
     facts = (*record, *facts, *answer.facts)
-    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal)
+    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned)
 
 
 def _rows_of(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
@@ -137,7 +141,8 @@ def _rows_of(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, an
     )
 
 
-_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int]
+#: Support values, biases, K alpha, rows, facts, steps, and whether the caller was warned.
+_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, bool]
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
@@ -162,7 +167,7 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
             a, p = support_values[:, k], products[:, k]
             rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements
+    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
 
 
 def _refined_rows(
@@ -185,7 +190,7 @@ def _conjugate_gradients(
 ) -> _Parts:
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     diagonal = kernel.diag(X)
-    most = 0
+    most, warned = 0, False
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for gamma, columns in _columns(gammas):
@@ -198,6 +203,7 @@ def _conjugate_gradients(
         facts.append(("solver", steps))
         most = max(most, solved.iterations)
         if not solved.converged:
+            warned = True
             warnings.warn(
                 f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
                 f"{method.tolerance:g}, and the certificate does not hold; raise max_iter or lower gamma",
@@ -212,7 +218,7 @@ def _conjugate_gradients(
             residual = float(np.linalg.norm(y - p - ridge * a - b))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
             rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
-    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1)
+    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:
@@ -232,7 +238,7 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
 
     name = None if method.solver == "cvxpy" else method.solver
     page = ls_svm_classification if labels else ls_svm_regression
-    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
@@ -243,9 +249,12 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
         bias[column] = unit * declared.bias + center
         if not labels:
             facts.append(("targets", "handed to the solver without their mean and in units of their spread"))
-        rows.append(declared.certificate().rows)
-        facts += list(declared.solver_record.facts()) if declared.solver_record is not None else []
-    return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1
+        # the bound of what is handed on is computed from what predict uses
+        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
+        if (record := declared.solver_record) is not None:
+            facts += record.facts()
+            warned = warned or not any(attempt.accepted for attempt in record.attempts)
+    return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1, warned
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

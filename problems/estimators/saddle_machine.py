@@ -62,7 +62,8 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
         self.certificate_ = Certificate(title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         self._keep_primal(fit.primal)
-        warn_unless_holds(self.certificate_)
+        if not fit.warned:
+            warn_unless_holds(self.certificate_)
         alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 

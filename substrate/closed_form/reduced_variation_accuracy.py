@@ -13,7 +13,7 @@ components and of sums is added to each term.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,10 @@ class VariationJudge:
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
         """The row for stored coefficients, one column per component; with care where that is needed."""
-        row = self.of(coefficients, bias, False)
-        return row if row.passes else min(row, self.of(coefficients, bias, True), key=lambda one: one.value)
+        # where nothing varies no multiplier is needed, and those of a solver are rounding
+        judge = self if coefficients.any() else replace(self, xi=np.zeros_like(self.xi))
+        row = judge.of(coefficients, bias, False)
+        return row if row.passes else min(row, judge.of(coefficients, bias, True), key=lambda one: one.value)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """In one pass over the rows."""
@@ -106,7 +108,8 @@ class VariationJudge:
             relative = (
                 (float(found.rounding[k]) + terms * _HALF) * float(spreads[k]) * (length + abs(found.total) / root)
             )
-            relative += (float(found.rounding[k]) + xi.shape[1] * _HALF) * self.rho * math.sqrt(float(found.longest[k]))
+            pulled = float(np.abs(xi[k]).sum()) * math.sqrt(float(found.longest[k]))
+            relative += (float(found.rounding[k]) + xi.shape[1] * _HALF) * pulled
             off.append(relative * sizes[:, k] + 2.0 * EPS * (np.abs(found.slopes[:, k]) + np.abs(pulls[:, k])))
         R: Array = np.asarray(
             np.linalg.cholesky(self.scatter + self.ridge * np.eye(self.scatter.shape[0])).T, dtype=np.float64

@@ -54,17 +54,19 @@ def saddle_rows(
     unit = target_unit(y)
     p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
     tolerance = roundoff(y.size) if tolerance is None else tolerance
+    # Without the mean of y, which the bias takes up: an offset must not make the check easier, nor blur it.
+    root, center = float(np.sqrt(y.size)), float(np.mean(t))
+    rounded = 4.0 * EPS * float(np.abs(t).max())
+    t, b = t - center, b - center
     f = p + b
     e = t - f
     implied = ridge * alpha
     norm_alpha = float(np.linalg.norm(alpha))
     # ||K|| from below (its action on alpha, its diagonal): the scale is never larger than it deserves.
     norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
-    # Without the mean of y, which the bias takes up: an offset must not make the check easier. What is left is the
-    # rounding of y itself. The border of ones belongs to the matrix, so its norm times alpha does to the scale.
-    root, center = float(np.sqrt(y.size)), float(np.mean(t))
-    scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b - center) + norm_alpha)
-    scale += float(np.linalg.norm(t - center)) + root * float(np.abs(t).max()) * 4.0 * EPS / tolerance
+    # The border of ones belongs to the matrix, so its norm times alpha does to the scale; so does the rounding of y.
+    scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b) + norm_alpha)
+    scale += float(np.linalg.norm(t)) + root * rounded / tolerance
     norm_squared = float(alpha @ p)
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
@@ -76,8 +78,9 @@ def saddle_rows(
         fit_row(t, f, implied, tolerance, scale),
         error_row(alpha, 1.0 / ridge, e, tolerance, t, scale),
         zero_sum_row(alpha, tolerance),
-        # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, to which its rounding belongs
-        replace(gap, scale=gap.scale + scale * norm_alpha),
+        # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, to which its rounding belongs; errors are known to
+        # the rounding of y, whose square is in the objective
+        replace(gap, scale=gap.scale + scale * norm_alpha + float(np.sum(1.0 / ridge)) * rounded**2 / tolerance),
         Row("backward error", residual, scale, tolerance, "||rhs - M x|| / (||M|| ||x|| + ||rhs||)"),
     )
 

@@ -27,7 +27,7 @@ class ReadOff:
     coverage, holes
         Between which values, and where not, something is claimed.
     ended
-        Whether the coverage ends above the lowest knot, where rounding reaches the gap.
+        Whether the coverage ends above the lowest knot: where rounding reaches the gap, or where it was told to end.
     minima
         How many segments have a local minimum inside.
     """
@@ -48,13 +48,14 @@ class ReadOff:
         return self.coverage[0] > 0.0 and self.value <= self.coverage[0] * (1.0 + 1e-9)
 
 
-def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None = None) -> ReadOff:
-    """Minimise the error of all tracks together over the values that every path covers.
+def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None = None, begin: float = 0.0) -> ReadOff:
+    """Minimise the error of all tracks together over the values that every path covers, from ``begin`` on.
 
     With a ``gap``, only down to where the bound is within that share of the error: below it nothing is claimed.
     """
     rows = sum(track.errors.shape[1] for track in tracks)
-    low = max(float(path.values[0]) for path in paths)
+    lowest = max(float(path.values[0]) for path in paths)
+    low = max(lowest, begin)
     high = max(float(path.values[-1]) for path in paths)
     if not all(path.constant_above for path in paths):
         high = min(float(path.values[-1]) for path in paths if not path.constant_above)
@@ -82,7 +83,7 @@ def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None =
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
     best, knots = float(squares[k]) / rows, at_knots / rows
-    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, first > 0)
+    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest)
 
 
 def _first_within(bounds: Array, squares: Array, gap: float) -> int:

@@ -13,7 +13,7 @@ _BITS = 500
 def exact_criterion(which, kernel, X, y, gammas, splits=()):
     """The mean square leave-one-out residual, GCV, or the mean over splits of the mean square error, for every gamma.
 
-    :equation [Suykens2002]_ (5): the bordered system, inverted with hundreds of digits
+    From the bordered system, (5) of [Suykens2002]_, inverted with hundreds of digits.
     """
     with precision(_BITS):
         return np.array([_criterion(which, kernel, X, y, gamma, splits) for gamma in gammas])

@@ -180,7 +180,7 @@ def test_single_precision_is_on_the_record(home):
         SparseLSSVMRegressor(SinglePrecision(RBF(1.5)), **SPARSE),
     ):
         with warnings.catch_warnings():  # an answer in single precision is not known to a millionth of the spread
-            warnings.filterwarnings("ignore", "LS-SVM regression: the certificate does not hold", ConvergenceWarning)
+            warnings.filterwarnings("ignore", ".*the certificate does not hold", ConvergenceWarning)
             values = model.fit(X, y).predict(NEW)
             model.fit(send(X), send(y))
         assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
@@ -273,9 +273,14 @@ def test_passes_and_devices_do_not_mix(tmp_path):
 def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
     send = sender(home)
     for model in (LSSVMRegressor(RBF(sigma)), SparseLSSVMRegressor(RBF(sigma), n_basis=5, random_state=0)):
-        with pytest.warns(DegenerateKernelWarning, match=word) as caught:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             model.fit(send(X), send(y))
-        assert caught[0].filename == __file__
+        (told,) = [one for one in caught if one.category is DegenerateKernelWarning]
+        assert word in str(told.message)
+        assert told.filename == __file__
+        # on a constant kernel rounding tells the rows apart, and a reduced machine rests on it
+        assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
 
 
 def test_columns_of_different_scale_are_warned_of():
