@@ -8,7 +8,8 @@ has the dual :math:`\max_\theta\, y^T \theta - \tfrac12 \|\theta\|^2` over :math
 .. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \sum_i \big(\zeta |a_i| - a_i g_i\big) ,
 
 a sum of terms none of which is negative. The dual point is :math:`\theta = t\, e`, :math:`\nu` midway between the
-extreme correlations, and t shrinks it by what they and their rounding exceed zeta. A sum of the coefficients that is
+extreme correlations, and t shrinks it by what they and their rounding exceed zeta; or one step nearer, see
+:mod:`~substrate.closed_form.l1_step`. A sum of the coefficients that is
 not zero is taken off the largest one, the bias is the best one for a; what both move is added, and so is the distance
 of what ``predict`` returns. The plain check settles ordinary fits; the other is done in doubled precision.
 """
@@ -22,9 +23,13 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE, Accuracy, root_mean_square
 from substrate.certificates.doubled_precision import add, minus
 from substrate.certificates.gap_accuracy import gap_accuracy, power_of_two
-from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
+from substrate.closed_form.l1_step import Correlations, stepped_gap
 
 __all__ = ["SparseMachine", "dual_errors", "l1_accuracy"]
+
+#: K x in working or in doubled precision.
+Products = CarefulProducts | PlainProducts
 
 FORMULA = "sqrt(|e - theta|^2 + 2 sum(zeta|a| - a g)) + rounding"
 _HALF = EPS / 2.0
@@ -57,7 +62,7 @@ def l1_accuracy(
     return min(plain, other, key=lambda row: row.value), True
 
 
-def _row(machine: SparseMachine, products: KernelProducts, formula: str, tolerance: float, finite: bool) -> Accuracy:
+def _row(machine: SparseMachine, products: Products, formula: str, tolerance: float, finite: bool) -> Accuracy:
     ones = np.ones_like(machine.y)
     if not finite:
         return gap_accuracy(machine.y, ones, math.inf, math.inf, formula, tolerance=tolerance)
@@ -68,13 +73,13 @@ def _row(machine: SparseMachine, products: KernelProducts, formula: str, toleran
     return row if math.isfinite(row.value) else replace(row, value=math.inf)
 
 
-def dual_errors(machine: SparseMachine, products: KernelProducts) -> Array:
+def dual_errors(machine: SparseMachine, products: Products) -> Array:
     """The errors that the dual point is made of: a witness for a proof, which need not know how it was found."""
     unit = power_of_two(float(np.ptp(machine.y)))
     return unit * _errors(machine.divided(unit), products)[0]
 
 
-def _gap(machine: SparseMachine, products: KernelProducts) -> tuple[float, float]:
+def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
     """The gap, and how far predict is from the feasible point, root mean square."""
     y, zeta, zero, n = machine.y, machine.zeta, np.zeros_like(machine.y), machine.y.size
     e, unsure, a = _errors(machine, products)
@@ -92,11 +97,15 @@ def _gap(machine: SparseMachine, products: KernelProducts) -> tuple[float, float
     t = 1.0 if half <= zeta else zeta / half * (1.0 - 2.0 * EPS)
     slack = zeta - t * np.sign(a) * (g - nu) + t * doubt + 4.0 * EPS * (zeta + np.abs(g) + abs(nu))
     between = float((np.abs(a) * np.maximum(slack, 0.0)).sum()) * (1.0 + n * EPS)
-    missed = (1.0 - t + EPS) * float(np.linalg.norm(e)) + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
-    return 0.5 * missed * missed + between, apart
+    length = float(np.linalg.norm(e))
+    known = EPS * length + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
+    missed = (1.0 - t) * length + known
+    plain = products if isinstance(products, PlainProducts) else products.plain
+    stepped = stepped_gap(plain, a, zeta, Correlations(g, doubt, length, known))
+    return min(0.5 * missed * missed + between, stepped), apart
 
 
-def _errors(machine: SparseMachine, products: KernelProducts) -> tuple[Array, Array, Array]:
+def _errors(machine: SparseMachine, products: Products) -> tuple[Array, Array, Array]:
     """Errors of the feasible point, how far rounding may have moved them, and its coefficients."""
     y, a, zero, n = machine.y, machine.a.copy(), np.zeros_like(machine.y), machine.y.size
     product, unsure = products(a)

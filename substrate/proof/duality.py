@@ -15,7 +15,7 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Kernel
-from substrate.proof.balls import above, ball, balls, precision
+from substrate.proof.balls import above, ball, balls, flint, precision
 from substrate.proof.least_squares import kernel_products, spread_below, weighted_root
 from substrate.proof.record import Proof
 
@@ -40,8 +40,9 @@ def prove_sparse(
         y, a, zeta = balls(machine.y), balls(machine.a), ball(machine.zeta)
         a[int(np.abs(machine.a).argmax())] -= sum(a, ball(0.0))
         errors = centred([t - f for t, f in zip(y, kernel_products(kernel, X, a), strict=True)])
-        gaps = [_sparse_gap(kernel, X, a, zeta, errors, centred(balls(one))) for one in witnesses if one.any()]
-        gap = min(gaps or [_sparse_gap(kernel, X, a, zeta, errors, errors)], key=above)
+        points = [centred(balls(one)) for one in witnesses if one.any()]
+        points.append(_stepped(kernel, X, machine.a, zeta, errors))
+        gap = min((_sparse_gap(kernel, X, a, zeta, errors, theta) for theta in points), key=above)
         said = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
         ones = [ball(1.0) for _ in y]
         bound = gap_root(gap, ball(float(len(y)))) + weighted_root(said, ones)
@@ -59,6 +60,31 @@ def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[An
     for one, slope in zip(a, g, strict=True):
         gap += zeta * abs(one) - one * shrink * (slope - nu)
     return gap
+
+
+def _stepped(kernel: Kernel, X: Any, a: Array, zeta: Any, errors: list[Any]) -> list[Any]:
+    """The errors less their part in the columns in use by which correlations there are not at their limits.
+
+    The errors as they are where no column is in use, or where the bits do not tell these columns apart.
+    """
+    used, n = np.flatnonzero(a).tolist(), len(errors)
+    if not used:
+        return errors
+    columns = []
+    for j in used:
+        one = [ball(0.0)] * n
+        one[j] = ball(1.0)
+        columns.append(centred(kernel_products(kernel, X, one)))
+    table = flint().arb_mat(n, len(used), [column[i] for i in range(n) for column in columns])
+    c = table.transpose() * flint().arb_mat(n, 1, errors)
+    sides = [value for k, j in enumerate(used) for value in (c[k, 0] - zeta * (1 if a[j] > 0.0 else -1), ball(1.0))]
+    try:
+        x = (table.transpose() * table).solve(flint().arb_mat(len(used), 2, sides))
+        nu = sum((x[k, 0] for k in range(len(used))), ball(0.0)) / sum((x[k, 1] for k in range(len(used))), ball(0.0))
+    except ZeroDivisionError:
+        return errors
+    moved = table * flint().arb_mat(len(used), 1, [x[k, 0] - nu * x[k, 1] for k in range(len(used))])
+    return [e - moved[i, 0] for i, e in enumerate(errors)]
 
 
 def centred(values: Sequence[Any]) -> list[Any]:

@@ -3,9 +3,10 @@
 import numpy as np
 
 from substrate.closed_form.l1_active_set import solve_l1, zeta_max
-from substrate.proof.balls import ball, flint, precision
+from substrate.proof.balls import ball, balls, flint, precision
+from substrate.proof.kernel_balls import formula_of
 
-__all__ = ["exact_l1_error"]
+__all__ = ["exact_l1_distance", "exact_l1_error"]
 
 _BITS = 600
 
@@ -17,35 +18,61 @@ def exact_l1_error(K, y, zeta, rows, targets):
     """
     a = solve_l1(K, y, zeta).coefficients
     (support,) = np.nonzero(a)
-    n, k = len(y), support.size
-    if not k:
+    if not support.size:
         return float(np.mean((targets - y.mean()) ** 2)) if zeta >= zeta_max(K, y) else None
     with precision(_BITS):
-        arb, weight = flint().arb, ball(float(zeta))
-        columns = flint().arb_mat([[ball(float(v)) for v in row] for row in K])
-        C = flint().arb_mat([[ball(float(v)) for v in row] for row in K[:, support]])
-        target = flint().arb_mat([[ball(float(v))] for v in y])
-        ones = flint().arb_mat([[ball(1.0)]] * n)
-        gram, sums, right = C.transpose() * C, C.transpose() * ones, C.transpose() * target
-        # C'(y - C a - b 1) - nu 1 = zeta s, 1'a = 0, 1'(y - C a - b 1) = 0
-        table = [[gram[i, j] for j in range(k)] + [sums[i, 0], arb(1)] for i in range(k)]
-        table += [[arb(1)] * k + [arb(0), arb(0)], [sums[j, 0] for j in range(k)] + [arb(n), arb(0)]]
-        signs = np.sign(a[support])
-        total = (ones.transpose() * target)[0, 0]
-        known = [[right[i, 0] - weight * int(signs[i])] for i in range(k)] + [[arb(0)], [total]]
-        try:
-            solved = flint().arb_mat(table).solve(flint().arb_mat(known))
-        except ZeroDivisionError:  # columns that depend on each other
+        optimum = _optimum([balls(row) for row in K], y, zeta, a)
+        if optimum is None:
             return None
-        exact = [solved[i, 0] for i in range(k)]
-        b, nu = solved[k, 0], solved[k + 1, 0]
-        if not all((value * int(sign)) > 0 for value, sign in zip(exact, signs, strict=True)):
-            return None
-        e = target - C * flint().arb_mat([[value] for value in exact]) - b * ones
-        c = columns.transpose() * e
-        if not all(abs(c[i, 0] - nu) <= weight for i in range(n) if a[i] == 0.0):
-            return None
+        exact, b, _ = optimum
         below = flint().arb_mat([[ball(float(v)) for v in row] for row in rows[:, support]])
         f = below * flint().arb_mat([[value] for value in exact])
         errors = [ball(float(v)) - f[j, 0] - b for j, v in enumerate(targets)]
-        return float(sum((error * error for error in errors), arb(0)) / len(errors))
+        return float(sum((error * error for error in errors), flint().arb(0)) / len(errors))
+
+
+def exact_l1_distance(kernel, X, y, zeta, a, fitted):
+    """The root mean square distance of fitted values from those of the exact optimum, kernel values included.
+
+    ``a`` has the support and the signs to try. None where these are not those of the optimum.
+    """
+    with precision(_BITS):
+        points = [balls(row) for row in X]
+        formula = formula_of(kernel, len(points[0]))
+        optimum = _optimum([[formula(x, z) for z in points] for x in points], y, zeta, a)
+        if optimum is None:
+            return None
+        errors = optimum[2]
+        apart = [ball(float(f)) - ball(float(t)) + errors[i, 0] for i, (f, t) in enumerate(zip(fitted, y, strict=True))]
+        return float((sum((one * one for one in apart), flint().arb(0)) / len(apart)).sqrt())
+
+
+def _optimum(K, y, zeta, a):
+    """Coefficients of the support, bias and errors of the optimum; None where the support is not its own."""
+    (support,) = np.nonzero(a)
+    n, k = len(y), support.size
+    arb, weight = flint().arb, ball(float(zeta))
+    columns = flint().arb_mat(K)
+    C = flint().arb_mat([[row[j] for j in support] for row in K])
+    target = flint().arb_mat([[ball(float(v))] for v in y])
+    ones = flint().arb_mat([[ball(1.0)]] * n)
+    gram, sums, right = C.transpose() * C, C.transpose() * ones, C.transpose() * target
+    # C'(y - C a - b 1) - nu 1 = zeta s, 1'a = 0, 1'(y - C a - b 1) = 0
+    table = [[gram[i, j] for j in range(k)] + [sums[i, 0], arb(1)] for i in range(k)]
+    table += [[arb(1)] * k + [arb(0), arb(0)], [sums[j, 0] for j in range(k)] + [arb(n), arb(0)]]
+    signs = np.sign(a[support])
+    total = (ones.transpose() * target)[0, 0]
+    known = [[right[i, 0] - weight * int(signs[i])] for i in range(k)] + [[arb(0)], [total]]
+    try:
+        solved = flint().arb_mat(table).solve(flint().arb_mat(known))
+    except ZeroDivisionError:  # columns that depend on each other
+        return None
+    exact = [solved[i, 0] for i in range(k)]
+    b, nu = solved[k, 0], solved[k + 1, 0]
+    if not all((value * int(sign)) > 0 for value, sign in zip(exact, signs, strict=True)):
+        return None
+    e = target - C * flint().arb_mat([[value] for value in exact]) - b * ones
+    c = columns.transpose() * e
+    if not all(abs(c[i, 0] - nu) <= weight for i in range(n) if a[i] == 0.0):
+        return None
+    return exact, b, e

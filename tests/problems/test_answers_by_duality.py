@@ -17,10 +17,13 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
+from substrate.closed_form.l1_active_set import zeta_max
+from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 pytest.importorskip("flint")
+from exact_l1 import exact_l1_distance
 
 KERNELS = (RBF(1.0), RBF(3.0), Linear(), Polynomial(2, 1.0), Laplacian(1.0), Polynomial(3, 1.0), Matern(1.0, 1.5))
 
@@ -249,3 +252,35 @@ def test_an_indefinite_matrix_has_no_bound_for_huber_and_one_for_the_l1_substrat
     assert "not positive semi-definite" in model.certificate_.promise
     assert not proof.proved
     assert "not positive semi-definite" in str(proof)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_an_l1_answer_is_no_farther_than_it_says(part):
+    """Against the active set solved with hundreds of digits, kernel values included."""
+    kernels = [RBF(0.5), RBF(3.0), RBF(15.0), Laplacian(1.0), Linear(), Polynomial(2), Matern(2.0)]
+    compared = 0
+    for seed in range(20 * part, 20 * (part + 1)):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(int(rng.integers(6, 20)), int(rng.integers(1, 3))))
+        y = np.sin(2.0 * X[:, 0]) + 10.0 ** rng.uniform(-4.0, 0.0) * rng.normal(size=len(X))
+        y = y * 10.0 ** rng.choice([-3.0, 0.0, 3.0]) + rng.choice([0.0, 50.0, 1e6])
+        kernel = kernels[seed % len(kernels)]
+        zeta = zeta_max(kernel(X), y) * 10.0 ** rng.uniform(-7.0, -0.1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = L1SubstrateRegressor(kernel, zeta=zeta).fit(X, y)
+        a = np.zeros(len(y))
+        a[model.support_] = model.support_values_
+        apart = exact_l1_distance(kernel, X, y, zeta, a, model.predict(X))
+        if apart is not None:
+            compared += 1
+            assert apart <= model.certificate_.accuracy, seed
+    assert compared >= 15
+
+
+def test_a_smooth_kernel_hides_no_small_zeta():
+    """A step in the columns in use bounds the answer by rounding, not by its root."""
+    X, y = motorcycle()
+    for zeta in (0.5, 0.05, 0.02):
+        certificate = L1SubstrateRegressor(RBF(20.0), zeta=zeta).fit(X[::2], y[::2]).certificate_
+        assert certificate.accuracy <= 1e-7 * certificate.spread
