@@ -12,7 +12,7 @@ from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
-from problems.estimators.sparse_answer import SparseAnswers
+from problems.estimators.sparse_answer import Solving, SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
@@ -103,7 +103,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         return Choice(kernel, float(found.gamma[0]), error, lower, path, found.facts())
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
+        gram, method = _gram(kernel, X), Method.closed_form(self._tolerance())
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         kept: dict[str, Any] = {}
         for column in range(Y.shape[1]):
@@ -131,7 +131,8 @@ class OverGamma(CheckedAgain, FusedEstimator):
             raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
         points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
         gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
-        return Asked(points, Y[rows], np.ones(rows.size), gammas, title, labels=self._labels)
+        ones, tolerance = np.ones(rows.size), self._tolerance()
+        return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
 
     def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
         self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
@@ -182,14 +183,14 @@ class OverZeta(SparseAnswers, FusedEstimator):
         return _chosen(kernel, "zeta", read, folds)
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram = _gram(kernel, X)
+        gram, zeta = _gram(kernel, X), max(value, float(np.finfo(np.float64).tiny))
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
             points = X[members][:, members] if kernel.pairwise else X[members]
-            fit = fit_sparse(kernel, points, part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            fit = fit_sparse(kernel, points, part, y, zeta, Solving("auto", self._tolerance()), labels=False)
             a[members, column], bias[column] = fit.coefficients, fit.bias
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
@@ -248,7 +249,8 @@ class OverRho(VariationAnswers, FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
-            fit = with_answer(kernel, X[members], coordinates, y, variation, fit)  # type: ignore[arg-type]
+            tol = self._tolerance()
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit, tol)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
