@@ -240,7 +240,7 @@ class OverRho(VariationAnswers, FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
-        variation = self._at(smallest_rho(value, Y))
+        variation, tol = self._at(smallest_rho(value, Y)), self._tolerance()
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -249,7 +249,6 @@ class OverRho(VariationAnswers, FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
-            tol = self._tolerance()
             fit = with_answer(kernel, X[members], coordinates, y, variation, fit, tol)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients

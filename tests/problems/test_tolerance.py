@@ -99,6 +99,13 @@ def test_no_answer_is_as_near_as_nothing(estimator):
     assert not again.holds or again.accuracy <= y.size * np.finfo(float).eps * largest(y)
 
 
+def test_an_iteration_that_reached_its_end_is_not_blamed_for_it():
+    X, y = data_of(SparseLSSVMRegressor)
+    model = made(SparseLSSVMRegressor, solver="cg", tol=1e-300)
+    with pytest.warns(ConvergenceWarning, match=r"^Sparse LS-SVM regression: .* not hold \(accuracy\)"):
+        model.fit(X, y)
+
+
 def largest(y):
     return 1.0 if y.dtype.kind == "U" else float(np.abs(y).max())
 
