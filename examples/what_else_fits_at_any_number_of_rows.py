@@ -31,7 +31,7 @@ def off(model) -> str:
 
 common = {"n_basis": 60, "random_state": 0}
 plain = SparseLSSVMRegressor(RBF(2.5), gamma=10.0, **common).fit(X, y)
-robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, tol=0.1, **common).fit(X, y)
+robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, weights_tol=0.1, **common).fit(X, y)
 print(f"least squares: {off(plain)}")
 print(f"robust, {len(robust.history_) - 1} reweightings: {off(robust)}, scale {robust.scale_:.3f}")
 share = (robust.row_weights(X, y)[wrong] < 0.01).mean()

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from problems.estimators.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
-from substrate.arrays import Array, is_sparse, real_array, refuse_disguised
+from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.closed_form.expansion import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DataError, ScaleWarning
@@ -31,6 +31,7 @@ class KernelEstimator(BaseEstimator):
     """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
 
     kernel: Any
+    tol: float
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
 
@@ -133,10 +134,15 @@ class KernelEstimator(BaseEstimator):
         self.bias_ = bias
         self.support_values_ = support_values
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit left: a fit that fails must not leave half of each behind."""
+    def _begin_fit(self) -> None:
+        """Before any work: drop what an earlier fit left, lest one that fails leave half of each, and check ``tol``."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
+        self._tolerance()
+
+    def _tolerance(self) -> float:
+        """Share of the spread of y that the accuracy of this model's answer may be."""
+        return positive(self.tol, "tol")
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False

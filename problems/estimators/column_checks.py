@@ -50,7 +50,8 @@ _UNKNOWN = ("rounding", "double precision cannot tell the answer to this toleran
 class HeldMachine:
     """One machine as a model holds it: its rows, their labels, which of them it keeps, and its coefficients.
 
-    ``fitted`` is what predict returns for the rows; coefficients are in regression's sign.
+    ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the share
+    of the spread of y that the accuracy may be.
     """
 
     points: Any
@@ -60,12 +61,14 @@ class HeldMachine:
     bias: float
     coefficients: Array
     fitted: Array
+    tolerance: float
 
     def prove(self, kernel: Kernel) -> Proof:
         """The proof of least squares on the columns kept."""
         return prove_kept_columns(
-            kernel, self.points, self.y, self.gamma, self.columns, self.coefficients, self.bias, self.fitted
-        )
+            kernel, self.points, self.y, self.gamma, self.columns, self.coefficients, self.bias, self.fitted,
+            tolerance=self.tolerance,
+        )  # fmt: skip
 
 
 def points_of(X: Any, members: Any, pairwise: bool) -> Any:
@@ -74,25 +77,29 @@ def points_of(X: Any, members: Any, pairwise: bool) -> Any:
 
 
 def bounded_columns(
-    gram: Gram, kernel: Kernel, points: Any, y: Array, ridge: Array, columns: Any, solved: ColumnSolution
-) -> tuple[tuple[Row, ...], Facts]:
+    gram: Gram, kernel: Kernel, points: Any, y: Array, ridge: Array, columns: Any, solved: ColumnSolution,
+    tolerance: float,
+) -> tuple[tuple[Row, ...], Facts]:  # fmt: skip
     """The accuracy of a fresh solution: by the matrix at hand first, with care where that does not settle it."""
     if not solved.full:
         return (), (_DEPENDENT,)
     machine = ColumnMachine(y, columns, ridge[columns], solved.bias, solved.coefficients, gram.diagonal)
     values = np.ascontiguousarray(gram.matrix[:, columns])
     factor = solved.factor or ColumnFactor.of_columns(machine.bordered(values))
-    row = column_accuracy(machine, values, kernel.rounding(points), factor, pairwise=kernel.pairwise)
+    p, pairwise = kernel.rounding(points), kernel.pairwise
+    row = column_accuracy(machine, values, p, factor, pairwise=pairwise, tolerance=tolerance)
     if row.passes:
         return (row,), ()
     fitted = values @ solved.coefficients + solved.bias
-    return _carefully(kernel, points, machine, fitted)
+    return _carefully(kernel, points, machine, fitted, tolerance)
 
 
-def _carefully(kernel: Kernel, points: Any, machine: ColumnMachine, fitted: Array) -> tuple[tuple[Row, ...], Facts]:
+def _carefully(
+    kernel: Kernel, points: Any, machine: ColumnMachine, fitted: Array, tolerance: float
+) -> tuple[tuple[Row, ...], Facts]:
     values = kept_values(kernel, points, machine.columns)
     factor, p = ColumnFactor.of_columns(machine.bordered(values)), kernel.careful_rounding(points)
-    row = careful_column_accuracy(machine, values, p, factor, fitted, pairwise=kernel.pairwise)
+    row = careful_column_accuracy(machine, values, p, factor, fitted, pairwise=kernel.pairwise, tolerance=tolerance)
     if np.isfinite(row.value):
         return (row,), () if row.passes else (_UNKNOWN,)
     return (), (_DEPENDENT,)
@@ -102,7 +109,7 @@ def certify_kept_columns(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, 
     """Least squares on the kept columns, all rows, for the coefficients held now."""
     diagonal, ridge = kernel.diag(held.points), ridge_of(held.gamma, np.ones(held.columns.size))
     machine = ColumnMachine(held.y, held.columns, ridge, held.bias, held.coefficients, diagonal)
-    bounded, facts = _carefully(kernel, held.points, machine, held.fitted)
+    bounded, facts = _carefully(kernel, held.points, machine, held.fitted, held.tolerance)
     C = machine.bordered(kept_values(kernel, held.points, held.columns))
     kept = np.arange(held.columns.size)
     return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
@@ -116,7 +123,7 @@ def certify_kept_rows(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, ...
         gram.check_definite()
     y, ridge, a = held.y[kept], ridge_of(held.gamma, np.ones(n)), held.coefficients
     points = points_of(held.points, kept, kernel.pairwise)
-    question = Question(kernel, points, y[:, None], (held.gamma,), np.ones(n), gram.negative)
+    question = Question(kernel, points, y[:, None], (held.gamma,), np.ones(n), gram.negative, held.tolerance)
     answer = certified(question, a[:, None], np.array([held.bias]), held.fitted[kept][:, None], None)
     return (*answer.rows, *saddle_rows(gram.product(a), gram.diagonal, y, ridge, a, held.bias)), answer.facts
 
@@ -125,7 +132,8 @@ def prove_kept_rows(kernel: Kernel, held: HeldMachine) -> Proof:
     """The proof of the LS-SVM of the kept patterns."""
     kept, points = held.columns, points_of(held.points, held.columns, kernel.pairwise)
     said, ones = held.fitted[kept], np.ones(kept.size)
-    return prove_expansion(kernel, points, held.y[kept], held.gamma, ones, held.coefficients, held.bias, said)
+    stored = (held.coefficients, held.bias, said)
+    return prove_expansion(kernel, points, held.y[kept], held.gamma, ones, *stored, tolerance=held.tolerance)
 
 
 def worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
@@ -167,5 +175,5 @@ def _held(model: Any, X: Any, Y: Array) -> Iterator[HeldMachine]:
         yield HeldMachine(
             points_of(X, members, kernel.pairwise), np.ascontiguousarray(Y[members, column]), place[inside],
             positive(model.gamma, "gamma"), float(bias[column]), np.ascontiguousarray(a[used[inside], column]),
-            np.ascontiguousarray(fitted[members, column]),
+            np.ascontiguousarray(fitted[members, column]), model._tolerance(),
         )  # fmt: skip

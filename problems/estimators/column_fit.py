@@ -86,7 +86,7 @@ class ColumnReducedClassifier(CodedClassifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
-        self._forget()
+        self._begin_fit()
         gamma = positive(self.gamma, "gamma")
         code_book(self.coding, 2)  # an unknown coding is refused before any work
         X, labels, _ = self._checked(X, y, None, numeric=False)
@@ -147,9 +147,9 @@ class ColumnReducedClassifier(CodedClassifier):
         solved = solve_columns(group.matrix, columns, B)
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
         method = f"least squares on the columns, {solved.method}"
-        bounded, facts = bounded_columns(
-            group.gram, group.kernel, group.points, np.ascontiguousarray(B[1:]), group.ridge, columns, solved
-        )
+        y = np.ascontiguousarray(B[1:])
+        known = (group.gram, group.kernel, group.points, y, group.ridge, columns, solved)
+        bounded, facts = bounded_columns(*known, self._tolerance())
         return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
 
     def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:

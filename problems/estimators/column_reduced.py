@@ -31,6 +31,7 @@ from problems.estimators.column_checks import Facts, HeldMachine, certify_kept_r
 from problems.estimators.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection, whole_number
 from substrate.arrays import positive
 from substrate.certificates import Row
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.adaline import solve_by_adaline
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.bordered_system import bordered_target
@@ -59,6 +60,8 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         next to nothing, only the part above it is left to choose.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -73,12 +76,18 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     _title = "LS2-SVM classification"
 
     def __init__(
-        self, kernel: Any = "rbf", gamma: float = 1.0, tolerance: float = 0.2, coding: str = "one_vs_rest"
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        tolerance: float = 0.2,
+        coding: str = "one_vs_rest",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.tolerance = tolerance
         self.coding = coding
+        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.tolerance, "tolerance")
@@ -106,12 +115,14 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     accelerated : bool, default=True
         Conjugate directions; ``False`` is the plain Adaline of the paper, whose epochs grow with the square of the
         condition number (millions on tic-tac-toe).
-    tol : float, default=1e-3
+    adaline_tol : float, default=1e-3
         Relative residual of the system at which the Adaline stops.
     max_epochs : int, default=2000
-        Most epochs of the Adaline. Where the accelerated one does not reach ``tol``, the direct solution, its limit,
-        ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished weights
-        do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
+        Most epochs of the Adaline. Where the accelerated one does not reach ``adaline_tol``, the direct solution, its
+        limit, ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished
+        weights do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -132,20 +143,22 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         n_support: float = 0.5,
         coding: str = "one_vs_rest",
         accelerated: bool = True,
-        tol: float = 1e-3,
+        adaline_tol: float = 1e-3,
         max_epochs: int = 2000,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_support = n_support
         self.coding = coding
         self.accelerated = accelerated
-        self.tol = tol
+        self.adaline_tol = adaline_tol
         self.max_epochs = max_epochs
+        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
-        positive(self.tol, "tol")
+        positive(self.adaline_tol, "adaline_tol")
         whole_number(self.max_epochs, "max_epochs")
         if not isinstance(self.accelerated, (bool, np.bool_)):
             raise DeclarationError(f"accelerated must be True or False, received {self.accelerated!r}")
@@ -154,7 +167,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         trained = solve_by_adaline(
             group.matrix,
             bordered_target(group.labels),
-            tolerance=positive(self.tol, "tol"),
+            tolerance=positive(self.adaline_tol, "adaline_tol"),
             max_epochs=int(self.max_epochs),
             accelerated=bool(self.accelerated),
         )
@@ -164,12 +177,12 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         facts = [("Adaline", told)]
         if not trained.converged and self.accelerated:
             weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
-            facts.append(("fallback", "the Adaline did not reach tol; columns ranked by the direct solution"))
+            facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
         elif not trained.converged:
             warnings.warn(
                 f"the plain Adaline ended at a relative residual of {residual:.2e} after {trained.epochs} epochs, "
-                f"above tol = {self.tol:g}, and its unfinished weights rank the columns; raise max_epochs or tol, or "
-                "use accelerated=True",
+                f"above adaline_tol = {self.adaline_tol:g}, and its unfinished weights rank the columns; raise "
+                "max_epochs or adaline_tol, or use accelerated=True",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -193,6 +206,8 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         the largest alpha stay; a negative alpha is a pattern beyond its margin.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -205,12 +220,18 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     _title = "IP-LSSVM classification"
 
     def __init__(
-        self, kernel: Any = "rbf", gamma: float = 1.0, n_support: float = 0.5, coding: str = "one_vs_rest"
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_support: float = 0.5,
+        coding: str = "one_vs_rest",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_support = n_support
         self.coding = coding
+        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
@@ -247,6 +268,8 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the random start of the weights.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -269,6 +292,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         n_support: float = 0.5,
         coding: str = "one_vs_rest",
         random_state: Any = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -277,6 +301,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         self.n_support = n_support
         self.coding = coding
         self.random_state = random_state
+        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
@@ -316,9 +341,8 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
             solved = solve_saddle_system(part, target, ridge)
         points = points_of(group.points, columns, group.kernel.pairwise)
-        question = Question(
-            group.kernel, points, target[:, None], (positive(self.gamma, "gamma"),), np.ones(target.size), part.negative
-        )
+        gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
+        question = Question(group.kernel, points, target[:, None], gammas, ones, part.negative, self._tolerance())
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, part.diagonal, part)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])

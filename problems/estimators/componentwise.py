@@ -6,6 +6,7 @@ import numpy as np
 
 from problems.estimators.additive import AdditiveEstimator, component_weights
 from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
+from substrate.certificates.accuracy import ACCURATE
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
 
@@ -18,10 +19,13 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, solver, tol, max_iter
+    gamma, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
     tolerance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -38,11 +42,12 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         kernel: Any = "rbf",
         gamma: Any = 1.0,
         solver: str = "auto",
-        tol: float = 1e-8,
+        cg_tol: float = 1e-8,
         max_iter: int = 1000,
         tolerance: float = 0.05,
+        tol: float = ACCURATE,
     ) -> None:
-        super().__init__(kernel, gamma, solver, tol, max_iter)
+        super().__init__(kernel, gamma, solver, cg_tol, max_iter, tol)
         self.tolerance = tolerance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -59,10 +64,13 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`ComponentwiseLSSVMRegressor`.
-    gamma, coding, class_weight, solver, tol, max_iter
+    gamma, coding, class_weight, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMClassifier`.
     tolerance : float, default=0.05
         Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -79,11 +87,12 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
         coding: str = "one_vs_rest",
         class_weight: Any = None,
         solver: str = "auto",
-        tol: float = 1e-8,
+        cg_tol: float = 1e-8,
         max_iter: int = 1000,
         tolerance: float = 0.05,
+        tol: float = ACCURATE,
     ) -> None:
-        super().__init__(kernel, gamma, coding, class_weight, solver, tol, max_iter)
+        super().__init__(kernel, gamma, coding, class_weight, solver, cg_tol, max_iter, tol)
         self.tolerance = tolerance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -13,6 +13,7 @@ from typing import Any
 
 import problems
 from problems.estimators.encoding import Arrays, bytes_needed, decode, encode
+from problems.estimators.release_0_1 import parameters_of_release_0_1, renamed
 from problems.estimators.saved_attributes import FITTED
 from problems.estimators.saved_parameters import OUTSIDE, PARAMETERS
 from substrate.archive import Archive, read_archive, write_archive
@@ -149,7 +150,8 @@ def _own_parameters(
     name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
     """The parameters of the model itself; those that act outside are in files of version 1 only, and must be idle."""
-    expected = known if found.version == 1 else known - set(OUTSIDE)
+    first = found.version == 1
+    expected = parameters_of_release_0_1(name, known) if first else known - set(OUTSIDE)
     if set(parameters) != expected:
         raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
     outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
@@ -159,7 +161,8 @@ def _own_parameters(
                 f"{path} sets {key}={value!r}, which acts outside the model, and a file must not; if the file is your "
                 f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
             )
-    return {key: value for key, value in parameters.items() if key not in OUTSIDE}
+    own = {key: value for key, value in parameters.items() if key not in OUTSIDE}
+    return renamed(name, own) if first else own
 
 
 def _fitted_of(model: Any) -> dict[str, Any]:

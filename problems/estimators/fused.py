@@ -221,7 +221,7 @@ class FusedRegressor(RegressorMixin, FusedEstimator):
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
-        self._forget()
+        self._begin_fit()
         self._rules()
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
@@ -249,7 +249,7 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
-        self._forget()
+        self._begin_fit()
         self._rules()
         code_book(self.coding, 2)  # an unknown coding is refused before any work
         if (X_val is None) != (y_val is None):

@@ -19,7 +19,7 @@ from problems.estimators.base import KernelEstimator
 from problems.estimators.checked_again import check_given
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.accuracy import ACCURATE, root_mean_square, spread_of
+from substrate.certificates.accuracy import ACCURATE, root_mean_square, scale_of, spread_of
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -48,6 +48,8 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         Share of the rows that validates when :meth:`fit` is given no validation rows.
     random_state : int, RandomState or None, default=None
         Seed of that split.
+    tol : float, default=1e-6
+        Share of the spread of y that predictions may be from the projection for the certificate to hold.
 
     Attributes
     ----------
@@ -63,17 +65,19 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         cutoff: float = CUTOFF,
         validation_fraction: float = 0.5,
         random_state: Any = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.cutoff = cutoff
         self.validation_fraction = validation_fraction
         self.random_state = random_state
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to training rows and validation rows, splitting the former when there are none of the latter."""
         from problems.fused_least_squares import warn_of_overfitting
 
-        self._forget()
+        self._begin_fit()
         cutoff = positive(self.cutoff, "cutoff")
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
@@ -99,7 +103,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
             (NO_BOUND, _REASON),
         )
         predicted = Phi @ solved.coefficients + solved.bias
-        self.certificate_ = Certificate(_TITLE, _checks(basis, both, predicted), facts)
+        self.certificate_ = Certificate(_TITLE, _checks(basis, both, predicted, self._tolerance()), facts)
         warn_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, solved.coefficients, solved.bias)
         return self
@@ -119,7 +123,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         check_given(self, y, sample_weight, False)
         both, predicted, Phi, record = self._stacked_again(X, y, X_val, y_val)
         basis = StackedBasis.of(Phi, positive(self.cutoff, "cutoff"))
-        rows = _checks(basis, both, predicted)
+        rows = _checks(basis, both, predicted, self._tolerance())
         return Certificate(f"{_TITLE}, checked again", rows, (*record, (NO_BOUND, _REASON)))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
@@ -128,7 +132,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         check_given(self, y, sample_weight, False)
         _, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
         spread, rounding = spread_of(y, np.ones(y.size))
-        return Proof(math.inf, spread, ACCURATE, rounding, 0, _REASON)
+        return Proof(math.inf, spread, self._tolerance(), rounding, 0, _REASON)
 
     def _stacked_again(
         self, X: Any, y: Any, X_val: Any, y_val: Any
@@ -178,13 +182,13 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         return kernel, gram, kernel(X[checks], X[rows])
 
 
-def _checks(basis: StackedBasis, t: Array, predicted: Array) -> tuple[Row, ...]:
+def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
     """The projection solves least squares on the directions kept, and the model predicts the projection."""
     solved, weights = basis.project(t), np.ones(t.size)
     spread, rounding = spread_of(t, weights)
     apart = root_mean_square(predicted - (t - solved.errors), weights)
-    formula = "rms of f - projection of y"
+    scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
     return (
-        Row("predictions are the projection", apart, max(spread, rounding / ACCURATE), ACCURATE, formula),
+        Row("predictions are the projection", apart, scale, tolerance, formula),
         *stacked_rows(basis, t, solved.errors, 1e-9),
     )

@@ -5,6 +5,7 @@ from typing import Any
 from problems.estimators.additive import DecoupledExpansion
 from problems.estimators.fused import FusedClassifier, FusedRegressor
 from problems.estimators.fused_ways import OverGamma, OverRho, OverZeta
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.component_coordinates import CUTOFF
 
 __all__ = [
@@ -37,6 +38,8 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -61,6 +64,7 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         gap: float = 1e-3,
         random_state: Any = None,
         gamma_range: Any = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -69,6 +73,7 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         self.gap = gap
         self.random_state = random_state
         self.gamma_range = gamma_range
+        self.tol = tol
 
 
 class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
@@ -93,6 +98,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
         says where it ends, and whether the best zeta is there.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -120,6 +127,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         gap: float = 1e-2,
         random_state: Any = None,
         zeta_min: float | None = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -128,6 +136,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         self.gap = gap
         self.random_state = random_state
         self.zeta_min = zeta_min
+        self.tol = tol
 
 
 class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
@@ -149,6 +158,9 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         Seed of the rows held out.
     expansion, ridge, cutoff, tolerance
         As for :class:`~problems.MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -179,6 +191,7 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         ridge: float = 0.0,
         cutoff: float = CUTOFF,
         tolerance: float = 0.05,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -190,6 +203,7 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         self.ridge = ridge
         self.cutoff = cutoff
         self.tolerance = tolerance
+        self.tol = tol
 
 
 class FusedLSSVMClassifier(OverGamma, FusedClassifier):
@@ -214,6 +228,8 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -241,6 +257,7 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
         gap: float = 1e-3,
         random_state: Any = None,
         gamma_range: Any = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.coding = coding
@@ -250,6 +267,7 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
         self.gap = gap
         self.random_state = random_state
         self.gamma_range = gamma_range
+        self.tol = tol
 
 
 class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
@@ -276,6 +294,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
         says where it ends, and whether the best zeta is there.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -306,6 +326,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         gap: float = 1e-2,
         random_state: Any = None,
         zeta_min: float | None = None,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.coding = coding
@@ -315,6 +336,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         self.gap = gap
         self.random_state = random_state
         self.zeta_min = zeta_min
+        self.tol = tol
 
 
 class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):
@@ -338,6 +360,9 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         Seed of the rows held out.
     expansion, ridge, cutoff, tolerance
         As for :class:`~problems.MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -371,6 +396,7 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         ridge: float = 0.0,
         cutoff: float = CUTOFF,
         tolerance: float = 0.05,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.coding = coding
@@ -383,3 +409,4 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         self.ridge = ridge
         self.cutoff = cutoff
         self.tolerance = tolerance
+        self.tol = tol

@@ -14,7 +14,7 @@ from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
 from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
-from problems.estimators.sparse_answer import SparseAnswers
+from problems.estimators.sparse_answer import Solving, SparseAnswers
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
@@ -107,7 +107,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         return Choice(kernel, float(found.gamma[0]), error, lower, path, found.facts())
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram, method = _gram(kernel, X), Method("auto", 1e-8, 1)
+        gram, method = _gram(kernel, X), Method.closed_form(self._tolerance())
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         kept: dict[str, Any] = {}
         for column in range(Y.shape[1]):
@@ -135,7 +135,8 @@ class OverGamma(CheckedAgain, FusedEstimator):
             raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
         points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
         gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
-        return Asked(points, Y[rows], np.ones(rows.size), gammas, title, labels=self._labels)
+        ones, tolerance = np.ones(rows.size), self._tolerance()
+        return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
 
     def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
         self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
@@ -183,21 +184,22 @@ class OverZeta(SparseAnswers, FusedEstimator):
         if self.zeta_min is not None:
             return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
         read = first = read_off(tracks, paths, float(self.gap))
-        while not all(_is_known(kernel, *machine, read.value) for machine in machines):
+        how = Solving("auto", self._tolerance())
+        while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds)
             read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
         return _chosen(kernel, "zeta", read, folds)
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram = _gram(kernel, X)
+        gram, zeta = _gram(kernel, X), max(value, float(np.finfo(np.float64).tiny))
         a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             part = gram if members.size == gram.n else gram.block(members)
             y = np.ascontiguousarray(Y[members, column])
             points = X[members][:, members] if kernel.pairwise else X[members]
-            fit = fit_sparse(kernel, points, part, y, max(value, np.finfo(np.float64).tiny), "auto", labels=False)
+            fit = fit_sparse(kernel, points, part, y, zeta, Solving("auto", self._tolerance()), labels=False)
             a[members, column], bias[column] = fit.coefficients, fit.bias
             rows.append(fit.rows)
             facts |= dict.fromkeys(fit.facts)
@@ -247,7 +249,7 @@ class OverRho(VariationAnswers, FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
-        variation = self._at(smallest_rho(value, Y))
+        variation, tol = self._at(smallest_rho(value, Y)), self._tolerance()
         fits, coefficients = [], []
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -256,7 +258,7 @@ class OverRho(VariationAnswers, FusedEstimator):
             fit = variation.fit(coordinates, y)
             if not fit.exact:
                 fit = _followed(coordinates, y, float(variation.rho)) or fit
-            fit = with_answer(kernel, X[members], coordinates, y, variation, fit)  # type: ignore[arg-type]
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit, tol)  # type: ignore[arg-type]
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(fit)
@@ -284,9 +286,9 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
-def _is_known(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float) -> bool:
+def _is_known(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving) -> bool:
     """Whether double precision can tell the L1 substrate at zeta to the tolerance."""
-    fit = fit_sparse(kernel, X, gram, y, max(zeta, np.finfo(np.float64).tiny), "auto", labels=False)
+    fit = fit_sparse(kernel, X, gram, y, max(zeta, float(np.finfo(np.float64).tiny)), how, labels=False)
     return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
 
 

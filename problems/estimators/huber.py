@@ -53,6 +53,8 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     delta : float or "auto", default="auto"
         The error, in the units of y, from which a row counts by its distance and not by its square. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -76,14 +78,21 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     3
     """
 
-    def __init__(self, kernel: Any = "rbf", gamma: float = 1.0, delta: float | str = "auto") -> None:
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        delta: float | str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.delta = delta
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._forget()
+        self._begin_fit()
         gamma = positive(self.gamma, "gamma")
         given = _delta(self.delta)
         X, y, weights = self._checked(X, y, sample_weight, numeric=True)
@@ -108,7 +117,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         machine = HuberMachine(
             y, ridge, delta, alpha, bias, expansion_values(kernel, points, alpha, bias, X), gram.diagonal, gram.negative
         )
-        answer, more = _answer(kernel, X, gram, machine)
+        answer, more = _answer(kernel, X, gram, machine, self._tolerance())
         self.certificate_ = Certificate(_TITLE, (*answer, *checks), (*gram.record(), *facts, *more))
         warn_unless_holds(self.certificate_)
         self.delta_, self.outliers_ = delta, rows[linear]
@@ -128,7 +137,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         X, gram, machine, _ = self._stored(X, y, sample_weight)
         known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
         rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
-        answer, more = _answer(self.kernel_, X, gram, machine)
+        answer, more = _answer(self.kernel_, X, gram, machine, self._tolerance())
         return Certificate(f"{_TITLE}, checked again", (*answer, *rows), (*gram.record(), *more))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
@@ -140,8 +149,9 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         """
         X, _, machine, weights = self._stored(X, y, sample_weight)
         if not np.isfinite(machine.negative):
-            return Proof(float("inf"), 0.0, ACCURATE, 0.0, 0, INDEFINITE)
-        return prove_huber(self.kernel_, X, machine, positive(self.gamma, "gamma"), weights)
+            return Proof(float("inf"), 0.0, self._tolerance(), 0.0, 0, INDEFINITE)
+        gamma, tolerance = positive(self.gamma, "gamma"), self._tolerance()
+        return prove_huber(self.kernel_, X, machine, gamma, weights, tolerance=tolerance)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
         """The rows of positive weight, their matrix, and what is stored of the machine."""
@@ -170,12 +180,14 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
                 raise DataError("the outliers are not rows of this model")
 
 
-def _answer(kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine) -> tuple[tuple[Row, ...], Facts]:
+def _answer(
+    kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine, tolerance: float
+) -> tuple[tuple[Row, ...], Facts]:
     """The row that bounds the answer, and what there is to say about it."""
     if not np.isfinite(machine.negative):
         return (), ((NO_BOUND, INDEFINITE),)
     plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
-    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain))
+    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
     if row.passes:
         return (row,), (("check", "in doubled precision"),) if careful else ()
     return (row,), (_UNKNOWN,)

@@ -21,6 +21,7 @@ from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle, gammas
 from problems.estimators.saddle_machine import SaddleMachine, ridges_of
 from problems.estimators.scores import ScoredRegressor
 from substrate.arrays import Array, positive
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
@@ -45,10 +46,13 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
         ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for N whose matrix
         does not fit. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
         solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
-    tol : float, default=1e-8
+    cg_tol : float, default=1e-8
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most iterations of ``"cg"``.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -84,17 +88,24 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
     _title = "LS-SVM regression"
 
     def __init__(
-        self, kernel: Any = "rbf", gamma: Any = 1.0, solver: str = "auto", tol: float = 1e-8, max_iter: int = 1000
+        self,
+        kernel: Any = "rbf",
+        gamma: Any = 1.0,
+        solver: str = "auto",
+        cg_tol: float = 1e-8,
+        max_iter: int = 1000,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.solver = solver
-        self.tol = tol
+        self.cg_tol = cg_tol
         self.max_iter = max_iter
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._forget()
+        self._begin_fit()
         method = self._method()
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
         X, y, weights, rows = self._kept(X, y, weights)
@@ -142,8 +153,11 @@ class LSSVMClassifier(CodedClassifier, SaddleMachine):
         one factorisation; ``one_vs_one`` factors each pair's block.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
-    solver, tol, max_iter
+    solver, cg_tol, max_iter
         As for :class:`LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -177,20 +191,22 @@ class LSSVMClassifier(CodedClassifier, SaddleMachine):
         coding: str = "one_vs_rest",
         class_weight: Any = None,
         solver: str = "auto",
-        tol: float = 1e-8,
+        cg_tol: float = 1e-8,
         max_iter: int = 1000,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.coding = coding
         self.class_weight = class_weight
         self.solver = solver
-        self.tol = tol
+        self.cg_tol = cg_tol
         self.max_iter = max_iter
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        self._forget()
+        self._begin_fit()
         method = self._method()
         gamma = positive(self.gamma, "gamma")
         code_book(self.coding, 2)  # an unknown coding is refused before any work

@@ -28,8 +28,6 @@ from substrate.paths.gamma_search import GammaSearch, gamma_ends
 
 __all__ = ["ModelSearch"]
 
-_CLOSED_FORM = Method("auto", 1e-8, 1)
-
 
 class ModelSearch:
     """The parameters of a search, checked; the search; and what it leaves behind."""
@@ -105,13 +103,13 @@ class ModelSearch:
         """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         gram = gram_kind(X).of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0]))
+        method = Method.closed_form(self._tolerance())  # type: ignore[attr-defined]
         if whole:
-            fit = fit_saddle(best.kernel, X, Y, gammas, weights, _CLOSED_FORM, gram=gram, primal=True)
-            extra = (
-                (_refitted_row(_centred_gram(gram, best.kernel, X), Y, fit, best),) if self.criterion == "loo" else ()
-            )
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True)
+            searched = _centred_gram(gram, best.kernel, X)
+            extra = (_refitted_row(searched, Y, fit, best),) if self.criterion == "loo" else ()
         else:
-            fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, _CLOSED_FORM)  # type: ignore[attr-defined]
+            fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, method)  # type: ignore[attr-defined]
             extra = ()
         rows, facts = self._search_rows(judged, best)
         return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))

@@ -22,6 +22,7 @@ from problems.estimators.records import PruningStep
 from problems.estimators.saddle_fit import gammas_of
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
@@ -62,6 +63,8 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         on all rows are kept and machines are down-dated.
     retune : bool, default=False
         Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -101,6 +104,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         scale: str = "iqr",
         reweight: bool = False,
         retune: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -113,13 +117,14 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         self.scale = scale
         self.reweight = reweight
         self.retune = retune
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
 
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         """
-        self._forget()
+        self._begin_fit()
         (gamma,) = gammas_of(self.gamma, 1)
         self._check_settings(X_val, y_val)
         if self.weighting is not None:
@@ -174,6 +179,8 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
     tolerance : float, default=0.01
         By how much the share of wrongly classified rows may grow over that of the machine on all rows.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -198,6 +205,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         folds: Any = 10,
         tolerance: float = 0.01,
         retune: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -208,13 +216,14 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         self.folds = folds
         self.tolerance = tolerance
         self.retune = retune
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
 
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
-        self._forget()
+        self._begin_fit()
         gamma = positive(self.gamma, "gamma")
         self._check_settings(X_val, y_val)
         code_book(self.coding, 2)  # an unknown coding is refused before any work

@@ -78,7 +78,8 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         ridge = ridge_of(step.gamma, step.weights)
         solved = solve_saddle_system(part, Y, ridge)
         points = task.X[step.rows][:, step.rows] if step.kernel.pairwise else task.X[step.rows]
-        question = Question(step.kernel, points, Y, (step.gamma,) * Y.shape[1], step.weights, part.negative)
+        gammas, tolerance = (step.gamma,) * Y.shape[1], self._tolerance()
+        question = Question(step.kernel, points, Y, gammas, step.weights, part.negative, tolerance)
         answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
         checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1
@@ -118,7 +119,8 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         """The rows left of the training rows given again, with what this model holds of them."""
         self._check_rows(Y.shape[0])
         points = X[self.support_][:, self.support_] if self.kernel_.pairwise else X[self.support_]
-        return Asked(points, Y[self.support_], self.weights_, (self.gamma_,) * Y.shape[1], title)
+        gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
+        return Asked(points, Y[self.support_], self.weights_, gammas, title, tolerance=tolerance)
 
     def _certify_step(self, number: int, X: Any, Y: Array, title: str) -> None:
         """Give a model taken out of the path the certificate of its own machine."""

@@ -25,6 +25,7 @@ from problems.estimators.reduced_fit import ReducedFit, prepare
 from problems.estimators.scores import ScoredRegressor
 from problems.estimators.sparse_machine import SparseMachine
 from substrate.arrays import Array, positive
+from substrate.certificates.accuracy import ACCURATE
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 from substrate.streaming.passes import BUDGET
 
@@ -81,6 +82,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         passes of conjugate gradients instead, see :mod:`substrate.closed_form.reduced_gradient`; with a wide kernel it
         can pay from 1000 to 2000 basis vectors on. It knows no leverages: no leave-one-out, no degrees of freedom, no
         checkpoint.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -136,6 +139,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         checkpoint: Any = None,
         verbose: bool = False,
         solver: str = "auto",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -150,13 +154,14 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows, wherever they are.
 
         :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
         """
-        self._forget()
+        self._begin_fit()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
         with self._reading(X, y) as data:
@@ -200,6 +205,8 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
         use scikit-learn's ``OneVsOneClassifier``.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -232,6 +239,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         checkpoint: Any = None,
         verbose: bool = False,
         solver: str = "auto",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -247,10 +255,11 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._forget()
+        self._begin_fit()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
         self._check_coding()

@@ -27,8 +27,13 @@ def certified_again(
     kernel: str,
     weights: RowWeights | None = None,
     facts: tuple[tuple[str, str], ...] = (),
+    *,
+    tolerance: float,
 ) -> Certificate:
-    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
+    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output.
+
+    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    """
     features, lam = eigen_features(K), 1.0 / gamma
     known = rows.target_summary()
     unit = target_unit(known.extremes)
@@ -36,7 +41,7 @@ def certified_again(
     statistic = statistic_of(rows, features, origin_of(K, known, unit), lam, weights=weights)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     host = rows if isinstance(rows, KernelRows) else None
-    judge = AnswerJudge(host, spectrum.curvature(K, rows.terms), lam, unit, known, weights)
+    judge = AnswerJudge(host, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
     residuals = residuals_of(rows, unit, beta, shift, judge.centre, weights)
     checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
     answer = judge.of(residuals, beta, shift)

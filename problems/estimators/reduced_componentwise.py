@@ -15,6 +15,7 @@ from problems.estimators.basis_choice import BasisChoice
 from problems.estimators.reduced_basis import SparseLSSVMRegressor
 from problems.estimators.reduced_fit import ReducedFit
 from substrate.arrays import non_negative
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.component_features import VariationOfLeaf, component_functions
 from substrate.kernels.base import symmetric_matrix
 from substrate.streaming.passes import BUDGET
@@ -33,6 +34,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         Share of the largest maximal variation up to which an input counts as irrelevant.
     gamma, n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -60,10 +63,11 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         super().__init__(
             kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget,
-            checkpoint, verbose,
+            checkpoint, verbose, tol=tol,
         )  # fmt: skip
 
     def _choice(self) -> BasisChoice:

@@ -104,10 +104,16 @@ def _reconstruction(
     return total / len(scoring)
 
 
-def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic) -> ReducedFit:
-    """Solve at one gamma, refine, certify, and keep what leave-one-out needs."""
+def fit_reduced(
+    prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
+) -> ReducedFit:
+    """Solve at one gamma, refine, certify, and keep what leave-one-out needs.
+
+    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    """
     lam = 1.0 / gamma
-    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, statistic.kernel_squares, prepared.targets)
+    known = (statistic.kernel_squares, prepared.targets)
+    solved = solution_of(prepared.rows, spectrum, lam, prepared.K, *known, tolerance)
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
@@ -118,17 +124,19 @@ def fit_reduced(prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, sta
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
 
 
-def one_fit(prepared: Prepared, gamma: float) -> ReducedFit:
+def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
     statistic = prepared.statistic(1.0 / gamma)
     spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-    return fit_reduced(prepared, gamma, spectrum, statistic)
+    return fit_reduced(prepared, gamma, spectrum, statistic, tolerance)
 
 
-def iterated_fit(prepared: Prepared, gamma: float) -> ReducedFit:
+def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
     rows, features = prepared.host_rows, prepared.features
-    solved = solve_by_gradients(rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets)
+    solved = solve_by_gradients(
+        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_tolerance=tolerance
+    )
     if not solved.converged:
         warnings.warn(
             f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "

@@ -21,6 +21,7 @@ from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_l1_check import L1Answers
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.l1_active_set import VIOLATION
 from substrate.closed_form.reduced_answer import UNKNOWN
 from substrate.closed_form.reduced_l1 import L1Sums, MendedL1, l1_sums, mended
@@ -49,7 +50,8 @@ class _ReducedL1(L1Answers):
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
-        solution = mended(prepared.host_rows, sums, inside, coefficients_at(paths, inside), sizes, prepared.targets)
+        beta = coefficients_at(paths, inside)
+        solution = mended(prepared.host_rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
         facts = (
             *prepared.facts,
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
@@ -107,6 +109,8 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
         left.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -153,6 +157,7 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.zeta = zeta
@@ -166,12 +171,13 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
         from scipy.sparse import csr_matrix
 
-        self._forget()
+        self._begin_fit()
         positive(self.zeta, "zeta")
         self._choice()
         with self._reading(X, y) as data:
@@ -218,6 +224,8 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -246,6 +254,7 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.zeta = zeta
@@ -260,10 +269,11 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._forget()
+        self._begin_fit()
         positive(self.zeta, "zeta")
         self._choice()
         self._check_coding()

@@ -52,7 +52,8 @@ class L1Answers(ReducedMachine):
             known = rows.target_summary()
             sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
             sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
-            check = L1Check(rows, sums, positive(self.zeta, "zeta") / sums.unit, sizes, known)
+            zeta = positive(self.zeta, "zeta") / sums.unit
+            check = L1Check(rows, sums, zeta, sizes, known, self._tolerance())
             beta, bias = beta / sums.unit, self._columns()[1] / sums.unit
             _, checks = check(beta, bias, False)
             if not all(output[0].passes for output in checks):
@@ -72,8 +73,11 @@ class L1Answers(ReducedMachine):
         basis, beta = self._whole_basis()
         pairwise = self.kernel_.pairwise
         rows = basis_rows(self.kernel_, points, None if pairwise else basis, basis if pairwise else None)
-        zeta = positive(self.zeta, "zeta")
-        found = [prove_reduced_l1(rows, Y[:, k], zeta, beta[:, k], fitted[:, k]) for k in range(Y.shape[1])]
+        zeta, tolerance = positive(self.zeta, "zeta"), self._tolerance()
+        found = [
+            prove_reduced_l1(rows, Y[:, k], zeta, beta[:, k], fitted[:, k], tolerance=tolerance)
+            for k in range(Y.shape[1])
+        ]
         return min(found, key=lambda one: one.digits)
 
     def _whole_basis(self) -> tuple[Any, Array]:

@@ -113,7 +113,7 @@ class ReducedMachine(StreamedPrediction):
         vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
         rows = basis_rows(self.kernel_, points, vectors, self.support_)
         v = np.ones(Y.shape[0]) if weights is None else weights
-        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_)
+        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_, self._tolerance())
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""

@@ -20,7 +20,11 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
     return BasisRows(None, matrix[:, support], matrix[support][:, support])
 
 
-def proof_of_outputs(rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int) -> Proof:
+def proof_of_outputs(
+    rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int, tolerance: float
+) -> Proof:
     """The proof of every output, of which the worst speaks."""
-    found: list[Proof] = [prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank) for k in range(Y.shape[1])]
+    found: list[Proof] = [
+        prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank, tolerance=tolerance) for k in range(Y.shape[1])
+    ]
     return min(found, key=lambda one: one.digits)

@@ -26,6 +26,7 @@ from problems.estimators.reduced_machine import ReducedMachine
 from problems.estimators.robust import whole_number
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.kernel_rows import KernelValues
 from substrate.closed_form.reduced_basis import ReducedSolution, solve_reduced
 from substrate.closed_form.reduced_reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
@@ -60,8 +61,10 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
         Most weighted fits after the plain one. One is the paper's; more iterate until w settles.
-    tol : float, default=1e-4
+    weights_tol : float, default=1e-4
         Largest change of w, relative to its norm, at which it counts as settled.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -92,7 +95,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         weighting: str = "hampel",
         scale: str = "iqr",
         max_reweightings: int = 1,
-        tol: float = 1e-4,
+        weights_tol: float = 1e-4,
         n_basis: Any = None,
         basis: Any = "feature_vectors",
         n_candidates: Any = 2000,
@@ -103,13 +106,14 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.weighting = weighting
         self.scale = scale
         self.max_reweightings = max_reweightings
-        self.tol = tol
+        self.weights_tol = weights_tol
         self.n_basis = n_basis
         self.basis = basis
         self.n_candidates = n_candidates
@@ -120,13 +124,14 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, fit to all rows, wherever they are, and fit again with weights."""
-        self._forget()
+        self._begin_fit()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         most = whole_number(self.max_reweightings, "max_reweightings")
-        tolerance = positive(self.tol, "tol")
+        tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         with self._reading(X, y) as data:
@@ -136,7 +141,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         if most > 1 and last.change > tolerance:
             warnings.warn(
                 f"w still changed by {last.change:.2g} of its norm after {most} reweightings; raise max_reweightings, "
-                "or tol",
+                "or weights_tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -184,8 +189,9 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
             title, told = f"{_TITLE}, checked again", repr(self.kernel_)
             return certified_again(
-                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,)
-            )
+                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
+                tolerance=self._tolerance(),
+            )  # fmt: skip
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
@@ -199,14 +205,15 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
-        known = prepared.targets
+        known, accurate = prepared.targets, self._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
             statistic = prepared.statistic(1.0 / gamma, weights=weights)
             spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
             solved = solve_reduced(
-                prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known
-            )
+                prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
+                tolerance=accurate,
+            )  # fmt: skip
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit

@@ -141,7 +141,7 @@ class SparseSearch(ModelSearch, RowStream):
     def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)
         judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
-        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic)
+        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)

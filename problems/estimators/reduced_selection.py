@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from problems.estimators.reduced_basis import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced_search import SparseSearch
+from substrate.certificates.accuracy import ACCURATE
 from substrate.paths.gamma_search import GAP
 from substrate.streaming.passes import BUDGET
 
@@ -43,6 +44,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         Relative distance between criterion and lower bound at which the search ends.
     n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -71,6 +74,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -88,10 +92,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows, wherever they are."""
-        self._forget()
+        self._begin_fit()
         self._check_search()
         self._choice()
         with self._reading(X, y) as data:
@@ -117,6 +122,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -145,6 +152,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -163,10 +171,11 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
-        self._forget()
+        self._begin_fit()
         self._check_search()
         self._choice()
         self._check_coding()

@@ -22,7 +22,7 @@ from problems.estimators.reduced_fit import prepare
 from problems.estimators.reduced_machine import ReducedMachine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
+from substrate.certificates.accuracy import ACCURATE, unpolished
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.component_features import ComponentFeatures, component_functions
 from substrate.closed_form.kernel_rows import KernelValues
@@ -61,6 +61,9 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         Share of the largest maximal variation up to which an input counts as irrelevant.
     n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         memory_budget: float = BUDGET,
         checkpoint: Any = None,
         verbose: bool = False,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.rho = rho
@@ -117,10 +121,11 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""
-        self._forget()
+        self._begin_fit()
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
         non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
@@ -129,7 +134,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
             prepared, rows, solved = self._solved(data)
             values, unit = rows.values, rows.unit
             coefficients = values.coefficients(solved.v)
-            judge = solved.judge(rows, float(self.rho), float(self.ridge))
+            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
             answer = judge.best(coefficients / unit, solved.bias / unit)
         how = "active set polished" if solved.exact else "interior point, not polished"
         facts = (
@@ -162,7 +167,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             rows, solved = self._solved_again(data)
-            judge = solved.judge(rows, float(self.rho), float(self.ridge))
+            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
             answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
         told = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
         return Certificate(f"{_TITLE}, checked again", (answer,), told)
@@ -179,11 +184,11 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         with self._reading_again(X, y) as data:
             rows, solved = self._solved_again(data)
         kernel: Any = self.kernel_
-        parts = kernel.components(self.n_features_in_)
+        parts, tol = kernel.components(self.n_features_in_), self._tolerance()
         return prove_variation(
             parts, points, self.support_vectors_, rows.values.transforms, Y[:, 0], self.support_values_, fitted[:, 0],
             float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
-            tolerance=ACCURATE if solved.exact else UNPOLISHED,
+            tolerance=tol if solved.exact else unpolished(tol),
         )  # fmt: skip
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:

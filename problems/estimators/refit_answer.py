@@ -10,7 +10,6 @@ from problems.estimators.coded import members_of
 from problems.estimators.given_again import given_again, refuse_weights
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Row
-from substrate.certificates.accuracy import ACCURATE
 from substrate.certificates.gap_accuracy import distance_row
 from substrate.closed_form.answer import Question, certified
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -32,7 +31,7 @@ def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     )
 
 
-def mean_row(Y: Array, fitted: Array, labels: bool) -> Accuracy:
+def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
     """The answer where nothing but the bias is left: ``fitted`` against the means of the columns."""
     found = []
     for column in range(Y.shape[1]):
@@ -41,7 +40,7 @@ def mean_row(Y: Array, fitted: Array, labels: bool) -> Accuracy:
         unit = float(np.abs(y).max()) or 1.0
         mean = unit * (math.fsum(y / unit) / y.size)
         bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[members, column] - mean).max())
-        found.append((distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=ACCURATE),))
+        found.append((distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance),))
     (row,) = worst_rows(found)  # type: ignore[arg-type]
     if not isinstance(row, Accuracy):
         raise TypeError("the worst of accuracy rows is one")
@@ -54,12 +53,12 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {"kernel": repr(model.kernel_)}
     X, Y, machines = _machines(model, X, y, sample_weight)
+    tolerance: float = model._tolerance()
     if not chosen.any():
-        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels),))
+        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance),))
     for points, target, a, b, fitted, negative in machines:
-        question = Question(
-            model.kernel_, points, target[:, None], (float(model.gamma),), np.ones(target.size), negative
-        )
+        known = (target[:, None], (float(model.gamma),), np.ones(target.size), negative)
+        question = Question(model.kernel_, points, *known, tolerance)
         answer = certified(question, a[:, None], np.array([b]), fitted[:, None], None)
         rows.append(answer.rows)
         facts |= dict(answer.facts)
@@ -78,16 +77,17 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
 def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
     """Prove the answer of the LS-SVM on the components it has."""
     X, Y, machines = _machines(model, X, y, sample_weight)
+    tolerance: float = model._tolerance()
     if not model.component_support_.any():
-        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels)
+        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance)
         rounding = Y.shape[0] * float(np.finfo(np.float64).eps) * float(np.abs(Y).max())
-        return Proof(row.value, row.spread, ACCURATE, rounding, 53)
+        return Proof(row.value, row.spread, tolerance, rounding, 53)
     found = []
     for points, target, a, b, fitted, negative in machines:
         if not math.isfinite(negative):
-            return Proof(math.inf, 0.0, ACCURATE, 0.0, 0, "the kernel matrix is not positive semi-definite")
+            return Proof(math.inf, 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
         gamma, ones = float(model.gamma), np.ones(target.size)
-        found.append(prove_expansion(model.kernel_, points, target, gamma, ones, a, b, fitted))
+        found.append(prove_expansion(model.kernel_, points, target, gamma, ones, a, b, fitted, tolerance=tolerance))
     return min(found, key=lambda one: one.digits)
 
 

@@ -24,6 +24,7 @@ from problems.estimators.saddle_fit import gammas_of
 from problems.estimators.saddle_machine import SaddleMachine
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.closed_form.saddle_certificate import saddle_rows
@@ -88,8 +89,10 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         The robust scale the errors are measured by: interquartile range or median absolute deviation.
     max_reweightings : int, default=1
         Most weighted fits after the plain one. One is the paper's; more iterate until the support values settle.
-    tol : float, default=1e-4
+    weights_tol : float, default=1e-4
         Largest change of a support value, relative to the largest of them, at which they count as settled.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -126,13 +129,15 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         weighting: str = "hampel",
         scale: str = "iqr",
         max_reweightings: int = 1,
-        tol: float = 1e-4,
+        weights_tol: float = 1e-4,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.weighting = weighting
         self.scale = scale
         self.max_reweightings = max_reweightings
+        self.weights_tol = weights_tol
         self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -140,10 +145,10 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
 
         :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
         """
-        self._forget()
+        self._begin_fit()
         (gamma,) = gammas_of(self.gamma, 1)
         most = whole_number(self.max_reweightings, "max_reweightings")
-        tolerance = positive(self.tol, "tol")
+        tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         X, y, weights = self._checked(X, y, sample_weight, numeric=True)
@@ -154,7 +159,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
             gram.check_definite()
 
         def answer(solved: SaddleSolution, v: Array) -> Answer:
-            question = Question(kernel, X, y[:, None], (gamma,), v, gram.negative)
+            question = Question(kernel, X, y[:, None], (gamma,), v, gram.negative, self._tolerance())
             found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
             return answered(question, *found, gram.diagonal, gram, primal=True)
 
@@ -166,7 +171,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         if most > 1 and last.change > tolerance:
             warnings.warn(
                 f"the support values still changed by {last.change:.2g} of the largest after {most} reweightings; "
-                "raise max_reweightings, or tol",
+                "raise max_reweightings, or weights_tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -193,7 +198,8 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         if y.size != self.support_values_.size:
             raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
-        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), _TITLE)
+        tolerance = self._tolerance()
+        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), _TITLE, tolerance=tolerance)
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy, spread_of
+from substrate.certificates.accuracy import Accuracy, spread_of, unpolished
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.closed_form.primal_weights import PrimalWeights
@@ -34,15 +34,30 @@ _CHECKED_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name."""
+    """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
+
+    ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the share of the spread of y that the
+    accuracy may be.
+    """
 
     solver: str
-    tolerance: float
+    cg_tol: float
     max_iter: int
+    tol: float
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
             object.__setattr__(self, "solver", canonical_name(self.solver))
+
+    @classmethod
+    def closed_form(cls, tol: float) -> "Method":
+        """The closed form, which knows no iterations."""
+        return cls("auto", 1e-8, 1, tol)
+
+    @property
+    def tolerance(self) -> float:
+        """Of the accuracy: a conic solver's own point is allowed the root."""
+        return self.tol if self.solver in ("auto", "cg") else unpolished(self.tol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +130,29 @@ def fit_saddle(
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
     if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
         facts += (("units", "residuals in units of max|y|"),)
-    tolerance = UNPOLISHED if method.solver not in ("auto", "cg") else ACCURATE
-    question = Question(kernel, X, Y, gammas, weights, negative, tolerance)
+    question = Question(kernel, X, Y, gammas, weights, negative, method.tolerance)
     answer = answered(
         question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
     )
-    if answer.support_values is not alpha and gram is not None and method.solver == "auto":
-        rows = _refined_rows(gram, answer.support_values, answer.bias, Y, gammas, weights)
-    # the equations of the support values say nothing of an answer that is carried by primal weights
-    if answer.primal is None:
-        refined = method.solver == "auto" and answer.support_values is not alpha
-        rows = (*answer.rows, *(_rows_of(gram, Y, gammas, weights, answer) if refined and gram is not None else rows))
+    if answer.primal is not None:
+        rows = answer.rows  # the equations of the support values say nothing of an answer that primal weights carry
+    elif gram is not None and method.solver == "auto" and _refined(answer, alpha, bias):
+        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
     else:
-        rows = answer.rows
+        rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
     return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned)
 
 
-def _rows_of(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
-    """The equations of support values that were refined."""
+def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
+    """Whether the answer is another than what was solved for; one that was only checked with care is the same."""
+    if answer.support_values is alpha:
+        return False
+    return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
+
+
+def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
+    """The equations of support values that were refined after they were solved for."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
@@ -170,17 +189,6 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
 
 
-def _refined_rows(
-    gram: Gram, alpha: Array, bias: Array, Y: Array, gammas: tuple[float, ...], weights: Array
-) -> tuple[Row, ...]:
-    """The equations of support values that were made better after they were solved for."""
-    products = gram.product(alpha)
-    return worst_rows([
-        saddle_rows(products[:, k], gram.diagonal, Y[:, k], ridge_of(gamma, weights), alpha[:, k], float(bias[k]))
-        for k, gamma in enumerate(gammas)
-    ])  # fmt: skip
-
-
 def _taken(Y: Any, columns: list[int]) -> Any:
     return namespace_of(Y).take(Y, on_device_of(Y, columns), axis=1) if is_device_array(Y) else Y[:, columns]
 
@@ -196,7 +204,7 @@ def _conjugate_gradients(
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
         solved = solve_by_conjugate_gradients(
-            kernel, X, Y[:, columns], ridge, tolerance=method.tolerance, max_iter=method.max_iter
+            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter
         )
         alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
@@ -206,14 +214,14 @@ def _conjugate_gradients(
             warned = True
             warnings.warn(
                 f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
-                f"{method.tolerance:g}, and the certificate does not hold; raise max_iter or lower gamma",
+                f"{method.cg_tol:g}, and the certificate does not hold; raise max_iter or lower gamma",
                 ConvergenceWarning,
                 stacklevel=5,
             )
         for k, column in enumerate(columns):
             y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
             # the two systems stop at the tolerance each, and the bias joins their errors
-            limit = 10.0 * method.tolerance
+            limit = 10.0 * method.cg_tol
             spread = float(np.linalg.norm(y - y.mean()))
             residual = float(np.linalg.norm(y - p - ridge * a - b))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")

@@ -14,7 +14,7 @@ from problems.estimators.on_device import check_home
 from problems.estimators.saddle_fit import Method, SaddleFit
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
+from substrate.certificates.accuracy import unpolished
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
@@ -48,13 +48,13 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
 
     gamma: Any
     solver: str
-    tol: float
+    cg_tol: float
     max_iter: int
 
     def _method(self) -> Method:
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
             raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
-        return Method(self.solver, positive(self.tol, "tol"), int(self.max_iter))
+        return Method(self.solver, positive(self.cg_tol, "cg_tol"), int(self.max_iter), self._tolerance())
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
@@ -69,10 +69,10 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
 
     def _tolerances(self) -> tuple[float, float | None]:
         """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
-        solver = getattr(self, "solver", "auto")
+        solver, tol = getattr(self, "solver", "auto"), self._tolerance()
         if solver == "auto":
-            return ACCURATE, None
-        return (ACCURATE, 10.0 * self.tol) if solver == "cg" else (UNPOLISHED, _ACCEPTED)
+            return tol, None
+        return (tol, 10.0 * self.cg_tol) if solver == "cg" else (unpolished(tol), _ACCEPTED)
 
     def leave_one_out(self, K: Any = None) -> LeftOut:
         """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.

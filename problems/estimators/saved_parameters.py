@@ -57,9 +57,10 @@ _SOLVERS = either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))
 _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 
-_KERNEL: _Kinds = {"kernel": kernel(named=True)}
+#: What every estimator has.
+_KERNEL: _Kinds = {"kernel": kernel(named=True), "tol": _NUMBER}
 _CODING: _Kinds = {"coding": word(*CODINGS)}
-_ITERATED: _Kinds = {"solver": _SOLVERS, "tol": _NUMBER, "max_iter": _WHOLE}
+_ITERATED: _Kinds = {"solver": _SOLVERS, "cg_tol": _NUMBER, "max_iter": _WHOLE}
 _PLAIN: _Kinds = _KERNEL | {"gamma": _GAMMAS} | _ITERATED
 _WEIGHTED_CLASSES: _Kinds = {
     "class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER)),
@@ -83,7 +84,7 @@ _BASIS: _Kinds = _KERNEL | {
 _SPARSE: _Kinds = _BASIS | {"gamma": _NUMBER, "solver": word("auto", "direct", "cg")}
 _SPARSE_SEARCH: _Kinds = _BASIS | _SEARCH | {"criterion": word(*SMOOTH)}
 _ROBUST: _Kinds = {
-    "weighting": word(*WEIGHTINGS), "scale": word(*SCALES), "max_reweightings": _WHOLE, "tol": _NUMBER,
+    "weighting": word(*WEIGHTINGS), "scale": word(*SCALES), "max_reweightings": _WHOLE, "weights_tol": _NUMBER,
 }  # fmt: skip
 _COLUMNS: _Kinds = _KERNEL | _CODING | {"gamma": _NUMBER}
 _PRUNED: _Kinds = _KERNEL | {
@@ -94,7 +95,8 @@ _PRUNED: _Kinds = _KERNEL | {
 PARAMETERS: Mapping[str, _Kinds] = {
     "ALSSVMClassifier": _COLUMNS
     | {"threshold": _NUMBER, "max_epochs": _WHOLE, "n_support": _SHARE, "random_state": _SEED},
-    "AdaPinvClassifier": _COLUMNS | {"n_support": _SHARE, "accelerated": _FLAG, "tol": _NUMBER, "max_epochs": _WHOLE},
+    "AdaPinvClassifier": _COLUMNS
+    | {"n_support": _SHARE, "accelerated": _FLAG, "adaline_tol": _NUMBER, "max_epochs": _WHOLE},
     "ComponentwiseLSSVMClassifier": _PLAIN | _WEIGHTED_CLASSES | {"tolerance": _NUMBER},
     "ComponentwiseLSSVMRegressor": _PLAIN | {"tolerance": _NUMBER},
     "FusedL1SubstrateClassifier": _FUSED | _CODING | {"zeta_min": either(nothing(), _NUMBER)},

@@ -21,6 +21,7 @@ from problems.estimators.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.model_search import ModelSearch
 from problems.estimators.saddle_machine import ridges_of
 from substrate.arrays import Array
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
@@ -59,6 +60,8 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         How many candidates of ``kernels`` are judged at a time.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -98,6 +101,7 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         max_evaluations: int = 40,
         n_jobs: int | None = None,
         verbose: int = 0,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -109,13 +113,14 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         self.max_evaluations = max_evaluations
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Choose, then fit to all rows.
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
-        self._forget()
+        self._begin_fit()
         self._check_rules()
         X, y, weights = self._checked(X, y, None, numeric=True, multi_output=True)
         Y = y[:, None] if y.ndim == 1 else y
@@ -151,6 +156,8 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         lower bound.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``"loo"`` and ``"gcv"`` only.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -177,6 +184,7 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         coding: str = "one_vs_rest",
         n_jobs: int | None = None,
         verbose: int = 0,
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.kernels = kernels
@@ -189,10 +197,11 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         self.coding = coding
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Choose, then fit to all rows."""
-        self._forget()
+        self._begin_fit()
         self._check_rules("misclassification")
         code_book(self.coding, 2)  # an unknown coding is refused before any work
         X, labels, weights = self._checked(X, y, None, numeric=False)

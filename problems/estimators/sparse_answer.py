@@ -1,5 +1,6 @@
 """What the L1 substrates say of their answer: the accuracy row, and what a model holds now checked and proved."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from problems.estimators.coded import CodedClassifier, members_of
 from problems.estimators.given_again import given_again, refuse_weights, rows_of_fit
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy
+from substrate.certificates.accuracy import Accuracy, unpolished
 from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 from substrate.closed_form.l1_accuracy import SparseMachine, dual_errors, l1_accuracy
 from substrate.closed_form.l1_active_set import l1_rows
@@ -20,7 +21,7 @@ from substrate.kernels import Kernel
 from substrate.proof import Proof
 from substrate.proof.duality import prove_sparse
 
-__all__ = ["SparseAnswers", "sparse_accuracy", "tolerance_of_solver"]
+__all__ = ["Solving", "SparseAnswers", "sparse_accuracy"]
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -32,20 +33,33 @@ _UNKNOWN = (
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
 
 
-def tolerance_of_solver(solver: str) -> float:
-    """Of the spread of y: a conic solver's own point is less accurate than an active set."""
-    return ACCURATE if solver == "auto" else UNPOLISHED
+@dataclass(frozen=True, slots=True)
+class Solving:
+    """The solver of a fit, and ``tol``, the share of the spread of y that the accuracy of its answer may be."""
+
+    solver: str
+    tol: float
+
+    @property
+    def polished(self) -> bool:
+        """Whether the point is that of an active set, and not a conic solver's own."""
+        return self.solver == "auto"
+
+    @property
+    def tolerance(self) -> float:
+        """Of the spread of y: a conic solver's own point is less accurate than an active set."""
+        return self.tol if self.polished else unpolished(self.tol)
 
 
 def sparse_accuracy(
-    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, tolerance: float
+    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving
 ) -> tuple[Accuracy, Facts]:
     """The row for one output, and what there is to say about it."""
     plain = _plain_products(kernel, X, matrix)
-    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
+    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=how.tolerance)
     if row.passes:
         return row, (("check", "in doubled precision"),) if careful else ()
-    return row, (_UNKNOWN if tolerance == ACCURATE else _UNPOLISHED,)
+    return row, (_UNKNOWN if how.polished else _UNPOLISHED,)
 
 
 def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
@@ -63,13 +77,13 @@ class SparseAnswers(KernelEstimator):
         """
         rows: list[tuple[Row, ...]] = []
         facts: dict[str, str] = {}
+        how = self._solving()
         for points, machine in self._stored(X, y, sample_weight):
             gram = Gram.of(self.kernel_, points)
             matrix = np.array(gram.matrix)
-            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, self._tolerance())
+            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how)
             # a conic solver's noise is in its support; its gap says what that costs
-            exact = self._tolerance() == ACCURATE
-            checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if exact else ()
+            checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if how.polished else ()
             rows.append((answer, *checks))
             facts |= dict(gram.record()) | dict(more)
         title = f"{self.certificate_.title}, checked again"
@@ -87,7 +101,7 @@ class SparseAnswers(KernelEstimator):
             careful = CarefulProducts(self.kernel_, points, plain)
             with np.errstate(all="ignore"):
                 witnesses = [dual_errors(machine, products) for products in (plain, careful)]
-            proof = prove_sparse(self.kernel_, points, machine, witnesses, tolerance=self._tolerance())
+            proof = prove_sparse(self.kernel_, points, machine, witnesses, tolerance=self._solving().tolerance)
             found.append(proof)
         return min(found, key=lambda one: one.digits)
 
@@ -121,5 +135,5 @@ class SparseAnswers(KernelEstimator):
         chosen = getattr(self, "best_parameter_", None)
         return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
-    def _tolerance(self) -> float:
-        return tolerance_of_solver(getattr(self, "solver", "auto"))
+    def _solving(self) -> Solving:
+        return Solving(getattr(self, "solver", "auto"), self._tolerance())

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.sparse_answer import sparse_accuracy, tolerance_of_solver
+from problems.estimators.sparse_answer import Solving, sparse_accuracy
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.closed_form.expansion import expansion_values
@@ -30,20 +30,20 @@ class SparseFit:
     facts: tuple[tuple[str, str], ...]
 
 
-def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, solver: str, *, labels: bool) -> SparseFit:
+def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving, *, labels: bool) -> SparseFit:
     """Fit one machine; if the active set does not settle, the declared problem does it, and the record says so.
 
     ``gram`` is the kernel matrix of the rows of X.
     """
-    if solver == "auto" and not kernel.trusted:
+    if how.polished and not kernel.trusted:
         gram.check_definite()  # convex whatever the matrix, but without w behind it; the declared problem refuses
     Phi = np.array(gram.matrix)
-    a, b, rows, facts = _solved(gram, Phi, y, zeta, solver, labels)
+    a, b, rows, facts = _solved(gram, Phi, y, zeta, how.solver, labels)
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
     machine = SparseMachine(y, zeta, a, b, fitted)
-    answer, more = sparse_accuracy(kernel, X, Phi, machine, tolerance_of_solver(solver))
+    answer, more = sparse_accuracy(kernel, X, Phi, machine, how)
     facts = (*gram.record(), ("zeta", f"{zeta:g}"), *facts, *more)
     return SparseFit(a, b, zeta_max(Phi, y), (answer, *rows), facts)
 

@@ -53,7 +53,8 @@ class SparseMachine(ReducedMachine):
             )
 
     def _solved(self, prepared: Prepared, gamma: float) -> ReducedFit:
-        return iterated_fit(prepared, gamma) if self.solver == "cg" else one_fit(prepared, gamma)
+        fit = iterated_fit if self.solver == "cg" else one_fit
+        return fit(prepared, gamma, self._tolerance())
 
     def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
@@ -94,8 +95,9 @@ class SparseMachine(ReducedMachine):
     def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
         rows = self._training_rows(data)
         return certified_again(
-            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{title}, checked again", repr(self.kernel_)
-        )
+            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{title}, checked again", repr(self.kernel_),
+            tolerance=self._tolerance(),
+        )  # fmt: skip
 
     def _check_leverages(self) -> None:
         """Refuse leave-one-out, before any row is read, to a fit that took no sums."""

@@ -15,6 +15,7 @@ from problems.estimators.variation_answer import VariationAnswers, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.codings import code_book
@@ -44,16 +45,16 @@ class _MaximalVariation(VariationAnswers):
         kernel: Any = self._resolved_kernel(X)
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
         matrices = component_matrices(kernel, X)
-        whole, fits = None, []
+        whole, fits, tol = None, [], self._tolerance()
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
             y = np.ascontiguousarray(Y[members, column])
             if members.size == Y.shape[0]:
                 whole = choices.coordinates(matrices) if whole is None else whole
-                fits.append(with_answer(kernel, X, whole, y, choices, choices.fit(whole, y)))
+                fits.append(with_answer(kernel, X, whole, y, choices, choices.fit(whole, y), tol))
                 continue
             part = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            fit = with_answer(kernel, X[members], part, y, choices, choices.fit(part, y))
+            fit = with_answer(kernel, X[members], part, y, choices, choices.fit(part, y), tol)
             a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
             a[members] = fit.coefficients
             fits.append(replace(fit, coefficients=a))
@@ -81,7 +82,7 @@ class _MaximalVariation(VariationAnswers):
                 facts += further
             else:  # nothing matters but the bias
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, self._labels), support[:0]
-                more = (mean_row(Y, bias, self._labels),)
+                more = (mean_row(Y, bias, self._labels, self._tolerance()),)
             # the answer is that of the machine that predicts; what chose its components follows
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
@@ -97,7 +98,7 @@ class _MaximalVariation(VariationAnswers):
     def _refitted(
         self, X: Any, Y: Array, kernel: Componentwise
     ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-        gram, method = Gram.of(kernel, X), Method("auto", 1e-8, 1)
+        gram, method = Gram.of(kernel, X), Method.closed_form(self._tolerance())
         a, bias, all_rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
         for column in range(Y.shape[1]):
             members = members_of(Y, column, self._labels)
@@ -175,6 +176,9 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         Weight of the squared errors in that machine.
     solver : str, default="auto"
         ``"auto"`` generates the rows that bind; ``"cvxpy"`` or a solver's name solves the declared problem.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -210,6 +214,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         refit: bool = False,
         gamma: float = 1.0,
         solver: str = "auto",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.rho = rho
@@ -220,10 +225,11 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         self.refit = refit
         self.gamma = gamma
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
-        self._forget()
+        self._begin_fit()
         choices = self._choices()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         kernel, fits = self._fit_columns(X, y[:, None], choices)
@@ -251,6 +257,9 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     expansion, ridge, cutoff, tolerance, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -274,6 +283,7 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         refit: bool = False,
         gamma: float = 1.0,
         solver: str = "auto",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.rho = rho
@@ -285,10 +295,11 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         self.refit = refit
         self.gamma = gamma
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
-        self._forget()
+        self._begin_fit()
         choices = self._choices()
         code_book(self.coding, 2)  # an unknown coding is refused before any work
         X, labels, _ = self._checked(X, y, None, numeric=False)

@@ -13,10 +13,11 @@ from problems.estimators.base import KernelEstimator
 from problems.estimators.checked_again import Asked, CheckedAgain, nonexpansive
 from problems.estimators.coded import CodedClassifier, classes_of
 from problems.estimators.given_again import warn_once_unless_holds
-from problems.estimators.sparse_answer import SparseAnswers
+from problems.estimators.sparse_answer import Solving, SparseAnswers
 from problems.estimators.sparse_fit import SparseFit, fit_sparse
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
@@ -38,6 +39,8 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`.
     c : float, default=0.0
         The constant of every row, in the units of y; a vector goes to :meth:`fit`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -51,13 +54,19 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
 
     _takes_weights = False
 
-    def __init__(self, kernel: Any = "rbf", c: float = 0.0) -> None:
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        c: float = 0.0,
+        tol: float = ACCURATE,
+    ) -> None:
         self.kernel = kernel
         self.c = c
+        self.tol = tol
 
     def fit(self, X: Any, y: Any, c: Any = None) -> Self:
         """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
-        self._forget()
+        self._begin_fit()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         chosen = self.c if c is None else c
         if isinstance(chosen, (bool, np.bool_)):
@@ -70,10 +79,10 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        asked = _without(X, y, constants)
+        asked = _without(X, y, constants, self._tolerance())
         target, ridge = asked.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
-        question = Question(kernel, X, asked.Y, asked.gammas, asked.weights, gram.negative)
+        question = Question(kernel, X, asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance)
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
@@ -97,15 +106,16 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
         if y.size != self.constants_.size:
             raise DataError(f"the model has {self.constants_.size} constants, these are {y.size} rows")
-        return _without(X, y, self.constants_)
+        return _without(X, y, self.constants_, self._tolerance())
 
 
-def _without(X: Any, y: Array, constants: Array) -> Asked:
+def _without(X: Any, y: Array, constants: Array, tolerance: float) -> Asked:
     """The LS-SVM of y - c at gamma = 1, with what rounding takes from that difference."""
     target = y - constants
     back = target - y
     missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
-    return Asked(X, target[:, None], np.ones(y.size), (1.0,), _SUBSTRATE, missing=missing[:, None])
+    ones = np.ones(y.size)
+    return Asked(X, target[:, None], ones, (1.0,), _SUBSTRATE, tolerance=tolerance, missing=missing[:, None])
 
 
 class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
@@ -120,6 +130,9 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
     solver : str, default="auto"
         ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
         values are then noise and are kept.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -135,18 +148,26 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(self, kernel: Any = "rbf", zeta: float = 1.0, solver: str = "auto") -> None:
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        solver: str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
         self.kernel = kernel
         self.zeta = zeta
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
-        self._forget()
+        self._begin_fit()
         zeta = positive(self.zeta, "zeta")
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         kernel = self._resolved_kernel(X)
-        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, self.solver, labels=False)
+        how = Solving(self.solver, self._tolerance())
+        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False)
         (rows,) = np.nonzero(fit.coefficients)
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
@@ -173,6 +194,9 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     solver : str, default="auto"
         As for :class:`L1SubstrateRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -185,16 +209,22 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     """
 
     def __init__(
-        self, kernel: Any = "rbf", zeta: float = 1.0, coding: str = "one_vs_rest", solver: str = "auto"
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        coding: str = "one_vs_rest",
+        solver: str = "auto",
+        tol: float = ACCURATE,
     ) -> None:
         self.kernel = kernel
         self.zeta = zeta
         self.coding = coding
         self.solver = solver
+        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
-        self._forget()
+        self._begin_fit()
         zeta = positive(self.zeta, "zeta")
         code_book(self.coding, 2)  # an unknown coding is refused before any work
         X, labels, _ = self._checked(X, y, None, numeric=False)
@@ -204,12 +234,13 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
         alpha, bias, fits = np.zeros_like(Y), np.empty(Y.shape[1]), list[SparseFit]()
+        how = Solving(self.solver, self._tolerance())
         for column in range(Y.shape[1]):
             (members,) = np.nonzero(Y[:, column])
             part = gram if members.size == gram.n else gram.block(members)
             points = X[members][:, members] if kernel.pairwise else X[members]
             y_column = np.ascontiguousarray(Y[members, column])
-            fit = fit_sparse(kernel, points, part, y_column, zeta, self.solver, labels=True)
+            fit = fit_sparse(kernel, points, part, y_column, zeta, how, labels=True)
             alpha[members, column], bias[column] = Y[members, column] * fit.coefficients, fit.bias
             fits.append(fit)
         (rows,) = np.nonzero(alpha.any(axis=1))

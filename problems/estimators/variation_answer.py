@@ -8,11 +8,10 @@ import numpy as np
 from problems.estimators.additive import DecoupledExpansion, component_matrices
 from problems.estimators.coded import CodedClassifier, members_of
 from problems.estimators.given_again import given_again, refuse_weights, rows_of_fit
-from problems.estimators.sparse_answer import tolerance_of_solver
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import EPS, Array
 from substrate.certificates import Certificate, Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy
+from substrate.certificates.accuracy import Accuracy, unpolished
 from substrate.certificates.doubled_precision import add
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.expansion import expansion_values
@@ -72,25 +71,27 @@ def answer_of(
 
 
 def with_answer(
-    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit
-) -> VariationFit:
-    """The fit with the row that bounds its answer in front."""
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit,
+    tol: float,
+) -> VariationFit:  # fmt: skip
+    """The fit with the row that bounds its answer in front; ``tol`` is what a polished point is held to."""
     a, b, rho = fit.coefficients, fit.bias, float(choices.rho)
     if a.ndim == 1:
         fitted = expansion_values(kernel, X, a, b, X)
     else:
         fitted = np.sum([part(X, X) @ a[:, k] for k, part in enumerate(kernel.components(X.shape[1]))], axis=0) + b
-    tolerance = _tolerance(choices.solver, fit)
+    polished = _polished(choices.solver, fit)
+    tolerance = tol if polished else unpolished(tol)
     row = answer_of(kernel, X, coordinates, y, rho, fit.witness, a, b, fitted, tolerance)
     facts = (*fit.facts, _RELATIVE)
     if not row.passes:
-        facts += (_UNKNOWN if tolerance == ACCURATE else _UNPOLISHED,)
+        facts += (_UNKNOWN if polished else _UNPOLISHED,)
     return replace(fit, rows=(row, *fit.rows), facts=facts)
 
 
-def _tolerance(solver: str, fit: VariationFit) -> float:
-    """Of the spread of y: an interior point whose active set does not settle is a solver's own point."""
-    return tolerance_of_solver(solver) if fit.exact else UNPOLISHED
+def _polished(solver: str, fit: VariationFit) -> bool:
+    """Whether a point is that of an active set; where that does not settle it is an interior point, a solver's own."""
+    return solver == "auto" and fit.exact
 
 
 def smallest_rho(value: float, Y: Array) -> float:
@@ -115,7 +116,7 @@ class VariationAnswers(DecoupledExpansion):
         for machine in self._stored(X, y, sample_weight):
             coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
             known = (kernel, points, coordinates, target, float(choices.rho), fit.witness, a, b)
-            row = answer_of(*known, fitted, self._tolerance(fit))
+            row = answer_of(*known, fitted, self._tolerance_of(fit))
             rows.append((row, *fit.rows))
             facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
         title = f"{self.certificate_.title}, checked again"
@@ -135,7 +136,7 @@ class VariationAnswers(DecoupledExpansion):
             found.append(
                 prove_variation(
                     coordinates, target, float(choices.rho), fit.witness, fitted, kernel, points, a, b,
-                    tolerance=self._tolerance(fit),
+                    tolerance=self._tolerance_of(fit),
                 )
             )  # fmt: skip
         return min(found, key=lambda one: one.digits)
@@ -171,8 +172,9 @@ class VariationAnswers(DecoupledExpansion):
         rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
 
-    def _tolerance(self, fit: VariationFit) -> float:
-        return _tolerance(getattr(self, "solver", "auto"), fit)
+    def _tolerance_of(self, fit: VariationFit) -> float:
+        tol = self._tolerance()
+        return tol if _polished(getattr(self, "solver", "auto"), fit) else unpolished(tol)
 
     @property
     def _of_labels(self) -> bool:

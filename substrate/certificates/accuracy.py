@@ -14,6 +14,7 @@ second term is what rounding y itself to double precision may change.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +22,21 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rows import EPS, Row
 
-__all__ = ["ACCURATE", "UNPOLISHED", "Accuracy", "accuracy_row", "root_mean_square", "spread_of"]
+__all__ = [
+    "ACCURATE", "UNPOLISHED", "Accuracy", "accuracy_row", "root_mean_square", "scale_of", "spread_of", "unpolished",
+]  # fmt: skip
 
 #: Share of the spread of y within which closed forms, active sets, paths and polished points must be.
 ACCURATE = 1e-6
-#: The same for a conic solver's own point: its duality gap is the square of the error.
-UNPOLISHED = 1e-3
+
+
+def unpolished(tolerance: float) -> float:
+    """The tolerance of a conic solver's own point: the root, since its duality gap is the square of its error."""
+    return max(math.sqrt(tolerance), tolerance)
+
+
+#: The same for a conic solver's own point.
+UNPOLISHED = unpolished(ACCURATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,13 @@ def accuracy_row(
 ) -> Accuracy:
     """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
     bound = bound if math.isfinite(bound) else math.inf  # what is not known is no bound
-    return Accuracy("accuracy", bound, max(spread, rounding / tolerance), tolerance, formula, spread, about)
+    scale = scale_of(spread, rounding, tolerance)
+    return Accuracy("accuracy", bound, scale, tolerance, formula, spread, about)
+
+
+def scale_of(spread: float, rounding: float, tolerance: float) -> float:
+    """What is compared with: the spread, or so much that the tolerance is the rounding of y where that is more."""
+    return max(spread, min(rounding / tolerance, sys.float_info.max))
 
 
 def root_mean_square(values: Array, weights: Array) -> float:

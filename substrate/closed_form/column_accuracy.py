@@ -100,8 +100,9 @@ def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
 
 
 def column_accuracy(
-    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, *, pairwise: bool = False
-) -> Accuracy:
+    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, *, pairwise: bool = False,
+    tolerance: float = ACCURATE,
+) -> Accuracy:  # fmt: skip
     """The row by kernel values in working precision, each within p of true; a few products with vectors."""
     y, a, b, kept = machine.y, machine.coefficients, machine.bias, machine.columns
     f = values @ a + b
@@ -116,12 +117,14 @@ def column_accuracy(
     total_doubt = y.size * _HALF * float(np.abs(e).sum())
     g = _gradient(machine, products, total, e)
     slack = kernel_doubt + rounded
-    return _row(machine, values, p, factor, g, slack, slack, np.append(total_doubt, doubt), 0.0, FORMULA, pairwise)
+    doubts = np.append(total_doubt, doubt)
+    return _row(machine, values, p, factor, g, slack, slack, doubts, 0.0, FORMULA, pairwise, tolerance)
 
 
 def careful_column_accuracy(
-    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, fitted: Array, *, pairwise: bool = False
-) -> Accuracy:
+    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, fitted: Array, *, pairwise: bool = False,
+    tolerance: float = ACCURATE,
+) -> Accuracy:  # fmt: skip
     """The row with products in doubled precision; ``fitted`` is what predict returns."""
     y, a, kept = machine.y, machine.coefficients, machine.columns
     zero = np.zeros_like(y)
@@ -142,7 +145,7 @@ def careful_column_accuracy(
     distance = float(np.linalg.norm(apart[0] + apart[1]))
     formula = f"{FORMULA}, in doubled precision"
     doubts = np.append(EPS * abs(total), doubt + EPS * np.abs(inner[0]))
-    return _row(machine, values, p, factor, g, slack, slack, doubts, distance, formula, pairwise)
+    return _row(machine, values, p, factor, g, slack, slack, doubts, distance, formula, pairwise, tolerance)
 
 
 def _gradient(machine: ColumnMachine, products: Array, total: float, e: Array) -> Array:
@@ -153,7 +156,7 @@ def _gradient(machine: ColumnMachine, products: Array, total: float, e: Array) -
 
 def _row(
     machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, g: Array, slack: Array, again: Array,
-    doubt: Array, distance: float, formula: str, pairwise: bool,
+    doubt: Array, distance: float, formula: str, pairwise: bool, tolerance: float,
 ) -> Accuracy:  # fmt: skip
     """``slack`` is the doubt about e, ``again`` that about what predict makes of it, ``doubt`` that about C'e."""
     from scipy.linalg import solve_triangular
@@ -177,7 +180,7 @@ def _row(
     bound = 1.01 * bound / math.sqrt(n)
     if not math.isfinite(bound):
         bound = math.inf
-    return accuracy_row(bound, spread, formula, tolerance=ACCURATE, rounding=rounding)
+    return accuracy_row(bound, spread, formula, tolerance=tolerance, rounding=rounding)
 
 
 def _columns_off(machine: ColumnMachine, values: Array, p: float, length: Array, pairwise: bool) -> float:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from substrate.certificates.accuracy import ACCURATE
 from substrate.certificates.rows import EPS
 from substrate.closed_form.device_rows import DeviceRows
 from substrate.closed_form.eigen_features import EigenFeatures
@@ -203,11 +204,12 @@ def solve_on_device(
     K_basis: Any,
     kernel_squares: float | None = None,
     known: TargetSummary | None = None,
+    tolerance: float = ACCURATE,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every output, refine where a check asks for it, and certify."""
     features, unit = spectrum.features, spectrum.origin.unit
     summary = rows.target_summary() if known is None else known
-    judge = AnswerJudge(None, spectrum.curvature(K_basis, rows.terms), lam, unit, summary)
+    judge = AnswerJudge(None, spectrum.curvature(K_basis, rows.terms), lam, unit, summary, tolerance=tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     while True:

@@ -86,4 +86,5 @@ def _gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations, some:
     top = float(reached[others].max(initial=0.0))
     lost = 0.0 if top <= zeta else 1.0 - zeta / top + 2.0 * EPS
     apart = known.moved + step + lost * (known.length + step)
-    return 0.5 * apart * apart + lost * zeta * float(np.abs(a).sum()) * (1.0 + n * EPS)
+    size = zeta * float(np.abs(a).sum()) * (1.0 + n * EPS)
+    return float(0.5 * apart * apart + lost * size)

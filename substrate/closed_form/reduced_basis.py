@@ -21,6 +21,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.moment_sums import RowWeights
 from substrate.closed_form.reduced_answer import AnswerJudge
@@ -113,17 +114,19 @@ def solve_reduced(
     most: int = _MOST_REFINEMENTS,
     weights_of_rows: RowWeights | None = None,
     targets: TargetSummary | None = None,
+    tolerance: float = ACCURATE,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
-    ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets.
+    ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets;
+    ``tolerance`` the share of their spread that the accuracy may be.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows)
+    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     # where sums know the machine to fewer digits than its rows do, it is refined although every check passes

@@ -29,6 +29,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.accuracy import ACCURATE
 from substrate.certificates.rows import EPS
 from substrate.closed_form.careful_errors import careful_pass
 from substrate.closed_form.kernel_rows import KernelRows
@@ -111,6 +112,7 @@ def mended(
     sizes: Array | None = None,
     targets: TargetSummary | None = None,
     most: int = _MOST_STEPS,
+    tolerance: float = ACCURATE,
 ) -> MendedL1:
     """Check coefficients against all rows, and step among those in use while that does not pass and helps.
 
@@ -124,7 +126,7 @@ def mended(
         if kernel is None:
             raise TypeError("columns of a matrix need the sizes of the basis vectors")
         sizes = np.sqrt(np.maximum(kernel.diag(points), 0.0))
-    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets)
+    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets, tolerance)
     best: MendedL1 | None = None
     careful = False
     for step in range(most + 1):
@@ -151,6 +153,7 @@ class L1Check:
     zeta: float
     sizes: Array
     targets: TargetSummary
+    tolerance: float = ACCURATE
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
         """In one pass over the rows, with care or not."""
@@ -161,7 +164,9 @@ class L1Check:
             residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
             rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
         columns = L1Columns(self.sums.gram, self.sums.means, self.sums.offsets, self.sizes, self.rows.terms)
-        answers = l1_accuracy(residuals, rounded, columns, self.zeta, beta, unit, self.targets)
+        answers = l1_accuracy(
+            residuals, rounded, columns, self.zeta, beta, unit, self.targets, tolerance=self.tolerance
+        )
         others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
         return residuals, tuple((answer, *rest) for answer, rest in zip(answers, others, strict=True))
 

@@ -129,5 +129,6 @@ def _error(second: Array, features: EigenFeatures, lam: float) -> float:
         return EPS
     T = features.transform
     scatter = np.maximum(np.einsum("ij,ij->j", T, second @ T), 0.0)
-    entry = float(np.sqrt(np.mean(np.square(second))))
+    largest = float(np.abs(second).max()) or 1.0  # whose square may overflow
+    entry = largest * float(np.sqrt(np.mean(np.square(second / largest))))
     return EPS * float(np.sqrt(features.n_basis)) * entry / float((features.values * (scatter + lam)).min())

@@ -26,7 +26,7 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED
+from substrate.certificates.accuracy import ACCURATE, unpolished
 from substrate.closed_form.component_features import ComponentFeatures
 from substrate.closed_form.maximal_variation import PointOnRows, solve_on_rows
 from substrate.closed_form.moment_sums import MomentsOfLeaf
@@ -104,11 +104,11 @@ class ReducedVariation:
     scatter: Array
     mean: Array
 
-    def judge(self, rows: VariationRows, rho: float, ridge: float) -> VariationJudge:
+    def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
         """What bounds the answer of any coefficients, with the multipliers found here as the dual point."""
         bounded = rows.source.taken(np.sort(np.array(self.numbers, dtype=np.intp))) if self.numbers else None
         order = np.argsort(np.array(self.numbers, dtype=np.intp))
-        tolerance = ACCURATE if self.exact else UNPOLISHED
+        tolerance = tolerance if self.exact else unpolished(tolerance)
         return VariationJudge(
             rows.values, rows.source, rows.passes, rows.targets, rows.unit, self.scatter, self.mean, rho / rows.unit,
             ridge, bounded, self.xi[:, order] if self.numbers else self.xi, tolerance,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from substrate.arrays import Array
+from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.device_left_out import left_out_on_device
 from substrate.closed_form.device_reduced import accumulate_on_device, residuals_on_device, solve_on_device
 from substrate.closed_form.device_rows import DeviceRows
@@ -57,11 +58,12 @@ def solution_of(
     K_basis: Array,
     kernel_squares: float | None = None,
     targets: TargetSummary | None = None,
+    tolerance: float = ACCURATE,
 ) -> ReducedSolution:
     """Beta, b and their certificate; a device uses the squares of all kernel values if they are known."""
     if isinstance(rows, DeviceRows):
-        return solve_on_device(rows, spectrum, lam, K_basis, kernel_squares, targets)
-    return solve_reduced(rows, spectrum, lam, K_basis, targets=targets)
+        return solve_on_device(rows, spectrum, lam, K_basis, kernel_squares, targets, tolerance)
+    return solve_reduced(rows, spectrum, lam, K_basis, targets=targets, tolerance=tolerance)
 
 
 def residuals_of(

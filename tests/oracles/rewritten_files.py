@@ -38,14 +38,21 @@ def npy_bytes(array):
     return buffer.getvalue()
 
 
-def as_of_release_0_1(path, **outside):
-    """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter of the estimator."""
+#: Parameters that release 0.1 knew by another name, and those that it did not know.
+CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
+UNKNOWN_THEN = ("tol", "zeta_min")
+
+
+def as_of_release_0_1(path, **others):
+    """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter that the estimator had."""
 
     def turn_back(header, arrays):
         header["version"] = 1
-        del header["digest"]
+        header.pop("digest", None)
         content = header["content"]
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
-        content["parameters"] |= {key: value for key, value in defaults.items() if key in OUTSIDE} | outside
+        own = {key: value for key, value in content["parameters"].items() if key not in UNKNOWN_THEN}
+        own = {"tol" if key in CALLED_TOL else key: value for key, value in own.items()}
+        content["parameters"] = own | {key: value for key, value in defaults.items() if key in OUTSIDE} | others
 
     rewrite(path, turn_back)

@@ -87,7 +87,7 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
         for moved in (load(tmp_path / "model.npz"), model.to_numpy()):
             np.testing.assert_allclose(moved.predict(NEW), values, rtol=0.0, atol=1e-9 * np.abs(values).max())
     finally:
-        model._forget()
+        model._begin_fit()
 
 
 @everywhere

@@ -59,7 +59,7 @@ def signs(y):
 def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support):
     """:place [Carvalho2006]_ sections 3.4 and 3.5: both estimators against the declared problem."""
     X, y = two_classes()
-    tight = {"tol": 1e-10} if estimator is AdaPinvClassifier else {}
+    tight = {"adaline_tol": 1e-10} if estimator is AdaPinvClassifier else {}
     model = made(estimator, gamma=3.0, n_support=n_support, **tight).fit(X, y)
     declared = column_reduced_ls_svm.declare(KERNEL(X), signs(y), 3.0, n_support, selection).solve()
     assert_array_equal(model.support_, np.flatnonzero(np.abs(declared.support_values) > 1e-9))
@@ -142,8 +142,10 @@ def test_where_the_accelerated_adaline_fails_the_direct_solution_ranks_and_the_r
     X, y = two_classes()
     model = made(AdaPinvClassifier, max_epochs=2).fit(X, y)
     assert model.n_epochs_ == 2
-    assert "fallback: the Adaline did not reach tol; columns ranked by the direct solution" in str(model.certificate_)
-    assert_array_equal(model.support_, made(AdaPinvClassifier, tol=1e-10).fit(X, y).support_)
+    assert "fallback: the Adaline did not reach adaline_tol; columns ranked by the direct solution" in str(
+        model.certificate_
+    )
+    assert_array_equal(model.support_, made(AdaPinvClassifier, adaline_tol=1e-10).fit(X, y).support_)
 
 
 @pytest.mark.parametrize("estimator", EVERY)
@@ -197,7 +199,7 @@ BAD = {
     "n_support": (COUNTED, [0, -3, 61, 0.0, 1.01, np.nan, "half", None, True]),
     "tolerance": ([LS2SVMClassifier], [0.0, -0.1, np.inf, "small", None, True]),
     "threshold": ([ALSSVMClassifier], [0.0, -0.1, np.nan, "small", None]),
-    "tol": ([AdaPinvClassifier], [0.0, -1.0, np.inf, None]),
+    "adaline_tol": ([AdaPinvClassifier], [0.0, -1.0, np.inf, None]),
     "max_epochs": ([AdaPinvClassifier, ALSSVMClassifier], [0, -1, 2.5, "many", None, True]),
     "accelerated": ([AdaPinvClassifier], [None, 1, "yes"]),
     "coding": (EVERY, ["one_vs_all", None]),

@@ -38,7 +38,7 @@ def instances() -> list[BaseEstimator]:
             made += [e for e in map(estimator, given) if e.__sklearn_tags__().input_tags.pairwise]
         if "solver" in parameters and not derived:
             made.append(estimator(solver="cg" if name.startswith("SparseLSSVM") else "cvxpy"))
-        if {"solver", "tol", "max_iter"} <= set(parameters) and not derived:  # those that know an iterative method
+        if {"solver", "cg_tol", "max_iter"} <= set(parameters) and not derived:  # those that know an iterative method
             made.append(estimator(solver="cg"))
     return made
 

@@ -119,5 +119,5 @@ def test_a_changed_coefficient_fails_the_check_by_refit():
 
 def test_other_solvers_leave_out_too():
     expected = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y[:, 0]).leave_one_out().outputs
-    by_cg = LSSVMRegressor(RBF(1.0), 3.0, solver="cg", tol=1e-12).fit(X, Y[:, 0]).leave_one_out().outputs
+    by_cg = LSSVMRegressor(RBF(1.0), 3.0, solver="cg", cg_tol=1e-12).fit(X, Y[:, 0]).leave_one_out().outputs
     assert_allclose(by_cg, expected, atol=1e-8)

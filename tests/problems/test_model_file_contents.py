@@ -223,6 +223,42 @@ def test_every_estimator_of_release_0_1_loads(tmp_path, estimator):
         assert load(path).get_params() == model.get_params()
 
 
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        ("LSSVMRegressor", "cg_tol"),
+        ("LSSVMClassifier", "cg_tol"),
+        ("ComponentwiseLSSVMRegressor", "cg_tol"),
+        ("ComponentwiseLSSVMClassifier", "cg_tol"),
+        ("RobustLSSVMRegressor", "weights_tol"),
+        ("RobustSparseLSSVMRegressor", "weights_tol"),
+        ("AdaPinvClassifier", "adaline_tol"),
+    ],
+)
+def test_the_tol_of_release_0_1_has_the_name_it_has_now(tmp_path, estimator, name):
+    path = tmp_path / "m.npz"
+    getattr(problems, estimator)(RBF(1.0), tol=1e-2).save(path)
+    as_of_release_0_1(path, tol=3e-5)
+    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
+        loaded = load(path)
+    assert getattr(loaded, name) == 3e-5
+    assert loaded.tol == 1e-6
+    as_of_release_0_1(path, **{name: 1e-3})
+    with pytest.raises(DataError, match=f"has parameters .*where a {estimator} has"):
+        load(path)
+
+
+def test_a_file_of_release_0_1_has_no_tolerance_of_its_certificate(tmp_path):
+    path = tmp_path / "m.npz"
+    problems.HuberLSSVMRegressor(RBF(1.0), tol=1e-2).save(path)
+    as_of_release_0_1(path)
+    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
+        assert load(path).tol == 1e-6
+    as_of_release_0_1(path, tol=1e-2)
+    with pytest.raises(DataError, match=r"has parameters .*'tol'"):
+        load(path)
+
+
 def test_a_splitter_cannot_be_saved_and_its_splits_can(tmp_path):
     folds = [(np.arange(10), np.arange(10, 20)), (np.arange(10, 20), np.arange(10))]
     made(LSSVMRegressorCV, criterion="folds", cv=folds).save(tmp_path / "m.npz")

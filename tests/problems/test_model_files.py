@@ -258,7 +258,7 @@ def test_other_solvers(tmp_path, estimator, solver):
     X, y = make_data(estimator)
     model = estimator(RBF(1.0), solver=solver)
     sparse = estimator.__name__.startswith("SparseLSSVM")  # they know conjugate gradients, and no declared problem
-    if solver == "cg" and not sparse and "tol" not in estimator().get_params(deep=False):
+    if solver == "cg" and not sparse and "cg_tol" not in estimator().get_params(deep=False):
         with pytest.raises(DeclarationError, match="unknown solver 'cg'"):
             model.fit(X, y)
         return

@@ -73,7 +73,7 @@ def test_outliers_do_less_harm(weighting, scale):
 def test_the_history_tells_where_every_weight_comes_from():
     X, y = data()
     K = KERNEL(X)
-    model = robust(max_reweightings=60, tol=1e-6).fit(X, y)
+    model = robust(max_reweightings=60, weights_tol=1e-6).fit(X, y)
     history = model.history_
     assert len(history) > 3
     assert_array_equal(history[0].weights, 1.0)
@@ -93,7 +93,7 @@ def test_the_history_tells_where_every_weight_comes_from():
 
 def test_settled_is_a_fixed_point():
     X, y = data()
-    model = robust(weighting="logistic", max_reweightings=200, tol=1e-9).fit(X, y)
+    model = robust(weighting="logistic", max_reweightings=200, weights_tol=1e-9).fit(X, y)
     again = weighted_ls_svm.closed_form(KERNEL(X), y, GAMMA, model.weights_)
     scale = robust_scale(again["errors"])
     assert_allclose(robust_weights(again["errors"], scale, "logistic"), model.weights_, atol=1e-7)
@@ -102,7 +102,7 @@ def test_settled_is_a_fixed_point():
 def test_it_says_when_it_has_not_settled():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match=r"still changed by .* after 2 reweightings; raise max_reweightings"):
-        model = robust(max_reweightings=2, tol=1e-12).fit(X, y)
+        model = robust(max_reweightings=2, weights_tol=1e-12).fit(X, y)
     assert model.certificate_.holds, "the weighted problem itself is solved"
     assert "reweightings: 2, last change" in str(model.certificate_)
 
@@ -173,7 +173,7 @@ def test_certify_sees_a_tampered_number():
         ({"max_reweightings": -1}, "max_reweightings must be an integer >= 0"),
         ({"max_reweightings": 1.5}, "max_reweightings must be an integer"),
         ({"max_reweightings": True}, "max_reweightings must be an integer"),
-        ({"tol": 0.0}, "tol must be positive"),
+        ({"weights_tol": 0.0}, "weights_tol must be positive"),
     ],
 )
 def test_bad_settings_are_refused(parameters, message):

@@ -41,14 +41,14 @@ def test_outliers_do_not_matter():
 
 
 def test_rounds_end_when_w_settles_and_say_so_when_it_does_not():
-    settled = model(weighting="logistic", max_reweightings=100, tol=1e-4).fit(X, Y)
+    settled = model(weighting="logistic", max_reweightings=100, weights_tol=1e-4).fit(X, Y)
     changes = [step.change for step in settled.history_]
     assert len(settled.history_) < 100
     assert changes[-1] <= 1e-4 < changes[-2]
-    again = model(weighting="logistic", max_reweightings=100, tol=1e-7).fit(X, Y)
+    again = model(weighting="logistic", max_reweightings=100, weights_tol=1e-7).fit(X, Y)
     assert_allclose(again.predict(X), settled.predict(X), atol=1e-3)
     with pytest.warns(ConvergenceWarning, match="raise max_reweightings"):
-        model(weighting="logistic", max_reweightings=2, tol=1e-12).fit(X, Y)
+        model(weighting="logistic", max_reweightings=2, weights_tol=1e-12).fit(X, Y)
 
 
 def test_without_reweighting_it_is_the_plain_machine():
@@ -93,7 +93,7 @@ def test_the_certificate_knows_its_rows_and_its_coefficients(tmp_path):
         ({"weighting": "tukey"}, "weighting must be one of"),
         ({"scale": "std"}, "scale must be one of"),
         ({"max_reweightings": 1.5}, "max_reweightings must be an integer"),
-        ({"tol": 0.0}, "tol"),
+        ({"weights_tol": 0.0}, "weights_tol"),
         ({"gamma": -1.0}, "gamma"),
         ({"basis": "best"}, "basis must be one of"),
     ],

@@ -297,7 +297,7 @@ def test_a_precomputed_matrix_is_refused(kernel):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"tol": 0.0}, {"tol": -1.0}, {"tol": "small"}, {"max_iter": 0}, {"max_iter": 2.5}]
+    "parameters", [{"cg_tol": 0.0}, {"cg_tol": -1.0}, {"cg_tol": "small"}, {"max_iter": 0}, {"max_iter": 2.5}]
 )
 def test_options_out_of_range(parameters):
     X, Y = make(20)

@@ -1,0 +1,184 @@
+"""How near the exact optimum an answer must be is asked for by ``tol``, of every estimator and wherever it judges."""
+
+import inspect
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+import problems
+from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor, SparseLSSVMRegressor
+from substrate import fuse
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, accuracy_row, unpolished
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF, Linear
+
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+#: Those that hand over what a conic solver found, if asked to.
+CONIC = [e for e in ESTIMATORS if e().get_params().get("solver") and not e.__name__.startswith("SparseLSSVM")]
+BAD = [-1.0, 0.0, "x", math.nan, math.inf, None, True, [1e-6]]
+
+
+def data_of(estimator, n=20):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+    return X, np.where(signal > np.median(signal), "up", "down") if is_classifier(estimator()) else signal
+
+
+def made(estimator, **parameters):
+    own = estimator().get_params(deep=False)
+    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 8} | parameters
+    return estimator(**{name: choice for name, choice in choices.items() if name in own})
+
+
+def tolerances(model, X, y):
+    """Of the row that bounds the answer: of the fit, checked again, and proved."""
+    rows = [certificate.rows[0] for certificate in (model.certificate_, model.certify(X, y))]
+    assert {row.name for row in rows} <= {"accuracy", "predictions are the projection"}
+    return {*(row.tolerance for row in rows), model.prove(X, y).tolerance}
+
+
+@over_estimators
+def test_it_is_the_last_parameter_and_a_millionth_by_default(estimator):
+    parameters = inspect.signature(estimator).parameters
+    assert list(parameters)[-1] == "tol"
+    assert parameters["tol"].default == 1e-6 == ACCURATE
+    assert "tol : float, default=1e-6" in estimator.__doc__
+
+
+@over_estimators
+def test_one_that_is_none_is_refused_before_any_work(estimator):
+    for bad in BAD:
+        with pytest.raises(DeclarationError, match=r"^tol must be"):
+            made(estimator, tol=bad).fit(None, None)
+
+
+@over_estimators
+def test_the_answer_is_judged_by_it(estimator):
+    X, y = data_of(estimator)
+    model = made(estimator, tol=3e-5).fit(X, y)
+    assert model.certificate_.holds
+    assert tolerances(model, X, y) == {3e-5}
+    assert tolerances(model.set_params(tol=1e-4), X, y) == {3e-5, 1e-4}, "a certificate says by what it was judged"
+    model.set_params(tol=-1.0)
+    for judged in (model.certify, model.prove):
+        with pytest.raises(DeclarationError, match=r"^tol must be positive and finite, received -1\.0"):
+            judged(X, y)
+
+
+@pytest.mark.parametrize("estimator", CONIC, ids=lambda estimator: estimator.__name__)
+def test_the_point_of_a_conic_solver_is_allowed_the_root(estimator):
+    X, y = data_of(estimator)
+    assert tolerances(made(estimator, solver="CLARABEL", tol=1e-4).fit(X, y), X, y) == {1e-2}
+
+
+def test_the_root_is_never_less():
+    assert unpolished(ACCURATE) == UNPOLISHED == 1e-3
+    assert unpolished(4.0) == 4.0
+
+
+@over_estimators
+def test_no_answer_is_as_near_as_nothing(estimator):
+    X, y = data_of(estimator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = made(estimator, tol=1e-300).fit(X, y)
+    certificate, again = model.certificate_, model.certify(X, y)
+    failed = [row.name for row in certificate.rows if not row.passes]
+    if certificate.answer is None or certificate.accuracy <= y.size * np.finfo(float).eps * largest(y):
+        assert failed == [] == caught
+        return
+    assert failed == ["accuracy"]
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert "the certificate does not hold (accuracy)" in str(caught[0].message)
+    assert not again.holds or again.accuracy <= y.size * np.finfo(float).eps * largest(y)
+
+
+def test_an_iteration_that_reached_its_end_is_not_blamed_for_it():
+    X, y = data_of(SparseLSSVMRegressor)
+    model = made(SparseLSSVMRegressor, solver="cg", tol=1e-300)
+    with pytest.warns(ConvergenceWarning, match=r"^Sparse LS-SVM regression: .* not hold \(accuracy\)"):
+        model.fit(X, y)
+
+
+def largest(y):
+    return 1.0 if y.dtype.kind == "U" else float(np.abs(y).max())
+
+
+def told(model):
+    return dict(model.certificate_.record)
+
+
+@pytest.mark.parametrize("estimator", ["LSSVMRegressor", "SparseLSSVMRegressor", "HuberLSSVMRegressor"])
+def test_care_is_taken_where_the_cheap_bound_does_not_settle_this_tolerance(estimator):
+    estimator = getattr(problems, estimator)
+    X, y = data_of(estimator)
+    plain = made(estimator).fit(X, y)
+    assert "check" not in told(plain)
+    strict = made(estimator, tol=0.5 * plain.certificate_.accuracy / plain.certificate_.spread).fit(X, y)
+    assert told(strict)["check"] == "in doubled precision"
+    assert strict.certificate_.holds
+    assert strict.certificate_.accuracy < 0.5 * plain.certificate_.accuracy
+
+
+def test_a_coarse_answer_holds_where_no_more_is_asked_for():
+    X, y = data_of(LSSVMRegressor, 200)
+    coarse = LSSVMRegressor(RBF(1.0), 1e3, solver="cg", cg_tol=1e-4)
+    with pytest.warns(ConvergenceWarning, match=r"the certificate does not hold \(accuracy\)"):
+        coarse.fit(X, y)
+    assert coarse.certificate_.accuracy < 1e-2 * coarse.certificate_.spread
+    assert not coarse.certify(X, y).holds
+    coarse.set_params(tol=1e-2).fit(X, y)
+    assert coarse.certificate_.holds
+    assert coarse.certify(X, y).holds
+    assert coarse.prove(X, y).proved
+
+
+def test_machines_of_their_own_rows_and_refitted_ones_are_judged_by_it():
+    X, _ = data_of(LSSVMRegressor)
+    y = np.arange(20) % 3
+    for estimator in (LSSVMClassifier, problems.AdaPinvClassifier, problems.ALSSVMClassifier):
+        model = made(estimator, coding="one_vs_one", tol=3e-5).fit(X, y)
+        assert tolerances(model, X, y) == {3e-5}
+    for rho in (1.0, 1e6):  # some components, and none
+        model = MaximalVariationRegressor(RBF(1.5), rho, refit=True, tol=3e-5).fit(X, X[:, 0])
+        assert tolerances(model, X, X[:, 0]) == {3e-5}
+        assert {row.tolerance for row in model.certificate_.rows if row.name == "selection: accuracy"} == {3e-5}
+
+
+def test_primal_weights_are_judged_by_it():
+    X, y = data_of(LSSVMRegressor)
+    for estimator in (LSSVMRegressor, problems.RobustLSSVMRegressor, problems.SubstrateRegressor):
+        model = estimator(Linear(), tol=3e-5).fit(1e8 + X, y)
+        assert hasattr(model, "primal_weights_")
+        assert tolerances(model, 1e8 + X, y) == {3e-5}
+
+
+def test_rows_that_are_read_in_passes_or_lie_on_a_device_are_judged_by_it(tmp_path):
+    X, y = data_of(SparseLSSVMRegressor)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    files = (tmp_path / "X.npy", tmp_path / "y.npy")
+    for name in ("Sparse", "RobustSparse"):
+        streamed = made(getattr(problems, f"{name}LSSVMRegressor"), tol=3e-5).fit(*files)
+        assert streamed.certificate_.answer.tolerance == streamed.certify(*files).answer.tolerance == 3e-5
+    xp = pytest.importorskip("array_api_strict")
+    for estimator in (LSSVMRegressor, SparseLSSVMRegressor):
+        X_there, y_there = xp.asarray(X), xp.asarray(y)
+        assert tolerances(made(estimator, tol=3e-5).fit(X_there, y_there), X_there, y_there) == {3e-5}
+
+
+def test_a_fused_twin_is_handed_it():
+    X, y = data_of(LSSVMRegressor)
+    fused = fuse(LSSVMRegressor(RBF(1.5), tol=3e-5), "gamma", cv=4, data=(X, y))
+    assert fused.certificate.answer.tolerance == 3e-5
+
+
+def test_a_tolerance_next_to_nothing_leaves_the_rounding_of_y():
+    assert accuracy_row(0.0, 1.0, "", tolerance=5e-324, rounding=1e10).passes
+    assert not accuracy_row(1e11, 1.0, "", tolerance=5e-324, rounding=1e10).passes
