@@ -14,13 +14,14 @@ from problems.estimators.base import KernelEstimator
 from problems.estimators.coded import CodedClassifier, classes_of, members_of
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.accuracy import Accuracy
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 
-__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "machines_of"]
+__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds", "machines_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Final:
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
     kept: dict[str, Any]
+
+    @property
+    def known(self) -> bool:
+        """Whether double precision can tell the machines to the tolerance."""
+        return all(row.passes for row in self.rows if isinstance(row, Accuracy))
 
 
 class FusedEstimator(KernelEstimator):
@@ -169,6 +175,11 @@ class FusedEstimator(KernelEstimator):
         choices = [self._choose(kernel, rounds.rounds) for kernel in self._candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
+    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
+        """The choice, those of all kernels, and the machine on the rows of the final fit."""
+        best, choices = self._best(X, rounds)
+        return best, choices, self._final(best.kernel, X_final, Y_final, best.value)
+
     def _keep_fused(
         self, X: Any, Y: Array, rounds: Rounds, title: str, one: bool, also: dict[str, Any] | None = None
     ) -> None:
@@ -180,9 +191,8 @@ class FusedEstimator(KernelEstimator):
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            best, choices = self._best(X, rounds)
             X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
-            final = self._final(best.kernel, X_final, Y_final, best.value)
+            best, choices, final = self._fused(X, X_final, Y_final, rounds)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"validation error - lower bound over {self._over}"
         # an error of rounding size needs no bound, nor does one that rounding of the targets may change

@@ -11,7 +11,7 @@ from problems.estimators.additive import component_matrices
 from problems.estimators.centred_points import centred_points
 from problems.estimators.checked_again import Asked, CheckedAgain
 from problems.estimators.coded import members_of
-from problems.estimators.fused import Choice, Final, FusedEstimator, Round, machines_of
+from problems.estimators.fused import Choice, Final, FusedEstimator, Round, Rounds, machines_of
 from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
 from problems.estimators.sparse_answer import Solving, SparseAnswers
@@ -93,7 +93,9 @@ class OverGamma(CheckedAgain, FusedEstimator):
                 counts.append(float(train.size if below is None else check.size))
                 spectra.append(spectrum)
         criterion = Sum.of(parts, [count / sum(counts) for count in counts])
-        found = search_spectra(criterion, spectra, self.gamma_range, float(self.gap))
+        found = search_spectra(criterion, spectra, self._range, float(self.gap))
+        if self._range is not self.gamma_range:
+            found = replace(found, ended=True)
         high, low = (float(np.log(1.0 / end - criterion.lift)) for end in found.gamma_range)
         t = np.linspace(high, low, _CURVE)
         curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
@@ -139,11 +141,25 @@ class OverGamma(CheckedAgain, FusedEstimator):
         return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
 
     def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
-        self._left_out = Round(X, Y, X, Y)  # what leave-one-out looks at, for the time of the fit
+        # what leave-one-out looks at, and the range that is searched, for the time of the fit
+        self._left_out, self._range = Round(X, Y, X, Y), self.gamma_range
         try:
             super()._keep_fused(X, Y, rounds, title, one, also)
         finally:
-            del self._left_out
+            del self._left_out, self._range
+
+    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
+        """As for any; a range that nobody gave ends where the machine can be known, at the price of the gap at most."""
+        first = found = super()._fused(X, X_final, Y_final, rounds)
+        while self.gamma_range is None and not found[2].known:
+            low, top = found[0].path["coverage"][0], 0.1 * found[0].value
+            if not low < top:
+                return first
+            self._range = (low, top)
+            found = super()._fused(X, X_final, Y_final, rounds)
+            if found[0].error > (1.0 + float(self.gap)) * first[0].error:
+                return first  # a worse machine is no price for a certificate
+        return found
 
 
 class OverZeta(SparseAnswers, FusedEstimator):
@@ -189,6 +205,8 @@ class OverZeta(SparseAnswers, FusedEstimator):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds)
             read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
+            if read.error > (1.0 + float(self.gap)) * first.error:  # a worse machine is no price for a certificate
+                return _chosen(kernel, "zeta", first, folds)
         return _chosen(kernel, "zeta", read, folds)
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:

@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
 
-__all__ = ["given_again", "refuse_weights", "rows_of_fit", "warn_once_unless_holds"]
+__all__ = ["given_again", "refuse_strange_classes", "refuse_weights", "rows_of_fit", "warn_once_unless_holds"]
 
 
 def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
@@ -28,6 +28,15 @@ def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array
     if not np.array_equal(classes, model.classes_):
         raise DataError(f"the model knows classes {model.classes_}, these data have {classes}")
     return X, model.code_book_[np.searchsorted(classes, y)]
+
+
+def refuse_strange_classes(model: Any, labels: Any) -> None:
+    """Say that labels are not those that a model knows, or that it knows them in an order that no fit leaves."""
+    held, present = np.asarray(model.classes_), np.unique(labels)
+    if not np.array_equal(np.unique(held), held):
+        raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
+    if not np.isin(present, held).all():
+        raise DataError(f"the model knows classes {held}, these rows have {present}")
 
 
 def refuse_weights(model: Any, sample_weight: Any) -> None:

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from problems.estimators.coded import codes_of
 from problems.estimators.fit_data import FitData
+from problems.estimators.given_again import refuse_strange_classes
 from problems.estimators.reduced_machine import needs_targets
-from substrate.errors import DataError
 from substrate.namespaces import own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.coded_source import CodedSource, LabelCodes
@@ -33,7 +31,5 @@ class LabelsAgain:
                 return
             needs_targets(y)
             X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)  # type: ignore[call-arg, attr-defined]
-            present = np.unique(to_numpy(labels))
-            if not np.isin(present, self.classes_).all():
-                raise DataError(f"the model knows classes {self.classes_}, these rows have {present}")
+            refuse_strange_classes(self, to_numpy(labels))
             yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)

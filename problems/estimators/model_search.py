@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.candidates import Judged, Task, checked_criterion, trainable_splits
+from problems.estimators.candidates import Judged, Task, checked_criterion, judge, trainable_splits
 from problems.estimators.centred_points import centred_points
 from problems.estimators.kernel_search import best_of, nelder_mead
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.progress import Progress
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.rows import roundoff
 from substrate.closed_form.hat_matrix import projected_diagonal
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
@@ -97,10 +98,32 @@ class ModelSearch:
         self.gamma_range_ = np.array(search.gamma_range)
         self.cv_results_ = _results(judged, one)
 
-    def _final_fit(
-        self, X: Any, Y: Array, judged: list[Judged], best: Judged, gammas: tuple[float, ...], whole: bool = True
-    ) -> SaddleFit:
+    def _fitted_best(
+        self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
+    ) -> tuple[list[Judged], Judged, SaddleFit]:
+        """The winner of a search, fitted.
+
+        Where rounding hides the machine at the end of a range that nobody gave, and a smaller gamma is as good but for
+        the gap, the range ends there.
+        """
+        best = min(judged, key=lambda candidate: candidate.score)
+        fit = self._final_fit(X, Y, judged, best, whole)
+        found = (judged, best, fit)
+        while self.gamma_range is None and not _is_known(found[2]):
+            kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
+            if not low < top:
+                break
+            shorter = judge(kernel, replace(task, gammas=(low, float(top))))
+            if shorter.score > (1.0 + task.gap) * best.score:
+                break  # a worse machine is no price for a certificate
+            shorter = replace(shorter, search=replace(shorter.search, ended=True))
+            others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
+            found = (others, shorter, self._final_fit(X, Y, others, shorter, whole))
+        return found if _is_known(found[2]) else (judged, best, fit)
+
+    def _final_fit(self, X: Any, Y: Array, judged: list[Judged], best: Judged, whole: bool) -> SaddleFit:
         """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         gram = gram_kind(X).of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0]))
         method = Method.closed_form(self._tolerance())  # type: ignore[attr-defined]
@@ -162,6 +185,11 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }
+
+
+def _is_known(fit: SaddleFit) -> bool:
+    """Whether double precision can tell the machine to the tolerance."""
+    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
 
 
 def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:

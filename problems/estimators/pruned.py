@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.checked_again import Asked
 from problems.estimators.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.given_again import refuse_strange_classes
 from problems.estimators.performance_index import Index
 from problems.estimators.pruned_machine import PrunedMachine
 from problems.estimators.records import PruningStep
@@ -273,8 +274,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Training rows given again, and the number of each one's class."""
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        if not np.isin(labels, self.classes_).all():
-            raise DataError(f"the model knows classes {self.classes_}, these data have {np.unique(labels)}")
+        refuse_strange_classes(self, labels)
         return X, np.searchsorted(self.classes_, labels)
 
     def _keep_codes(

@@ -127,10 +127,8 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         one = y.ndim == 1
         kernels = self._candidates(X)
         task = Task(X, Y, self.criterion, self._splits(X, y, False), self.gamma_range, float(self.gap), False)
-        judged = self._searched(kernels, task)
-        best = min(judged, key=lambda candidate: candidate.score)
+        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
-        fit = self._final_fit(X, Y, judged, best, gammas)
         self._keep_search(judged, best, one)
         rows = np.arange(X.shape[0])
         self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), self._title, one)
@@ -218,10 +216,8 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=book)
         splits = self._splits(X, labels, True)
         task = Task(X, Y, self.criterion, splits, self.gamma_range, float(self.gap), True, wrong)
-        judged = self._searched(kernels, task)
-        best = min(judged, key=lambda candidate: candidate.score)
+        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
-        fit = self._final_fit(X, Y, judged, best, (gamma,) * Y.shape[1], whole)
         self._keep_search(judged, best, True)
         self.classes_, self.code_book_ = classes, book
         one = Y.shape[1] == 1

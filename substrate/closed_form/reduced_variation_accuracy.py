@@ -34,6 +34,10 @@ FORMULA = "sqrt(2 (primal - dual objective)) + rounding, over all rows"
 _HALF = EPS / 2.0
 
 
+def _value(row: Accuracy) -> float:
+    return row.value
+
+
 @dataclass(frozen=True, slots=True)
 class VariationJudge:
     """All rows and the problem, in units of the targets; ``scatter`` and ``mean`` are those of the features.
@@ -56,10 +60,11 @@ class VariationJudge:
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
         """The row for stored coefficients, one column per component; with care where that is needed."""
-        # where nothing varies no multiplier is needed, and those of a solver are rounding
-        judge = self if coefficients.any() else replace(self, xi=np.zeros_like(self.xi))
-        row = judge.of(coefficients, bias, False)
-        return row if row.passes else min(row, judge.of(coefficients, bias, True), key=lambda one: one.value)
+        row = self.of(coefficients, bias, False)
+        if not row.passes and not coefficients.any():
+            # of a constant target no multiplier is needed, and those of a solver are rounding
+            row = min(row, replace(self, xi=np.zeros_like(self.xi)).of(coefficients, bias, False), key=_value)
+        return row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """In one pass over the rows."""

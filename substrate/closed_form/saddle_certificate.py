@@ -9,6 +9,7 @@ put in, stationarity in e with :math:`e = y - f` put in, :math:`1^T \alpha = 0`,
 and the normwise backward error of the bordered system (2).
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -70,7 +71,7 @@ def saddle_rows(
     norm_squared = float(alpha @ p)
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
-        dual=(float(t @ alpha), -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
+        dual=(float(t @ alpha) + center * math.fsum(alpha), -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
         tolerance=tolerance,
     )
     residual = float(np.linalg.norm(np.append(t - f - implied, alpha.sum())))

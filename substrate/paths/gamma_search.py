@@ -108,7 +108,7 @@ class GammaSearch:
         if ends:
             found += f"; best at the {' and '.join(ends)}, gamma_range widens it"
         if self.ended:
-            found += "; it ends where rounding of the decomposition reaches the gap"
+            found += "; it ends where rounding hides what is beyond"
         effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
         if not self.certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"

@@ -144,7 +144,7 @@ def test_the_simplex_search_improves_on_its_start_and_says_that_it_is_local():
     X1, y1 = MOTORCYCLE
     start = LSSVMRegressorCV(RBF(40.0)).fit(X1, y1)
     searched = dict(start.certificate_.record)["gamma searched"]
-    assert "ends where rounding of the decomposition reaches the gap" in searched
+    assert "ends where rounding hides what is beyond" in searched
     model = LSSVMRegressorCV(RBF(40.0), search="nelder-mead", max_evaluations=25).fit(X1, y1)
     assert model.criterion_ < 0.9 * start.criterion_
     assert 3 <= len(model.cv_results_["params"]) <= 27
