@@ -29,7 +29,7 @@ class KernelProducts(Protocol):
         """K x as a pair, and a bound on the error of every entry."""
 
     def sizes(self, x: Array) -> Array:
-        """A bound on |K| |x|."""
+        """A bound on ``|K| |x|``."""
 
 
 @dataclass(frozen=True, slots=True)
