@@ -47,6 +47,10 @@ def spectral_norm(A: Array, steps: int = 50) -> float:
 
     Descent needs it to within a factor of the square root of two only.
     """
+    largest = float(np.abs(A).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    A = A / largest  # whose squares neither overflow nor vanish
     v = np.asarray(np.random.default_rng(0).standard_normal(A.shape[1]), dtype=np.float64)
     v /= np.linalg.norm(v)
     norm = 0.0
@@ -59,7 +63,7 @@ def spectral_norm(A: Array, steps: int = 50) -> float:
         v = w / length
         if abs(norm - previous) <= 1e-3 * norm:
             break
-    return norm
+    return largest * norm
 
 
 def solve_by_adaline(

@@ -90,10 +90,14 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
     """Of several outputs' rows of the same name, the one that comes closest to failing."""
     if len(outputs) == 1:
         return outputs[0]
+    named: dict[str, list[Row]] = {}
+    for rows in outputs:
+        for row in rows:
+            named.setdefault(row.name, []).append(row)
     return tuple(
         replace(
             max(rows, key=lambda row: row.relative / row.tolerance),
-            formula=f"{rows[0].formula}, worst of {len(rows)} outputs",
+            formula=f"{rows[0].formula}, worst of {len(rows)} outputs" if len(rows) > 1 else rows[0].formula,
         )
-        for rows in zip(*outputs, strict=True)
+        for rows in named.values()
     )

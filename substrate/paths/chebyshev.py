@@ -73,7 +73,9 @@ def growth_on_ellipse(half_length: float, angles: Array, cone: int, growth: floa
 
 
 def interpolation_error(half_length: float, ceiling: Array, cone: int, growth: float) -> Array:
-    """The largest difference between function and interpolant, by the best of many ellipses."""
+    """The largest difference between function and interpolant, by the best of many ellipses; none on a point."""
+    if half_length == 0.0:
+        return np.zeros_like(ceiling)
     rho, _ = ellipse(half_length, _ANGLES)
     logarithm = growth_on_ellipse(half_length, _ANGLES, cone, growth) - DEGREE * np.log(rho) - np.log(rho - 1.0)
     with np.errstate(over="ignore"):

@@ -28,13 +28,11 @@ def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
     B, targets = sums.columns()
     # what rounding, and directions left out, change of the correlations: up to there zero and not zero are the same
     noise = np.maximum(sums.noise(), np.abs(B @ targets - sums.cross).max(axis=0, initial=0.0))
+    if not B.shape[1]:  # no column has a direction: a kernel without values, or without differences
+        B, targets = np.zeros((B.shape[0], 1)), np.zeros((1, targets.shape[1]))
     paths = []
     for k in range(targets.shape[1]):
-        if not B.shape[1]:  # no column has a direction: a kernel without values, or without differences
-            B, target = np.zeros((B.shape[0], 1)), np.zeros(1)
-        else:
-            target = targets[:, k]
-        columns = CentredColumns(B, target, sums.means, float(sums.target_means[k]), float(noise[k]))
+        columns = CentredColumns(B, targets[:, k], sums.means, float(sums.target_means[k]), float(noise[k]))
         paths.append(path_of_columns(columns, zeta_min, zero_sum=False, restarts=_RESTARTS))
     return tuple(paths)
 
