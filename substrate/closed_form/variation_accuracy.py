@@ -74,7 +74,7 @@ def variation_accuracy(
 def shrunk(xi: Array, rho: float) -> Array:
     """The multipliers of every component, less where they leave their ball."""
     sizes = np.array([math.fsum(np.abs(one)) for one in xi])
-    factors = np.where(sizes > rho, rho / np.maximum(sizes, 1e-300) * (1.0 - 4.0 * EPS), 1.0)
+    factors = np.where(sizes > rho, rho / np.maximum(sizes, max(rho, 1e-300)) * (1.0 - 4.0 * EPS), 1.0)
     return np.asarray(xi * factors[:, None])
 
 
