@@ -1,5 +1,7 @@
 """The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows."""
 
+import numpy as np
+
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.closed_form.eigen_features import eigen_features
@@ -17,6 +19,7 @@ from substrate.namespaces import to_numpy
 __all__ = ["certified_again"]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
 def certified_again(
     rows: Rows,
     K: Array,

@@ -104,6 +104,7 @@ def _reconstruction(
     return total / len(scoring)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
 def fit_reduced(
     prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
 ) -> ReducedFit:
