@@ -68,7 +68,7 @@ def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[str, ...]:
     return (
         f"`{kernel!r}`", f"{gamma:g}", f"{t['without']:.2f}", f"{t['with']:.2f}", f"{100.0 * share:+.1f} %",
         "working precision" if path is None else path, f"{reached:.1e}",
-        f"{t['again']:.2f}", f"{proof:.2f}", yes_no(share <= MOST) if path is None else "-",
+        f"{t['again']:.2f}", f"{proof:.2f}", yes_no(share <= MOST),
     )  # fmt: skip
 
 

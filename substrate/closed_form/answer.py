@@ -1,10 +1,10 @@
 """The answer of a kernel least-squares fit: how near the exact optimum it is, and made better where that is not enough.
 
-Three things are tried, in order, and only as far as the tolerance asks. The cheap bound of
-:mod:`~substrate.closed_form.saddle_accuracy` settles ordinary fits. Where rounding leaves room for doubt the check is
-done with care, and the support values are refined by the accurate residual. Where even exact support values could not
-carry the answer in double precision and the kernel has finitely many features, the machine is fitted in those
-(:mod:`~substrate.closed_form.primal_weights`). What cannot be known in double precision is said, with the cure.
+The cheap bound of :mod:`~substrate.closed_form.saddle_accuracy` settles ordinary fits. Where rounding leaves room for
+doubt and the kernel has fewer features than there are rows, the machine is fitted in those
+(:mod:`~substrate.closed_form.primal_weights`): even exact support values might not carry the answer in double
+precision. With any other kernel the check is done with care, and the support values are refined by the accurate
+residual. What cannot be known in double precision is said, with the cure.
 """
 
 from dataclasses import dataclass, replace
@@ -96,17 +96,22 @@ def answered(
         return Answer(alpha, bias, None, (_worst(rows),), ())
     if is_device_array(question.X):
         return Answer(alpha, bias, None, (_worst(rows),), (_UNKNOWN,))
+    rank = question.kernel.rank(question.X.shape[1])
+    if primal and rank is not None and rank < question.X.shape[0]:
+        return _primal_answer(question, rank)
     a, b, careful = _refined(question, a, b, k, gram)
     rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
     if all(row.passes for row in rows):
         return Answer(a, b, None, (_worst(rows),), (("check", "in doubled precision"),))
-    rank = question.kernel.rank(question.X.shape[1])
-    if primal and rank is not None and rank < question.X.shape[0]:
-        weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
-        fact = ("expansion", f"{rank} primal weights and a centre; support values cannot carry this answer")
-        a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
-        return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
     return Answer(a, b, None, (_worst(rows),), (_UNKNOWN,))
+
+
+def _primal_answer(question: Question, rank: int) -> Answer:
+    """The machine fitted in its features, which costs less than a check with care and loses fewer digits."""
+    weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
+    fact = ("expansion", f"{rank} primal weights and a centre; support values are not sure to carry this answer")
+    a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
+    return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
 
 
 def certified(question: Question, alpha: Array, bias: Array, fitted: Array, primal: PrimalWeights | None) -> Answer:
