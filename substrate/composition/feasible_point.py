@@ -1,0 +1,155 @@
+r"""A point that satisfies every constraint exactly, near one that satisfies them to rounding.
+
+*Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row with a
+column of its own takes its share there, the others at a distance of at most
+:math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
+
+*Inequalities and cones* that are missed, or met by less than what rounding and c may change, are met after a short step
+h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows: towards the inside. Where the constraints leave no inside
+there is no such step, and nothing is claimed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import Array
+from substrate.composition.cone_program import ConeProgram, Part
+from substrate.composition.least_step import least_step
+
+__all__ = ["FeasiblePoint", "feasible_point"]
+
+_STEPS = 6
+#: Rows whose slack is below this many times the largest margin are kept inside by a step too.
+_NEAR = 1e3
+#: Smallest singular value, as a share of the largest, of equalities that count as independent.
+_INDEPENDENT = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class FeasiblePoint:
+    """x, and how far in each coordinate a point is from it that satisfies all constraints exactly."""
+
+    x: Array
+    apart: Array
+
+
+def feasible_point(program: ConeProgram, x: Array) -> FeasiblePoint | str:
+    """A feasible point near x, or why there is none at hand."""
+    equalities = _Equalities.of(program)
+    if isinstance(equalities, str):
+        return equalities
+    for _ in range(_STEPS):
+        x = equalities.corrected(x)
+        apart = equalities.apart(x)
+        lacking, margins = _lacking(program, x, apart)
+        if not np.isfinite(margins.sum()):
+            break
+        if (lacking <= 0.0).all():
+            return FeasiblePoint(x, apart)
+        near = lacking > -_NEAR * float(margins.max(initial=0.0))
+        rows = _inward(program, x)[near]
+        step = least_step(program.A[program.equal], rows, 2.0 * np.maximum(lacking + margins, 0.0)[near])
+        if step is None:
+            return "its constraints leave no inside that could be reached from the solver's point"
+        x = x + step
+    return "no feasible point was found next to the solver's point"
+
+
+@dataclass(frozen=True, slots=True)
+class _Equalities:
+    """The rows of equalities: which column each has for itself (-1: none), and those without one as a dense matrix."""
+
+    program: ConeProgram
+    own: Array
+    pivots: Array
+    shared: Array
+    smallest: float
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> "_Equalities | str":
+        rows = sp.csc_array(program.A[program.equal])
+        counts = np.diff(rows.indptr)
+        own, pivots = np.full(program.equal.size, -1), np.ones(program.equal.size)
+        for column in np.flatnonzero(counts == 1):
+            at = rows.indptr[column]
+            row, value = rows.indices[at], rows.data[at]
+            if value != 0.0 and (own[row] < 0 or abs(value) > abs(pivots[row])):
+                own[row], pivots[row] = column, value
+        shared = rows.tocsr()[own < 0].toarray()
+        smallest = np.inf
+        if shared.size:
+            values = np.linalg.svd(shared, compute_uv=False)
+            smallest = float(values[-1]) if shared.shape[0] <= shared.shape[1] else 0.0
+            if smallest <= _INDEPENDENT * float(values[0]):
+                return "its equality constraints depend on each other"
+        return cls(program, own, pivots, shared, 0.5 * smallest)
+
+    def missed(self, x: Array) -> tuple[Array, Array]:
+        """The residuals and their rounding."""
+        slack, rounding = self.program.slack(x)
+        return slack[self.program.equal], rounding[self.program.equal]
+
+    def corrected(self, x: Array) -> Array:
+        """x with the equalities met as well as floating point can."""
+        x = x.copy()
+        if self.shared.size:
+            x -= np.linalg.lstsq(self.shared, self.missed(x)[0][self.own < 0], rcond=None)[0]
+        has = self.own >= 0
+        x[self.own[has]] -= (self.missed(x)[0] / self.pivots)[has]
+        return x
+
+    def apart(self, x: Array) -> Array:
+        """How far at most each coordinate is from a point that meets them exactly."""
+        value, rounding = self.missed(x)
+        missed, has = np.abs(value) + rounding, self.own >= 0
+        distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
+        apart = np.where(self.shared.any(axis=0), distance, 0.0) if self.shared.size else np.zeros_like(x)
+        passed_on = self.program.sizes[1][self.program.equal] @ apart
+        apart[self.own[has]] = 1.01 * ((missed + passed_on) / np.abs(self.pivots))[has]
+        return apart
+
+
+def _lacking(program: ConeProgram, x: Array, apart: Array) -> tuple[Array, Array]:
+    """What each inequality and each cone lacks to be met for sure (negative: met), and the margin that it needs."""
+    slack, rounding = program.slack(x)
+    unsure = rounding + program.sizes[1] @ apart
+    margins = [unsure[program.linear]]
+    lacking = [unsure[program.linear] - slack[program.linear]]
+    for part in program.parts:
+        excess, margin = _excess(part, slack[part.rows], unsure[part.rows])
+        margins.append(np.array([margin]))
+        lacking.append(np.array([excess + margin]))
+    return np.concatenate(lacking), np.concatenate(margins)
+
+
+def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:
+    if part.kind == "SOC":
+        norm = float(np.linalg.norm(s[1:]))
+        return norm - float(s[0]), float(unsure[0] + np.linalg.norm(unsure[1:]) + 4e-16 * s.size * norm)
+    u, v, w = map(float, s)
+    if v <= float(unsure[1]) or u / v > 300.0:
+        return np.inf, 0.0
+    top = max(float(np.exp(min((u + unsure[0]) / far, 700.0))) for far in (v - unsure[1], v + unsure[1]))
+    slope = 1.0 + (abs(u) + unsure[0]) / (v - unsure[1])
+    value = v * float(np.exp(u / v))
+    margin = unsure[2] + 2.0 * top * (unsure[0] + slope * unsure[1]) + 1e-15 * slope * value
+    return value - w, float(margin)
+
+
+def _inward(program: ConeProgram, x: Array) -> Any:
+    """The rows along which each inequality and each cone gains: of cones, to first order."""
+    rows = [program.A[program.linear]]
+    slack = program.A @ x + program.b
+    for part in program.parts:
+        s = slack[part.rows]
+        if part.kind == "SOC":
+            norm = float(np.linalg.norm(s[1:])) or 1.0
+            gain = np.append(1.0, -s[1:] / norm)
+        else:
+            rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))
+            gain = np.array([-rise, -rise * (1.0 - s[0] / max(s[1], 1e-300)), 1.0])
+        rows.append(sp.csr_array(gain[None, :] @ program.A[part.rows]))
+    return sp.vstack(rows, format="csr")

@@ -1,0 +1,113 @@
+r"""How far a feasible point is from the optimum, in the norm of the quadratic term.
+
+For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :math:`z \in \mathcal{K}^*` and
+:math:`r = P x + q - A^T z`, optimality :math:`(P x^\star + q)^T d \le 0` gives
+
+.. math::
+
+    d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
+
+since :math:`z^T s^\star \ge 0`. Where P has an entry :math:`p_j` on its diagonal and no other in that row,
+:math:`|r_j d_j|` is at most :math:`|r_j| p_j^{-1/2}` times the norm of d; elsewhere :math:`|d_j| \le R_j` is taken. With
+:math:`a^2 = \sum_j r_j^2 / p_j` and :math:`g = z^T s + \sum_j |r_j| R_j` over the others,
+
+.. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 g} \right) .
+
+Every product is counted with what rounding may have changed in it. R enters linearly under a root: an optimum
+:math:`\kappa` times farther away than R makes the bound at most :math:`\sqrt\kappa` times larger.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import lsqr
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import ConeProgram, Part
+from substrate.composition.feasible_point import FeasiblePoint, feasible_point
+
+__all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
+
+_ROOM = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """A feasible point (within ``apart`` of x, coordinate by coordinate) and how far it is from the optimum."""
+
+    x: Array
+    apart: Array
+    distance: float
+
+
+def nearness(program: ConeProgram, x: Array, z: Array, radius: Array) -> Nearness | str:
+    """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
+    found = feasible_point(program, x)
+    if isinstance(found, str):
+        return found
+    return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius))
+
+
+def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array) -> float:
+    weights = np.abs(z)
+    weights[program.equal] = 0.0  # equalities are met exactly
+    slack, rounding = program.slack(point.x)
+    unsure = rounding + program.sizes[1] @ point.apart
+    inside = np.where(weights > 0.0, z * slack, 0.0)
+    gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
+    r, error = program.slope(point.x, z)
+    left = np.abs(r) + error + program.sizes[0] @ point.apart
+    alone = program.alone
+    root = np.sqrt(np.where(alone > 0.0, alone, 1.0))
+    a = float(np.linalg.norm(np.where(alone > 0.0, left / root, 0.0)))
+    gap = max(gap, 0.0) + float(np.where(alone > 0.0, 0.0, left) @ radius)
+    return _ROOM * 0.5 * (a + math.sqrt(a * a + 4.0 * gap))
+
+
+def in_dual_cone(program: ConeProgram, z: Array) -> Array:
+    """z moved into the dual cone: raised where it is outside."""
+    z = z.copy()
+    z[program.linear] = np.maximum(z[program.linear], 0.0)
+    for part in program.parts:
+        z[part.rows] = _raised(part, z[part.rows])
+    return z
+
+
+def _raised(part: Part, z: Array) -> Array:
+    if part.kind == "SOC":
+        return np.append(max(float(z[0]), (1.0 + 4.0 * z.size * EPS) * float(np.linalg.norm(z[1:]))), z[1:])
+    u, v, w = map(float, z)
+    if u >= 0.0:
+        return np.array([0.0, max(v, 0.0), max(w, 0.0)])
+    level = -u * math.exp(min(v / u - 1.0, 700.0))
+    return np.array([u, v, max(w, (1.0 + 1e-14 * (2.0 + abs(v / u))) * level)])
+
+
+def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int = 3) -> Array:
+    """Multipliers nearer to stationarity where P does not help: by least squares, in rows that may move both ways."""
+    z = in_dual_cone(program, z)
+    weak = program.alone == 0.0
+    if not weak.any():
+        return z
+    slack = program.A @ x + program.b
+    free = np.zeros(z.size, dtype=bool)
+    free[program.equal] = True
+    free[program.linear] = z[program.linear] > np.maximum(slack[program.linear], 0.0)
+    for part in program.parts:
+        free[part.rows] = float(np.abs(z[part.rows]).max()) > 1e-6 * max(float(np.abs(z).max()), 1.0)
+    M = program.A[free][:, weak].T
+    if not M.shape[1]:
+        return z
+    best, least = z, math.inf
+    for _ in range(rounds + 1):
+        r = program.slope(x, z)[0][weak]
+        size = float(np.abs(r).sum())
+        if size < least:
+            best, least = z, size
+        else:
+            break
+        z = z.copy()
+        z[free] += lsqr(M, r, atol=1e-15, btol=1e-15, iter_lim=4 * sum(M.shape))[0]
+        z = in_dual_cone(program, z)
+    return best
