@@ -1,8 +1,8 @@
 r"""How far the fitted values of a machine can be from those of the exact optimum.
 
-The solver's point in standard form is only where the check starts. Of a quadratic program it is made exact by its active
-rows; then it is moved to a feasible point :math:`\tilde x`, and multipliers bound the distance of that one from the
-optimum in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which ties the fitted values
+The solver's point in standard form is only where the check starts. Of a quadratic program it is made exact by its
+active rows; then it is moved to a feasible point :math:`\tilde x`, and multipliers bound the distance of that one from
+the optimum in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which ties the fitted values
 (:mod:`substrate.composition.determined`). What the machine holds now is compared with it:
 
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \|\tilde f - f^\star\| ,
@@ -38,7 +38,7 @@ RADIUS = (
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
 _ROOM = 1.0 + 1e-3
 #: Share of what is tolerated at which no better point is looked for.
-_ENOUGH = 1e-3
+_ENOUGH = 0.1
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -161,7 +161,7 @@ def _tie(start: Reference, question: Question, radius: Array) -> _Known | None:
     quick = by_norm(program, at, centred)
     if quick is not None:
         return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)
-    accepted = _ENOUGH * UNPOLISHED * scale_of(question.y, np.ones(question.y.size))[0] / start.unit
+    accepted = 1e-3 * UNPOLISHED * scale_of(question.y, np.ones(question.y.size))[0] / start.unit
     enough = accepted * math.sqrt(question.y.size)
     tie = by_conditions(program, at, F, radius)
     if tie is not None and tie.rest <= enough:

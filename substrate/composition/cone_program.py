@@ -9,6 +9,7 @@ A sum of k products is off by at most :math:`\gamma_k = k \epsilon / (1 - k \eps
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
+from substrate.certificates.doubled_precision import add, exact_product
 
 __all__ = ["ConeProgram", "Part"]
 
 IntegerArray = NDArray[np.intp]
+
+#: Largest number of entries of a matrix that is multiplied in doubled precision.
+_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +53,19 @@ class ConeProgram:
         P, q, A, b = numbers
         known = list(cones)
         rows = {
-            kind: np.concatenate([np.zeros(0, np.intp), *(np.arange(r.start, r.stop) for k, r, _ in known if k == kind)])
+            kind: np.concatenate(
+                [np.zeros(0, np.intp), *(np.arange(r.start, r.stop) for k, r, _ in known if k == kind)]
+            )
             for kind in ("Zero", "NonNeg")
         }
         parts = []
         for kind, where, sizes in known:
             edges = where.start + np.concatenate([[0], np.cumsum(sizes)]).astype(int)
             if kind not in rows:
-                parts += [Part(kind, slice(int(a), int(c))) for a, c in zip(edges[:-1], edges[1:], strict=True)]
-        return cls(sp.csr_array(P), np.asarray(q), sp.csr_array(A), np.asarray(b), rows["Zero"], rows["NonNeg"], tuple(parts))
+                parts += [Part(kind, slice(int(a), int(c))) for a, c in pairwise(edges)]
+        return cls(
+            sp.csr_array(P), np.asarray(q), sp.csr_array(A), np.asarray(b), rows["Zero"], rows["NonNeg"], tuple(parts)
+        )
 
     @property
     def quadratic(self) -> bool:
@@ -76,6 +85,11 @@ class ConeProgram:
         return np.where((entries == 1) & (diagonal > 0.0), diagonal, 0.0)
 
     @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Rows of A without an entry."""
+        return np.asarray(np.diff((self.A != 0).tocsr().indptr) == 0)
+
+    @cached_property
     def _lengths(self) -> tuple[Array, Array]:
         """How many rounded operations make a row of A x + b, and an entry of P x + q - A'z."""
         rows = np.diff(self.A.indptr).astype(np.float64)
@@ -87,7 +101,17 @@ class ConeProgram:
         size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
         return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
 
-    def slope(self, x: Array, z: Array) -> tuple[Array, Array]:
-        """P x + q - A'z and a bound on the error of each entry."""
+    def slope(self, x: Array, z: Array, careful: bool = False) -> tuple[Array, Array]:
+        """P x + q - A'z and a bound on the error of each entry.
+
+        ``careful``: in doubled precision where no entry alone on the diagonal of P makes up for rounding.
+        """
         size = self.sizes[0] @ np.abs(x) + np.abs(self.q) + self.sizes[1].T @ np.abs(z)
-        return self.P @ x + self.q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
+        slope, error = self.P @ x + self.q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
+        weak = np.flatnonzero(self.alone == 0.0)
+        if careful and 0 < weak.size * (x.size + z.size) <= _ENTRIES:
+            matrix = np.hstack([self.P[weak].toarray(), -self.A[:, weak].toarray().T])
+            product, doubt = exact_product(matrix, np.concatenate([x, z]))
+            high, low = add(product, (self.q[weak], np.zeros(weak.size)))
+            slope[weak], error[weak] = high + low, doubt + EPS * (np.abs(high + low) + EPS * size[weak])
+        return slope, error

@@ -2,7 +2,10 @@ r"""How closely the quadratic term of a program ties values F x, by which the va
 
 With :math:`A_E d = 0` and any matrices X, Y,
 
-.. math:: F^T = P X + A_E^T Y + E \quad\Rightarrow\quad \|F d\| \le \sqrt{\lambda_{\max}(X^T P X)}\, \|d\|_P + \||E|^T |d|\| .
+.. math::
+
+    F^T = P X + A_E^T Y + E \quad\Rightarrow\quad
+    \|F d\| \le \sqrt{\lambda_{\max}(X^T P X)}\, \|d\|_P + \||E|^T |d|\| .
 
 Three ways are tried: a *squared loss*, whose residuals cvxpy calls t in rows :math:`t = c\,(y - F x)_i`; then
 :math:`\|F d\|_v = \|d_t\|_P` with the weights :math:`v_i = p_i c^2`. A *norm*, where P is diagonal in the columns of F:

@@ -1,8 +1,7 @@
 r"""A point that satisfies every constraint exactly, near one that satisfies them to rounding.
 
-*Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row with a
-column of its own takes its share there, the others at a distance of at most
-:math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
+*Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row
+with a column of its own takes its share there, the others at a distance of at most :math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
 
 *Inequalities and cones* that are missed, or met by less than what rounding and c may change, are met after a short step
 h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows: towards the inside. Where the constraints leave no inside

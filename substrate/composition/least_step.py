@@ -47,9 +47,10 @@ def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
     except RuntimeError:  # singular all the same
         step = np.full(n, np.nan)
     if not _serves(equal, rows, gains / unit, step):
-        step = _by_program(equal, rows, gains / unit)
-        if step is None or not _serves(equal, rows, gains / unit, step):
+        other = _by_program(equal, rows, gains / unit)
+        if other is None or not _serves(equal, rows, gains / unit, other):
             return None
+        step = other
     return np.asarray(unit * step)
 
 

@@ -8,8 +8,8 @@ For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :mat
     d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
 
 since :math:`z^T s^\star \ge 0`. Where P has an entry :math:`p_j` on its diagonal and no other in that row,
-:math:`|r_j d_j|` is at most :math:`|r_j| p_j^{-1/2}` times the norm of d; elsewhere :math:`|d_j| \le R_j` is taken. With
-:math:`a^2 = \sum_j r_j^2 / p_j` and :math:`g = z^T s + \sum_j |r_j| R_j` over the others,
+:math:`|r_j d_j|` is at most :math:`|r_j| p_j^{-1/2}` times the norm of d; elsewhere :math:`|d_j| \le R_j` is taken.
+With :math:`a^2 = \sum_j r_j^2 / p_j` and :math:`g = z^T s + \sum_j |r_j| R_j` over the others,
 
 .. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 g} \right) .
 
@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
 from substrate.arrays import EPS, Array
@@ -56,7 +57,7 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
     unsure = rounding + program.sizes[1] @ point.apart
     inside = np.where(weights > 0.0, z * slack, 0.0)
     gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
-    r, error = program.slope(point.x, z)
+    r, error = program.slope(point.x, z, careful=True)
     left = np.abs(r) + error + program.sizes[0] @ point.apart
     alone = program.alone
     root = np.sqrt(np.where(alone > 0.0, alone, 1.0))
@@ -70,16 +71,20 @@ def in_dual_cone(program: ConeProgram, z: Array) -> Array:
     z = z.copy()
     z[program.linear] = np.maximum(z[program.linear], 0.0)
     for part in program.parts:
-        z[part.rows] = _raised(part, z[part.rows])
+        z[part.rows] = _raised(part, z[part.rows], program.constant[part.rows])
     return z
 
 
-def _raised(part: Part, z: Array) -> Array:
+def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
+    """z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
     if part.kind == "SOC":
         return np.append(max(float(z[0]), (1.0 + 4.0 * z.size * EPS) * float(np.linalg.norm(z[1:]))), z[1:])
     u, v, w = map(float, z)
     if u >= 0.0:
         return np.array([0.0, max(v, 0.0), max(w, 0.0)])
+    if constant[1] and w > 0.0:
+        ratio = math.log(w / -u)
+        v = max(v, u * (1.0 + ratio) + 1e-14 * -u * (2.0 + abs(ratio)))
     level = -u * math.exp(min(v / u - 1.0, 700.0))
     return np.array([u, v, max(w, (1.0 + 1e-14 * (2.0 + abs(v / u))) * level)])
 

@@ -72,8 +72,10 @@ def _merit(program: ConeProgram, x: Array, z: Array) -> float:
     missed = np.abs(slack[program.equal]).sum() + np.maximum(-slack[program.linear], 0.0).sum()
     gap = float(z[program.linear] @ np.maximum(slack[program.linear], 0.0))
     r = np.abs(program.P @ x + program.q - program.A.T @ z).sum()
-    merit = gap + float(missed) * (1.0 + float(np.abs(z).max(initial=0.0))) + float(r) * (
-        1.0 + float(np.abs(x).max(initial=0.0))
+    merit = (
+        gap
+        + float(missed) * (1.0 + float(np.abs(z).max(initial=0.0)))
+        + float(r) * (1.0 + float(np.abs(x).max(initial=0.0)))
     )
     return merit if np.isfinite(merit) else np.inf
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Reference:
         """How far each coordinate of the optimum is taken to be from x at most; ``spread`` in units of x."""
         radius = np.zeros_like(x)
         edges = [*self.starts, x.size]
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in pairwise(edges):
             radius[start:stop] = _FAR * (spread + float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
