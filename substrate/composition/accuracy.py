@@ -117,28 +117,25 @@ class AnswerCheck:
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
             return "a variable of the machine is in no term that the solver sees"
         spread = max(one.spread for one in self._compiled) / start.unit
-        known: list[_Known] | None = None
-        best: tuple[float, Nearness] | None = None
-        reason = "no solver's point is near enough"
+        best: tuple[float, Nearness, list[_Known]] | None = None
+        reason = _NEITHER
         for x, z in start.points():
             radius = start.radius(x, spread)
-            known = self._tied(start, radius) if known is None else known
-            if not known:
-                return _NEITHER
-            near = nearness(start.program, x, z, radius)
+            known = self._tied(start, radius)
+            near = nearness(start.program, x, z, radius) if known else _NEITHER
             if isinstance(near, str):
                 reason = near
                 continue
             worst = max(one.proved(near, start.unit) / one.tolerated() for one in known)
             if math.isfinite(worst) and (best is None or worst < best[0]):
-                best = worst, near
+                best = worst, near, known
             if worst <= _ENOUGH:
                 break
-        if best is None or known is None:
+        if best is None:
             return reason
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
-        return best[1], start.unit, known
+        return best[1], start.unit, best[2]
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
         """Every question with its tie; the sum of the substrates where they are not tied one by one."""

@@ -23,8 +23,8 @@ __all__ = ["ConeProgram", "Part"]
 
 IntegerArray = NDArray[np.intp]
 
-#: Largest number of entries of a matrix that is multiplied in doubled precision.
-_ENTRIES = 20_000_000
+#: Largest number of entries of A, and of the rows that stationarity takes, that are multiplied in doubled precision.
+_SLACK_ENTRIES, _SLOPE_ENTRIES = 250_000, 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,37 @@ class ConeProgram:
         columns = np.diff(self.P.indptr) + np.bincount(self.A.indices, minlength=self.q.size)
         return np.where(rows > 0, rows + 3.0, 0.0), columns + 4.0
 
-    def slack(self, x: Array) -> tuple[Array, Array]:
-        """A x + b and a bound on the error of each entry."""
-        size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
-        return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
+    @cached_property
+    def _dense(self) -> tuple[Array | None, Array | None]:
+        """A, and the rows of [P, -A'] that no entry alone on the diagonal of P ties; None where they are too large."""
+        weak = np.flatnonzero(self.alone == 0.0)
+        rows, columns = self.A.shape
+        slack = self.A.toarray() if 0 < rows * columns <= _SLACK_ENTRIES else None
+        if not 0 < weak.size * (rows + columns) <= _SLOPE_ENTRIES:
+            return slack, None
+        return slack, np.hstack([self.P[weak].toarray(), -self.A[:, weak].toarray().T])
 
-    def slope(self, x: Array, z: Array, careful: bool = False) -> tuple[Array, Array]:
+    def slack(self, x: Array) -> tuple[Array, Array]:
+        """A x + b and a bound on the error of each entry; in doubled precision where A is not too large."""
+        size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
+        if self._dense[0] is None or not np.isfinite(size).all():
+            return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
+        product, doubt = exact_product(self._dense[0], x)
+        high, low = add(product, (self.b, np.zeros_like(self.b)))
+        slack = high + low
+        return slack, np.where(self.constant, 0.0, doubt + EPS * (np.abs(slack) + 4.0 * EPS * size))
+
+    def slope(self, x: Array, z: Array) -> tuple[Array, Array]:
         """P x + q - A'z and a bound on the error of each entry.
 
-        ``careful``: in doubled precision where no entry alone on the diagonal of P makes up for rounding.
+        In doubled precision where no entry alone on the diagonal of P makes up for rounding.
         """
         size = self.sizes[0] @ np.abs(x) + np.abs(self.q) + self.sizes[1].T @ np.abs(z)
         slope, error = self.P @ x + self.q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
-        weak = np.flatnonzero(self.alone == 0.0)
-        if careful and 0 < weak.size * (x.size + z.size) <= _ENTRIES:
-            matrix = np.hstack([self.P[weak].toarray(), -self.A[:, weak].toarray().T])
-            product, doubt = exact_product(matrix, np.concatenate([x, z]))
-            high, low = add(product, (self.q[weak], np.zeros(weak.size)))
-            slope[weak], error[weak] = high + low, doubt + EPS * (np.abs(high + low) + EPS * size[weak])
+        if self._dense[1] is not None and np.isfinite(size).all():
+            weak = self.alone == 0.0
+            product, doubt = exact_product(self._dense[1], np.concatenate([x, z]))
+            high, low = add(product, (self.q[weak], np.zeros(doubt.size)))
+            slope[weak] = high + low
+            error[weak] = doubt + EPS * (np.abs(high + low) + 4.0 * EPS * size[weak])
         return slope, error

@@ -1,7 +1,8 @@
 r"""A point that satisfies every constraint exactly, near one that satisfies them to rounding.
 
 *Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row
-with a column of its own takes its share there, the others at a distance of at most :math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
+with a column of its own takes its share there, the others at a distance of at most
+:math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
 
 *Inequalities and cones* that are missed, or met by less than what rounding and c may change, are met after a short step
 h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows: towards the inside. Where the constraints leave no inside
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, Part
 from substrate.composition.least_step import least_step
 
@@ -48,9 +49,10 @@ def feasible_point(program: ConeProgram, x: Array) -> FeasiblePoint | str:
             break
         if (lacking <= 0.0).all():
             return FeasiblePoint(x, apart)
-        near = lacking > -_NEAR * float(margins.max(initial=0.0))
+        rounding = _rounding(program, x)
+        near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
         rows = _inward(program, x)[near]
-        step = least_step(program.A[program.equal], rows, 2.0 * np.maximum(lacking + margins, 0.0)[near])
+        step = least_step(program.A[program.equal], rows, np.maximum(lacking + margins + rounding, 0.0)[near])
         if step is None:
             return "its constraints leave no inside that could be reached from the solver's point"
         x = x + step
@@ -122,6 +124,13 @@ def _lacking(program: ConeProgram, x: Array, apart: Array) -> tuple[Array, Array
         margins.append(np.array([margin]))
         lacking.append(np.array([excess + margin]))
     return np.concatenate(lacking), np.concatenate(margins)
+
+
+def _rounding(program: ConeProgram, x: Array) -> Array:
+    """What rounding x itself may change in each inequality and each cone, twice over."""
+    sizes = 2.0 * EPS * (program.sizes[1] @ np.abs(x))
+    cones = [np.array([float(np.linalg.norm(sizes[part.rows]))]) for part in program.parts]
+    return np.concatenate([sizes[program.linear], *cones])
 
 
 def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:

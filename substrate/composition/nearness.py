@@ -19,6 +19,7 @@ Every product is counted with what rounding may have changed in it. R enters lin
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ from substrate.composition.feasible_point import FeasiblePoint, feasible_point
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
 _ROOM = 1.0 + 1e-9
+#: Largest matrix whose least squares are solved by its singular values.
+_DENSE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
     unsure = rounding + program.sizes[1] @ point.apart
     inside = np.where(weights > 0.0, z * slack, 0.0)
     gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
-    r, error = program.slope(point.x, z, careful=True)
+    r, error = program.slope(point.x, z)
     left = np.abs(r) + error + program.sizes[0] @ point.apart
     alone = program.alone
     root = np.sqrt(np.where(alone > 0.0, alone, 1.0))
@@ -106,13 +109,19 @@ def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int 
         return z
     best, least = z, math.inf
     for _ in range(rounds + 1):
-        r = program.slope(x, z)[0][weak]
+        r = (program.P @ x + program.q - program.A.T @ z)[weak]
         size = float(np.abs(r).sum())
         if size < least:
             best, least = z, size
         else:
             break
         z = z.copy()
-        z[free] += lsqr(M, r, atol=1e-15, btol=1e-15, iter_lim=4 * sum(M.shape))[0]
+        z[free] += _least_squares(M, r)
         z = in_dual_cone(program, z)
     return best
+
+
+def _least_squares(M: Any, r: Array) -> Array:
+    if M.shape[0] * M.shape[1] <= _DENSE:
+        return np.asarray(np.linalg.lstsq(M.toarray(), r, rcond=1e-13)[0])
+    return np.asarray(lsqr(M, r, atol=1e-15, btol=1e-15, iter_lim=4 * sum(M.shape))[0])
