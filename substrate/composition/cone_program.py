@@ -113,20 +113,22 @@ class ConeProgram:
             return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
         product, doubt = exact_product(self._dense[0], x)
         high, low = add(product, (self.b, np.zeros_like(self.b)))
-        slack = high + low
-        return slack, np.where(self.constant, 0.0, doubt + EPS * (np.abs(slack) + 4.0 * EPS * size))
+        slack, alone = high + low, size == np.abs(self.b)  # nothing but b: exact
+        error = doubt + EPS * (np.abs(slack) + 4.0 * EPS * size)
+        return np.where(alone, self.b, slack), np.where(alone, 0.0, error)
 
-    def slope(self, x: Array, z: Array) -> tuple[Array, Array]:
-        """P x + q - A'z and a bound on the error of each entry.
+    def slope(self, x: Array, z: Array, q: Array | None = None) -> tuple[Array, Array]:
+        """P x + q - A'z, for another q if one is given, and a bound on the error of each entry.
 
         In doubled precision where no entry alone on the diagonal of P makes up for rounding.
         """
-        size = self.sizes[0] @ np.abs(x) + np.abs(self.q) + self.sizes[1].T @ np.abs(z)
-        slope, error = self.P @ x + self.q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
+        q = self.q if q is None else q
+        size = self.sizes[0] @ np.abs(x) + np.abs(q) + self.sizes[1].T @ np.abs(z)
+        slope, error = self.P @ x + q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
         if self._dense[1] is not None and np.isfinite(size).all():
             weak = self.alone == 0.0
             product, doubt = exact_product(self._dense[1], np.concatenate([x, z]))
-            high, low = add(product, (self.q[weak], np.zeros(doubt.size)))
+            high, low = add(product, (q[weak], np.zeros(doubt.size)))
             slope[weak] = high + low
             error[weak] = doubt + EPS * (np.abs(high + low) + 4.0 * EPS * size[weak])
         return slope, error

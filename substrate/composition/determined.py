@@ -21,7 +21,7 @@ from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.least_step import Conditions
 
-__all__ = ["Tie", "by_conditions", "by_loss", "by_norm"]
+__all__ = ["Tie", "by_conditions", "by_loss", "by_norm", "coordinate_ties"]
 
 _ROOM = 1.0 + 1e-9
 
@@ -108,23 +108,42 @@ def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
     """By a linear system; what its solution leaves of F is counted."""
+    solved = _represented(program, columns, F)
+    if solved is None:
+        return None
+    X, left = solved
+    gram = X.T @ (program.P @ X)
+    doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+    largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
+    rest = float(np.linalg.norm(left.T @ radius))
+    return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
+
+
+def coordinate_ties(program: ConeProgram, columns: IntegerArray) -> tuple[Array, Array] | None:
+    r"""c and E with :math:`|d_j| \le c_j \|d\|_P + |E_j|^T |d|` for each of the columns."""
+    solved = _represented(program, columns, np.eye(columns.size))
+    if solved is None:
+        return None
+    X, left = solved
+    squares = np.sum(X * (program.P @ X), axis=0)
+    doubt = X.shape[0] * EPS * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
+    return _ROOM * np.sqrt(np.maximum(squares, 0.0) + doubt), left
+
+
+def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
+    """X, and |E| with its rounding."""
     n, rows = program.q.size, program.A[program.equal]
     if not program.P.nnz:
         return None
     right = np.zeros((n + rows.shape[0], F.shape[0]))
     right[columns] = F.T
     try:
-        solved = Conditions(program.P, rows).solve(right, refinements=4)
+        solved = Conditions(program.P, rows).solve(right, refinements=6)
     except RuntimeError:  # singular all the same
         return None
-    X, Y = solved[:n], solved[n:]
     if not np.isfinite(solved).all():
         return None
+    X, Y = solved[:n], solved[n:]
     left = np.abs(right[:n] - program.P @ X - rows.T @ Y)
     sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
-    left += (n + rows.shape[0]) * EPS * sizes
-    gram = X.T @ (program.P @ X)
-    doubt = n * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
-    largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
-    rest = float(np.linalg.norm(left.T @ radius))
-    return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
+    return X, left + (n + rows.shape[0]) * EPS * sizes

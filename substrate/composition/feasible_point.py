@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import EPS, Array
-from substrate.composition.cone_program import ConeProgram, Part
+from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
 from substrate.composition.least_step import least_step
 
-__all__ = ["FeasiblePoint", "feasible_point"]
+__all__ = ["Feasibility", "FeasiblePoint"]
 
 _STEPS = 6
 #: Rows whose slack is below this many times the largest margin are kept inside by a step too.
@@ -36,35 +36,54 @@ class FeasiblePoint:
     apart: Array
 
 
-def feasible_point(program: ConeProgram, x: Array) -> FeasiblePoint | str:
-    """A feasible point near x, or why there is none at hand."""
-    equalities = _Equalities.of(program)
-    if isinstance(equalities, str):
-        return equalities
-    for _ in range(_STEPS):
-        x = equalities.corrected(x)
-        apart = equalities.apart(x)
-        lacking, margins = _lacking(program, x, apart)
-        if not np.isfinite(margins.sum()):
-            break
-        if (lacking <= 0.0).all():
-            return FeasiblePoint(x, apart)
-        rounding = _rounding(program, x)
-        near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
-        rows = _inward(program, x)[near]
-        step = least_step(program.A[program.equal], rows, np.maximum(lacking + margins + rounding, 0.0)[near])
-        if step is None:
-            return "its constraints leave no inside that could be reached from the solver's point"
-        x = x + step
-    return "no feasible point was found next to the solver's point"
+class Feasibility:
+    """The constraints of a program, prepared once for many points."""
+
+    def __init__(self, program: ConeProgram) -> None:
+        self.program = program
+        self._equalities = _Equalities.of(program)
+
+    def near(self, x: Array) -> FeasiblePoint | str:
+        """A feasible point near x, or why there is none at hand."""
+        if isinstance(self._equalities, str):
+            return self._equalities
+        program = self.program
+        for _ in range(_STEPS):
+            x = self._equalities.corrected(x)
+            slack = program.slack(x)
+            apart = self._equalities.apart(*slack)
+            lacking, margins = _lacking(program, *slack, apart)
+            if not np.isfinite(margins.sum()):
+                break
+            if (lacking <= 0.0).all():
+                return FeasiblePoint(x, apart)
+            rounding = _rounding(program, x)
+            near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
+            rows = _inward(program, x)[near]
+            step = least_step(program.A[program.equal], rows, np.maximum(lacking + margins + rounding, 0.0)[near])
+            if step is None:
+                return "its constraints leave no inside that could be reached from the solver's point"
+            x = x + step
+        return "no feasible point was found next to the solver's point"
+
+    def at(self, x: Array) -> FeasiblePoint | None:
+        """x itself, but for what equalities take in columns of their own; None where that is not feasible for sure."""
+        if isinstance(self._equalities, str):
+            return None
+        x = self._equalities.corrected(x)
+        slack = self.program.slack(x)
+        apart = self._equalities.apart(*slack)
+        return FeasiblePoint(x, apart) if (_lacking(self.program, *slack, apart)[0] <= 0.0).all() else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Equalities:
     """The rows of equalities: which column each has for itself (-1: none), and those without one as a dense matrix."""
 
-    program: ConeProgram
-    own: Array
+    equal: IntegerArray
+    rows: Any
+    constants: Array
+    own: IntegerArray
     pivots: Array
     shared: Array
     smallest: float
@@ -73,7 +92,7 @@ class _Equalities:
     def of(cls, program: ConeProgram) -> "_Equalities | str":
         rows = sp.csc_array(program.A[program.equal])
         counts = np.diff(rows.indptr)
-        own, pivots = np.full(program.equal.size, -1), np.ones(program.equal.size)
+        own, pivots = np.full(program.equal.size, -1, dtype=np.intp), np.ones(program.equal.size)
         for column in np.flatnonzero(counts == 1):
             at = rows.indptr[column]
             row, value = rows.indices[at], rows.data[at]
@@ -86,36 +105,30 @@ class _Equalities:
             smallest = float(values[-1]) if shared.shape[0] <= shared.shape[1] else 0.0
             if smallest <= _INDEPENDENT * float(values[0]):
                 return "its equality constraints depend on each other"
-        return cls(program, own, pivots, shared, 0.5 * smallest)
-
-    def missed(self, x: Array) -> tuple[Array, Array]:
-        """The residuals and their rounding."""
-        slack, rounding = self.program.slack(x)
-        return slack[self.program.equal], rounding[self.program.equal]
+        return cls(program.equal, rows.tocsr(), program.b[program.equal], own, pivots, shared, 0.5 * smallest)
 
     def corrected(self, x: Array) -> Array:
         """x with the equalities met as well as floating point can."""
+        if not self.own.size:
+            return x
         x = x.copy()
         if self.shared.size:
-            x -= np.linalg.lstsq(self.shared, self.missed(x)[0][self.own < 0], rcond=None)[0]
+            x -= np.linalg.lstsq(self.shared, (self.rows @ x + self.constants)[self.own < 0], rcond=None)[0]
         has = self.own >= 0
-        x[self.own[has]] -= (self.missed(x)[0] / self.pivots)[has]
+        x[self.own[has]] -= ((self.rows @ x + self.constants) / self.pivots)[has]
         return x
 
-    def apart(self, x: Array) -> Array:
-        """How far at most each coordinate is from a point that meets them exactly."""
-        value, rounding = self.missed(x)
-        missed, has = np.abs(value) + rounding, self.own >= 0
+    def apart(self, slack: Array, rounding: Array) -> Array:
+        """How far at most each coordinate is from a point that meets them exactly, by slacks and their rounding."""
+        missed, has = (np.abs(slack) + rounding)[self.equal], self.own >= 0
         distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
-        apart = np.where(self.shared.any(axis=0), distance, 0.0) if self.shared.size else np.zeros_like(x)
-        passed_on = self.program.sizes[1][self.program.equal] @ apart
-        apart[self.own[has]] = 1.01 * ((missed + passed_on) / np.abs(self.pivots))[has]
+        apart = np.where(self.shared.any(axis=0), distance, 0.0)
+        apart[self.own[has]] = 1.01 * ((missed + abs(self.rows) @ apart) / np.abs(self.pivots))[has]
         return apart
 
 
-def _lacking(program: ConeProgram, x: Array, apart: Array) -> tuple[Array, Array]:
+def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) -> tuple[Array, Array]:
     """What each inequality and each cone lacks to be met for sure (negative: met), and the margin that it needs."""
-    slack, rounding = program.slack(x)
     unsure = rounding + program.sizes[1] @ apart
     margins = [unsure[program.linear]]
     lacking = [unsure[program.linear] - slack[program.linear]]

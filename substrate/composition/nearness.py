@@ -27,7 +27,7 @@ from scipy.sparse.linalg import lsqr
 
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, Part
-from substrate.composition.feasible_point import FeasiblePoint, feasible_point
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
@@ -47,7 +47,7 @@ class Nearness:
 
 def nearness(program: ConeProgram, x: Array, z: Array, radius: Array) -> Nearness | str:
     """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
-    found = feasible_point(program, x)
+    found = Feasibility(program).near(x)
     if isinstance(found, str):
         return found
     return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius))

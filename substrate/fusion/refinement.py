@@ -1,21 +1,24 @@
 r"""Adaptive refinement: knots where the lower bound is weakest, until it meets the best value found.
 
 The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there
-on the machine does not change any more. Then the interval with the smallest lower bound is cut where that bound is
-attained, again and again. It ends when best value and bound are within the requested gap, when the interval to be cut
-has collapsed, or when the budget of solves is spent; each is said.
+on the machine does not change any more, and where that is proved the bound is for all values
+(:mod:`substrate.fusion.tail`), elsewhere for those up to the last knot. Then the interval with the smallest lower bound
+is cut where that bound is attained, again and again. It ends when best value and bound are within the requested gap,
+when the interval to be cut has collapsed, or when the budget of solves is spent; each is said.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.errors import SolverError
 from substrate.fusion.parametric_qp import Knot, ParametricQP
+from substrate.fusion.tail import tail_distance
 from substrate.paths.chord_certificate import Track, interval_bounds, merged, settled
 
 __all__ = ["Fold", "Refined", "refined"]
@@ -32,6 +35,10 @@ _GROWTH = 4.0
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
 _DOUBLINGS = 60
+#: Share of the squared radius that is given up for what may move validation errors besides.
+_SHARE = 1e-3
+#: What the rounding of the few operations behind a bound may take from it.
+_BELOW = 1.0 - 1e-10
 
 
 @dataclass(slots=True)
@@ -43,6 +50,11 @@ class Fold:
     errors_at_zero: Array
     sigma: float
     knots: dict[float, Knot]
+    #: How far validation errors may be moved besides, in units of the program.
+    rest: float = 0.0
+    #: The size of the targets, by which the first knots go; that of the program where none is given.
+    size: float | None = None
+    tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
 
     def errors(self, knot: Knot) -> Array:
         """Validation errors at a knot, in the units of y."""
@@ -60,7 +72,31 @@ class Fold:
         crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
         errors = np.array([self.errors(knot) for knot in knots])
         gaps = np.array([knot.gap for knot in knots])
-        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, self.sigma)
+        floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
+        sigma = math.sqrt(1.0 + _SHARE) * self.sigma  # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2
+        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
+
+    def beside(self, knots: Sequence[Knot]) -> float:
+        """How far validation errors are from the computed ones, apart from the gap: rounding, and what is untied."""
+        blurs = [0.0]
+        for knot in knots:
+            products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
+            blurs.append(float(np.linalg.norm(products + 2.0 * EPS * np.abs(self.errors_at_zero) / self.program.unit)))
+        return self.program.unit * (self.rest + max(blurs))
+
+    def tail(self, values: Array) -> float | None:
+        """How far validation errors are from those of the last knot at any larger value; None where nothing is known.
+
+        :mod:`substrate.fusion.tail` has the argument.
+        """
+        last, earlier = float(values[-1]), values[values <= 0.5 * values[-1]]
+        if not earlier.size or last == 0.0:
+            return None
+        key = (last, float(earlier[-1]))
+        if key not in self.tails:
+            self.tails[key] = tail_distance(self.program, self.knots[last], self.knots[key[1]])
+        distance = self.tails[key]
+        return None if distance is None else self.program.unit * self.sigma * distance + self.beside([self.knots[last]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +122,23 @@ def refined(
     budget: int,
     progress: Callable[[int, float, float], None],
     workers: int = 1,
+    up_to: float | None = None,
 ) -> Refined:
     """Minimise the validation error over rho >= 0; an interruption ends the search with what is known.
 
-    ``workers`` folds are solved at a time; the result does not depend on it.
+    ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho, if
+    the search is not to end by itself.
     """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
-    stop, complete, solves = "", False, 0
+    stop, solves = "", 0
     try:
-        complete = _spanned(folds, workers)
+        _spanned(folds, workers, up_to)
         while True:
             values, squares, bounds, places = _assessed(folds)
+            beyond = _beyond(folds, values) if certified else None
             solves = len(values) * len(folds)
             best = float(squares.min())
-            lower = min(float(bounds.min(initial=np.inf)), best)
+            lower = min(float(bounds.min(initial=np.inf)), best, np.inf if beyond is None else beyond)
             progress(solves, best, lower)
             if certified and best - lower <= gap * best:
                 stop = f"the gap of {gap:g} is met"
@@ -121,8 +160,24 @@ def refined(
             raise
         stop = f"a solver failed: {error}"
     values, squares, bounds, _ = _assessed(folds)
-    lower = min(float(bounds.min(initial=np.inf)), float(squares.min())) if certified else -np.inf
-    return Refined(values, squares, lower if complete else -np.inf, complete, len(values) * len(folds), stop)
+    if not certified or values.size < 2:
+        return Refined(values, squares, -np.inf, False, len(values) * len(folds), stop)
+    beyond = _beyond(folds, values)
+    lower = min(float(bounds.min(initial=np.inf)), float(squares.min()), np.inf if beyond is None else beyond)
+    return Refined(values, squares, _BELOW * lower, beyond is not None, len(values) * len(folds), stop)
+
+
+def _beyond(folds: list[Fold], values: Array) -> float | None:
+    """A lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
+    radii, squares = [], []
+    for fold in folds:
+        radius = fold.tail(values)
+        if radius is None:
+            return None
+        errors = fold.errors(fold.knots[float(values[-1])])
+        radii.append(radius)
+        squares.append(float(errors @ errors))
+    return float(max(np.sqrt(np.sum(squares)) - np.linalg.norm(radii), 0.0) ** 2)
 
 
 def _solve_all(folds: list[Fold], value: float, workers: int) -> None:
@@ -178,25 +233,27 @@ def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
     return float(np.sqrt(values[k] * values[k + 1]))
 
 
-def _spanned(folds: list[Fold], workers: int) -> bool:
-    """The first knots, from nothing to where the penalty cannot shrink any more; whether that was reached."""
+def _spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
+    """The first knots, from nothing to twice beyond where the penalty cannot shrink any more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
-    unit = max(fold.program.unit for fold in folds)
+    unit = max(fold.size or fold.program.unit for fold in folds)
     first = _FIRST * unit
     for fold in folds:
         _start(fold, first)
     most = [fold.program.penalty(fold.knots[first].x) for fold in folds]
-    value = 1e-3 * unit
+    value, ended = 1e-3 * unit, 0
     for _ in range(_DOUBLINGS):
+        value = value if up_to is None else min(value, up_to)
         _solve_all(folds, value, workers)
         left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
-        if all(
+        ended += all(
             low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
             for low, now, top in zip(least, left, most, strict=True)
-        ):
-            return True
+        )
+        # one knot more where nothing changes any more: what is beyond is bounded by the last two
+        if value == up_to or (up_to is None and ended > 1):
+            return
         value *= _GROWTH
-    return False
 
 
 def _start(fold: Fold, first: float) -> None:
@@ -215,5 +272,5 @@ def _start(fold: Fold, first: float) -> None:
     near, at_zero = fold.knots[first], fold.program.solve(0.0)
     m = fold.program.b.size
     gap = fold.program.distance(near.x, at_zero.x) + float(at_zero.dual[m:] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap)
-    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap)
+    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.apart)
+    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.apart)
