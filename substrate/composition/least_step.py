@@ -13,6 +13,8 @@ __all__ = ["Conditions", "least_step"]
 #: Diagonal that makes the system regular; refinement takes its effect out again.
 _REGULAR = 1e-9
 _REFINEMENTS = 8
+#: Entries of a matrix up to which singular values are quicker than a sparse factor.
+_SMALL = 20_000
 
 
 class Conditions:
@@ -39,19 +41,25 @@ def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
     if unit <= 0.0:
         return None
     n = rows.shape[1]
-    both = sp.vstack([equal, rows], format="csr")
-    try:
-        step = Conditions(sp.eye_array(n, format="csr"), both).solve(
-            np.concatenate([np.zeros(n + equal.shape[0]), gains / unit])
-        )[:n]
-    except RuntimeError:  # singular all the same
-        step = np.full(n, np.nan)
+    right = np.concatenate([np.zeros(equal.shape[0]), gains / unit])
+    if right.size * n <= _SMALL:
+        step = np.linalg.lstsq(np.vstack([equal.toarray(), rows.toarray()]), right, rcond=None)[0]
+    else:
+        step = _by_conditions(sp.vstack([equal, rows], format="csr"), right)
     if not _serves(equal, rows, gains / unit, step):
         other = _by_program(equal, rows, gains / unit)
         if other is None or not _serves(equal, rows, gains / unit, other):
             return None
         step = other
     return np.asarray(unit * step)
+
+
+def _by_conditions(rows: Any, right: Array) -> Array:
+    n = rows.shape[1]
+    try:
+        return Conditions(sp.eye_array(n, format="csr"), rows).solve(np.append(np.zeros(n), right))[:n]
+    except RuntimeError:  # singular all the same
+        return np.full(n, np.nan)
 
 
 def _serves(equal: Any, rows: Any, gains: Array, step: Array) -> bool:
