@@ -22,6 +22,7 @@ from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy, accu
 from substrate.certificates.certificate import NO_BOUND
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness
+from substrate.composition.coordinate_ties import CoordinateTies
 from substrate.composition.determined import Tie, by_conditions, by_loss, by_norm
 from substrate.composition.nearness import Nearness, nearness
 from substrate.composition.questions import Question, questions, summed
@@ -39,6 +40,9 @@ _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that i
 _ROOM = 1.0 + 1e-3
 #: Share of what is tolerated at which no better point is looked for.
 _ENOUGH = 0.1
+
+#: Variables of a program up to which it is looked up whether squares tie them one by one.
+_LARGEST = 400
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -119,10 +123,11 @@ class AnswerCheck:
         spread = max(one.spread for one in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_Known]] | None = None
         reason = _NEITHER
+        ties = CoordinateTies.of(start.program, _LARGEST)
         for x, z in start.points():
             radius = start.radius(x, spread)
             known = self._tied(start, radius)
-            near = nearness(start.program, x, z, radius) if known else _NEITHER
+            near = nearness(start.program, x, z, radius, ties) if known else _NEITHER
             if isinstance(near, str):
                 reason = near
                 continue

@@ -21,7 +21,7 @@ from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.least_step import Conditions
 
-__all__ = ["Tie", "by_conditions", "by_loss", "by_norm", "coordinate_ties"]
+__all__ = ["Tie", "by_conditions", "by_loss", "by_norm", "represented"]
 
 _ROOM = 1.0 + 1e-9
 
@@ -108,7 +108,7 @@ def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
     """By a linear system; what its solution leaves of F is counted."""
-    solved = _represented(program, columns, F)
+    solved = represented(program, columns, F)
     if solved is None:
         return None
     X, left = solved
@@ -119,19 +119,8 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
     return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
 
 
-def coordinate_ties(program: ConeProgram, columns: IntegerArray) -> tuple[Array, Array] | None:
-    r"""c and E with :math:`|d_j| \le c_j \|d\|_P + |E_j|^T |d|` for each of the columns."""
-    solved = _represented(program, columns, np.eye(columns.size))
-    if solved is None:
-        return None
-    X, left = solved
-    squares = np.sum(X * (program.P @ X), axis=0)
-    doubt = X.shape[0] * EPS * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
-    return _ROOM * np.sqrt(np.maximum(squares, 0.0) + doubt), left
-
-
-def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
-    """X, and |E| with its rounding."""
+def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
+    """X, and |E| with its rounding; None where there is no such X."""
     n, rows = program.q.size, program.A[program.equal]
     if not program.P.nnz:
         return None

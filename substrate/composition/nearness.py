@@ -7,11 +7,10 @@ For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :mat
 
     d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
 
-since :math:`z^T s^\star \ge 0`. Where P has an entry :math:`p_j` on its diagonal and no other in that row,
-:math:`|r_j d_j|` is at most :math:`|r_j| p_j^{-1/2}` times the norm of d; elsewhere :math:`|d_j| \le R_j` is taken.
-With :math:`a^2 = \sum_j r_j^2 / p_j` and :math:`g = z^T s + \sum_j |r_j| R_j` over the others,
+since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, where P ties coordinates and where
+:math:`|d_j| \le R_j` is taken (:mod:`substrate.composition.coordinate_ties`),
 
-.. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 g} \right) .
+.. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 (z^T s + g^T R)} \right) .
 
 Every product is counted with what rounding may have changed in it. R enters linearly under a root: an optimum
 :math:`\kappa` times farther away than R makes the bound at most :math:`\sqrt\kappa` times larger.
@@ -27,6 +26,7 @@ from scipy.sparse.linalg import lsqr
 
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, Part
+from substrate.composition.coordinate_ties import CoordinateTies
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
@@ -45,15 +45,15 @@ class Nearness:
     distance: float
 
 
-def nearness(program: ConeProgram, x: Array, z: Array, radius: Array) -> Nearness | str:
+def nearness(program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies) -> Nearness | str:
     """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
     found = Feasibility(program).near(x)
     if isinstance(found, str):
         return found
-    return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius))
+    return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius, ties))
 
 
-def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array) -> float:
+def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> float:
     weights = np.abs(z)
     weights[program.equal] = 0.0  # equalities are met exactly
     slack, rounding = program.slack(point.x)
@@ -62,10 +62,8 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
     gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
     r, error = program.slope(point.x, z)
     left = np.abs(r) + error + program.sizes[0] @ point.apart
-    alone = program.alone
-    root = np.sqrt(np.where(alone > 0.0, alone, 1.0))
-    a = float(np.linalg.norm(np.where(alone > 0.0, left / root, 0.0)))
-    gap = max(gap, 0.0) + float(np.where(alone > 0.0, 0.0, left) @ radius)
+    a, untied = ties.split(left, radius)
+    gap = max(gap, 0.0) + float(untied @ radius)
     return _ROOM * 0.5 * (a + math.sqrt(a * a + 4.0 * gap))
 
 

@@ -32,7 +32,8 @@ from scipy.sparse.linalg import splu
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiplied
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.determined import Tie, by_conditions, coordinate_ties
+from substrate.composition.coordinate_ties import CoordinateTies
+from substrate.composition.determined import Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
 
@@ -57,8 +58,8 @@ FAR = 1000.0
 _NOTHING = 1e30
 #: Distance, in units in which solutions are of the order of one, that predictions may have besides.
 _UNTIED = 1e-3
-#: Factor up to which a coordinate counts as tied, and share of its radius that may be left over.
-_STIFF, _LITTLE = 1e6, 1e-3
+#: Variables up to which it is looked up whether P ties them.
+_LARGEST = 3000
 #: Share of the squared distance that is given up for what stationarity lacks in coordinates that P ties.
 _YOUNG = 1e-3
 
@@ -226,29 +227,14 @@ class ParametricQP:
         above = np.maximum(slack + rounding + sizes[1] @ point.apart, 0.0)[m:]
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(rho))
         left = np.abs(r) + error + sizes[0] @ point.apart + self._rounding(rho)
-        radius, tied = self.radius(point.x), self.program.alone > 0.0
-        a = float(np.linalg.norm(left[tied] / np.sqrt(self.program.alone[tied])))
-        untied = np.where(tied, 0.0, left)
-        for columns, factors, rest in self._ties:
-            near = rest.T @ radius
-            use = near <= _LITTLE * radius[columns]
-            a += float(left[columns[use]] @ factors[use])
-            untied[columns[use]] = 0.0
-            untied += rest[:, use] @ left[columns[use]]
-        allowance = float(untied @ radius) + a * a / (2.0 * _YOUNG)
+        a, untied = self._ties.split(left, self.radius(point.x))
+        allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
         gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
         return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.apart)
 
     @cached_property
-    def _ties(self) -> list[tuple[IntegerArray, Array, Array]]:
-        """How P ties the coordinates that are not on its diagonal alone: columns, factors, and what is left over."""
-        weak = np.flatnonzero(self.program.alone == 0.0)
-        found = coordinate_ties(self.program, weak) if weak.size else None
-        if found is None:
-            return []
-        factors, rest = found
-        use = np.isfinite(factors) & (factors <= _STIFF)
-        return [(weak[use], factors[use], rest[:, use])]
+    def _ties(self) -> CoordinateTies:
+        return CoordinateTies.of(self.program, _LARGEST)
 
     def _rounding(self, rho: float) -> Array:
         """How far the linear term is from q0 + rho q1, with rho / unit as it is rounded."""

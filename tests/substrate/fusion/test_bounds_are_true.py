@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 def random_fusion(seed):
     """A machine, its parameter, validation rows, and the validation error at any value by an active set."""
     rng = np.random.default_rng(seed)
-    n, d, held = int(rng.integers(5, 11)), int(rng.integers(1, 4)), int(rng.integers(3, 10))
+    n, d, held = int(rng.integers(5, 9)), int(rng.integers(1, 4)), int(rng.integers(3, 10))
     X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(held, d))
     unit, offset = (10.0 ** rng.uniform(-3.0, 3.0), 10.0 ** rng.uniform(0.0, 3.0)) if rng.random() < 0.4 else (1.0, 0.0)
     y, w = (unit * (np.sin(P[:, 0]) + 0.4 * rng.normal(size=len(P)) + offset) for P in (X, V))
