@@ -37,6 +37,7 @@ RADIUS = (
     "were it k times farther, the accuracy would be at most sqrt(k) times larger",
 )
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
+_NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of what is tolerated at which no better point is looked for.
 _ENOUGH = 0.1
@@ -122,12 +123,12 @@ class AnswerCheck:
             return "a variable of the machine is in no term that the solver sees"
         spread = max(one.spread for one in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_Known]] | None = None
-        reason = _NEITHER
+        reason = _NO_POINT
         ties = CoordinateTies.of(start.program, _LARGEST)
         for x, z in start.points():
             radius = start.radius(x, spread)
             known = self._tied(start, radius)
-            near = nearness(start.program, x, z, radius, ties) if known else _NEITHER
+            near = nearness(start.program, x, z, radius, ties) if known else reason
             if isinstance(near, str):
                 reason = near
                 continue
@@ -137,7 +138,8 @@ class AnswerCheck:
             if worst <= _ENOUGH:
                 break
         if best is None:
-            return reason
+            # ties are asked for once more, next to nothing: a point that ran away ties nothing
+            return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
         return best[1], start.unit, best[2]
