@@ -97,7 +97,7 @@ def fuse(
     top = None if up_to is None else positive(up_to, "up_to")
     if hasattr(machine, "__fuse__"):
         if top is not None:
-            options["up_to"] = top
+            raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
         return fused
     if options:

@@ -22,7 +22,7 @@ def test_all_larger_values_are_within_the_distance(seed):
     program = norms(seed)
     before, last = program.solve(20.0), program.solve(80.0)
     distance = tail_distance(program, last, before)
-    assert distance <= 1e-5
+    assert distance <= 1e-4
     for value in (81.0, 1e3, 1e6):
         found = program.solve(value)
         assert np.sqrt(2.0 * program.distance(found.x, last.x)) <= distance + np.sqrt(found.gap)
