@@ -27,14 +27,18 @@ from substrate.composition.determined import Tie, by_conditions, by_loss, by_nor
 from substrate.composition.nearness import Nearness, nearness
 from substrate.composition.questions import Question, questions, summed
 from substrate.composition.reference import Reference, reference
+from substrate.composition.sublevel import within_radius
 
 __all__ = ["AnswerCheck", "scale_of"]
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
-RADIUS = (
-    "radius of the check",
+_RADIUS = "radius of the check"
+_PROVED = (
+    "the optimum is within 1000 times (size + spread of y) of the point of the check, variable by variable; proved"
+)
+_TAKEN = (
     "where squares do not tie a variable, its optimum is taken to be within 1000 times (its size + the spread of y); "
-    "were it k times farther, the accuracy would be at most sqrt(k) times larger",
+    "were it k times farther, the accuracy would be at most sqrt(k) times larger"
 )
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
 _NO_POINT = "no solver's point is near enough for a check"
@@ -85,6 +89,16 @@ class _Known:
         return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The point of the check, its unit, the questions, and whether the radius about it is proved."""
+
+    near: Nearness
+    unit: float
+    known: list[_Known]
+    within: bool
+
+
 def scale_of(y: Array, weights: Array) -> tuple[float, float]:
     """The spread of y and what is accepted beside it: of targets without a spread, a millionth of their size."""
     spread, rounding = spread_of(y, weights)
@@ -99,7 +113,7 @@ class AnswerCheck:
     def __init__(self, compiled: list[CompiledSubstrate]) -> None:
         self._compiled = compiled
         self._at: tuple[Any, Any] = (None, None)
-        self._kept: tuple[Nearness, float, list[_Known]] | str = ""
+        self._kept: _Kept | str = ""
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
         """The row and the facts beside it; the reason where there is no bound."""
@@ -112,29 +126,30 @@ class AnswerCheck:
             self._at = (witness, numbers[0])
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
-        near, unit, known = self._kept
-        return max((one.row(near, unit) for one in known), key=lambda row: row.relative), (RADIUS,)
+        kept = self._kept
+        row = max((one.row(kept.near, kept.unit) for one in kept.known), key=lambda row: row.relative)
+        return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
-    def _prepared(self, problem: Any, witness: Witness) -> tuple[Nearness, float, list[_Known]] | str:
+    def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:
         start = reference(problem, witness)
         if isinstance(start, str):
             return start or _NEITHER
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
             return "a variable of the machine is in no term that the solver sees"
         spread = max(one.spread for one in self._compiled) / start.unit
-        best: tuple[float, Nearness, list[_Known]] | None = None
+        best: tuple[float, Nearness, list[_Known], Array] | None = None
         reason = _NO_POINT
         ties = CoordinateTies.of(start.program, _LARGEST)
         for x, z in start.points():
             radius = start.radius(x, spread)
             known = self._tied(start, radius)
-            near = nearness(start.program, x, z, radius, ties) if known else reason
-            if isinstance(near, str):
-                reason = near
+            found = nearness(start.program, x, z, radius, ties) if known else reason
+            if isinstance(found, str):
+                reason = found
                 continue
-            worst = max(one.proved(near, start.unit) / one.tolerated() for one in known)
+            worst = max(one.proved(found, start.unit) / one.tolerated() for one in known)
             if math.isfinite(worst) and (best is None or worst < best[0]):
-                best = worst, near, known
+                best = worst, found, known, radius
             if worst <= _ENOUGH:
                 break
         if best is None:
@@ -142,7 +157,9 @@ class AnswerCheck:
             return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
-        return best[1], start.unit, best[2]
+        _, near, known, radius = best
+        small = start.program.quadratic and radius.size <= _LARGEST
+        return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
         """Every question with its tie; the sum of the substrates where they are not tied one by one."""

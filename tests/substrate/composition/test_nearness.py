@@ -16,6 +16,7 @@ from substrate.composition.least_step import least_step
 from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
 from substrate.composition.polish import interior_point, polished
 from substrate.composition.standard_form import StandardForm
+from substrate.composition.sublevel import within_radius
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 from tests.oracles.small_machines import KINDS, small_machine
 
@@ -58,6 +59,30 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
             assert true <= found.distance * (1.0 + 1e-9) + 1e-15, (size, true, found.distance)
             tight.append(true / found.distance)
     assert max(tight) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
+    rng = np.random.default_rng(8)
+    program = program_of(small_machine(rng, kind, wild=False).problem)
+    best, _ = polished(program, *interior_point(program, 1e-12))
+    ties, feasible = CoordinateTies.of(program, 1000), Feasibility(program)
+    for size in (0.0, 1e-3, 1e-1):
+        x = feasible.near(best + size * random_step(program, rng)).x
+        assert within_radius(program, x, np.full(x.size, 1e4), ties) or size > 1e-3
+        away = np.abs(x - best)
+        if size > 0.0:  # the box leaves the optimum out, in one coordinate or in all
+            one = np.full(x.size, 1e4)
+            one[away.argmax()] = 0.9 * away.max()
+            assert not within_radius(program, x, one, ties)
+            assert not within_radius(program, x, 0.9 * away, ties)
+
+
+def test_a_level_set_without_end_has_no_radius():
+    x, t = cp.Variable(2), cp.Variable()
+    program = program_of(cp.Problem(cp.Minimize(cp.sum_squares(x - 1.0)), [t >= x[0]]))  # nothing keeps t
+    assert not within_radius(program, np.array([1.0, 1.0, 5.0, 5.0, 5.0])[: program.q.size],
+                             np.full(program.q.size, 1e6), CoordinateTies.of(program, 100))  # fmt: skip
 
 
 def test_a_feasible_point_is_feasible_exactly():
