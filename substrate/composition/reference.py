@@ -64,11 +64,11 @@ def reference(problem: Any, witness: Witness) -> Reference | str:
     own, unit = witness.own, witness.unit
     if not form.understood:
         return "its cones are beyond this check"
-    if not form.numbers()[0].nnz:
-        # a solver without a quadratic term was given squares as cones
+    if form.bounded or not form.numbers()[0].nnz:
+        # rows alone do not say it all, or a solver without a quadratic term was given squares as cones
         form = StandardForm(problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
         point, unit, own = None, 1.0, tuple(variable.id for variable in problem.variables())
-        if not form.understood or not form.numbers()[0].nnz:
+        if not form.understood or form.bounded or not form.numbers()[0].nnz:
             return ""
     elif point is None:
         return "the solver left no multipliers that can be read"

@@ -157,6 +157,30 @@ def test_cones_that_are_not_quadratic_are_bounded_too():
     assert "is taken to be within 1000 times" in dict(result.certificate.record)["radius of the check"]
 
 
+@pytest.mark.parametrize("solver", ["PIQP", "HIGHS"])
+def test_bounds_of_variables_that_a_solver_takes_apart_from_the_rows_count(solver):
+    """A variable of one's own that wants to be negative: the optimum without its bound must not pass."""
+    if solver not in cp.installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    X, y = data()
+
+    def machine(*signs):
+        s, shift = Substrate(RBF(1.0), X, y, bias=False), cp.Variable(name="shift", nonneg=bool(signs))
+        return Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e - 2.0 - shift))
+
+    bounded, right, wrong = machine("nonneg"), machine("nonneg"), machine()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        bounded.solve(solver)
+    right.solve("CLARABEL")
+    wrong.solve("CLARABEL")
+    spread = float(np.std(y))
+    assert np.abs(right._compiled[0].fitted_values() - wrong._compiled[0].fitted_values()).max() > 0.1 * spread
+    for other, near in ((right, True), (wrong, False)):
+        bounded._compiled[0].z.save_value(other._compiled[0].z.value)
+        assert bounded.certificate()["accuracy"].passes == near
+
+
 def test_where_nothing_ties_the_values_the_first_line_says_so():
     X, y = data()
     s = Substrate(RBF(1.0), X, y)
