@@ -48,6 +48,8 @@ _ENOUGH = 0.1
 
 #: Variables of a program up to which it is looked up whether squares tie them one by one.
 _LARGEST = 400
+#: Entries of A up to which the radius of the check is proved.
+_ENTRIES = 400_000
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -122,7 +124,10 @@ class AnswerCheck:
         numbers = witness.form.numbers()
         if self._at[0] is not witness or self._at[1] is not numbers[0]:
             with np.errstate(all="ignore"):
-                self._kept = self._prepared(problem, witness)
+                try:
+                    self._kept = self._prepared(problem, witness)
+                except np.linalg.LinAlgError as error:
+                    self._kept = f"the linear algebra of the check failed ({error})"
             self._at = (witness, numbers[0])
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
@@ -158,7 +163,7 @@ class AnswerCheck:
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
         _, near, known, radius = best
-        small = start.program.quadratic and radius.size <= _LARGEST
+        small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
         return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:

@@ -83,7 +83,7 @@ def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
     u, v, w = map(float, z)
     if u >= 0.0:
         return np.array([0.0, max(v, 0.0), max(w, 0.0)])
-    if constant[1] and w > 0.0:
+    if constant[1] and w / -u > 0.0:
         ratio = math.log(w / -u)
         v = max(v, u * (1.0 + ratio) + 1e-14 * -u * (2.0 + abs(ratio)))
     level = -u * math.exp(min(v / u - 1.0, 700.0))

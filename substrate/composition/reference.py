@@ -72,7 +72,11 @@ def reference(problem: Any, witness: Witness) -> Reference | str:
             return ""
     elif point is None:
         return "the solver left no multipliers that can be read"
-    program = ConeProgram.of(form.numbers(), form.cones)
+    P, q, A, b = form.numbers()
+    known = [P.data, q, A.data, b, *(point or ())]
+    if not all(np.isfinite(values).all() for values in known):
+        return "the solver's point, or a number of the problem, is not finite"
+    program = ConeProgram.of((P, q, A, b), form.cones)
     if point is None and not program.quadratic:
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
     columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}

@@ -254,6 +254,24 @@ def test_a_parameter_that_changed_is_noticed():
     assert machine.certificate().accuracy == before.accuracy
 
 
+def test_a_point_that_ran_away_leaves_no_bound(monkeypatch):
+    X, y = data()
+    s = Substrate(RBF(1.0), X, y)
+    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
+    machine.solve()
+    machine._trials.witness.x[0] = np.inf
+    machine._answer._at = (None, None)
+    assert "is not finite" in machine.certificate().promise
+    machine.solve()
+
+    def failing(*_):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr("substrate.composition.accuracy.reference", failing)
+    machine._answer._at = (None, None)
+    assert "the linear algebra of the check failed (SVD did not converge)" in machine.certificate().promise
+
+
 @pytest.mark.parametrize("y", [0.0, 7.0])
 def test_constant_targets(y):
     X, _ = data()
