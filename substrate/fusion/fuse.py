@@ -25,8 +25,9 @@ from substrate.certificates.gap_accuracy import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
 from substrate.folds import checked_splits
+from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.fusion.refinement import Fold, Refined, refined
+from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
 
 __all__ = ["fuse"]
@@ -243,7 +244,7 @@ def _fusion(
     facts = [
         ("fused over", f"{parameter.name()} from {found.values[0]:g} {reach}"),
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
-        *_at_an_end(found),
+        *found.ends(),
     ]
     rows_known = np.concatenate([y for _, y in sets])
     proof: tuple[Row, ...] = ()
@@ -276,18 +277,6 @@ def _fusion(
     variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
     path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, covered, (), found.stop, variation)
     return Fusion(parameter.name(), value, error, lower, result, path, certificate)
-
-
-def _at_an_end(found: Refined) -> list[tuple[str, str]]:
-    """That the choice is at an end of its range, and what that means."""
-    chosen = f"{found.values[found.best]:g}"
-    if found.best == 0:
-        return [("choice", f"at {chosen}, the lower end of its range")]
-    if found.complete and found.squares[-1] <= (1.0 + 1e-9) * found.squares[found.best]:
-        return [("choice", f"at {chosen}; the largest values of its range validate as well")]
-    if found.best < found.values.size - 1:
-        return []
-    return [("choice", f"at {chosen}, the upper end of its range; up_to= looks further")]
 
 
 def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:

@@ -36,6 +36,7 @@ from substrate.composition.coordinate_ties import CoordinateTies
 from substrate.composition.determined import Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.program_numbers import equal_matrices, numbers_of
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -90,8 +91,8 @@ class ParametricQP:
 
     def __init__(self, problem: Any, parameter: Any, unit: float) -> None:
         self.unit = unit
-        self.P, q, A, b, self.columns, equalities = _numbers(problem, parameter, 1.0)
-        self.q1 = _numbers(problem, parameter, 2.0)[1] - q
+        self.P, q, A, b, self.columns, equalities = numbers_of(problem, parameter, 1.0)
+        self.q1 = numbers_of(problem, parameter, 2.0)[1] - q
         self.q0 = (q - self.q1) / unit
         self._refuse_other_dependence(problem, parameter, A, b)
         self.A, self.b = A[:equalities], b[:equalities] / unit
@@ -107,8 +108,8 @@ class ParametricQP:
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
 
     def _refuse_other_dependence(self, problem: Any, parameter: Any, A: Any, b: Array) -> None:
-        P, q, A2, b2, _, _ = _numbers(problem, parameter, 3.7)
-        same = _equal(P, self.P) and _equal(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
+        P, q, A2, b2, _, _ = numbers_of(problem, parameter, 3.7)
+        same = equal_matrices(P, self.P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
         if not same or not np.allclose(q, self.unit * self.q0 + 3.7 * self.q1, rtol=1e-9, atol=1e-12):
             raise DeclarationError(
                 f"{parameter.name()!r} must enter the linear term only, as the weight of a norm, of a maximum or of a "
@@ -276,31 +277,3 @@ class ParametricQP:
             b_eq=self.b if self.b.size else None, bounds=(None, None), method="highs",
         )  # fmt: skip
         return float(found.fun) if found.status == 0 else None
-
-
-def _numbers(problem: Any, parameter: Any, value: float) -> tuple[Any, Array, Any, Array, dict[int, int], int]:
-    """P, q, A, b, the column of each variable, and how many rows are equalities, with the parameter at a value."""
-    kept = parameter.value
-    parameter.value = value
-    try:
-        data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
-    finally:
-        parameter.value = kept
-    dims = data["dims"]
-    if dims.soc or dims.psd or dims.exp or getattr(dims, "p3d", None):
-        raise DeclarationError(
-            "the machine is not a quadratic program: it has second-order, exponential or semi-definite cones; fuse "
-            "needs squares, 1-norms, maxima, hinges and linear constraints"
-        )
-    size = data["c"].size
-    P = data.get("P")
-    P = sp.csc_array((size, size)) if P is None else sp.csc_array(P)
-    program = data["param_prob"]
-    return P, np.array(data["c"]), sp.csr_array(data["A"]), np.array(data["b"]), dict(program.var_id_to_col), dims.zero
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if one.shape != other.shape:
-        return False
-    difference = abs(one - other)
-    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())

@@ -7,98 +7,25 @@ is cut where that bound is attained, again and again. It ends when best value an
 when the interval to be cut has collapsed, or when the budget of solves is spent; each is said.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.fusion.tail import tail_distance
-from substrate.paths.chord_certificate import Track, interval_bounds, merged, settled
+from substrate.fusion.first_knots import solve_all, spanned
+from substrate.fusion.fold import Fold
+from substrate.paths.chord_certificate import interval_bounds, merged, settled
 
-__all__ = ["Fold", "Refined", "refined"]
+__all__ = ["Refined", "refined"]
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
 _COLLAPSED = 1e-12
-#: Penalty, as a share of what it is without any weight, that counts as the smallest possible.
-_NOUGHT = 1e-9
-#: Where the first knot above zero stands for zero: rho in units of the target.
-_FIRST = 1e-8
-#: Gap, in the units of the program, up to which a knot counts as exact.
-_EXACT = 1e-12
-_GROWTH = 4.0
-#: Multiples of that first knot which stand in for it where it cannot be solved.
-_LADDER = (1.0, 1e1, 1e2, 1e3, 1e4)
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
-_DOUBLINGS = 60
-#: Share of the squared radius that is given up for what may move validation errors besides.
-_SHARE = 1e-3
 #: What the rounding of the few operations behind a bound may take from it.
 _BELOW = 1.0 - 1e-10
-
-
-@dataclass(slots=True)
-class Fold:
-    """A program, how validation errors follow from its solution, and the knots solved so far (changed in place)."""
-
-    program: ParametricQP
-    M: Array
-    errors_at_zero: Array
-    sigma: float
-    knots: dict[float, Knot]
-    #: How far validation errors may be moved besides, in units of the program.
-    rest: float = 0.0
-    #: The size of the targets, by which the first knots go; that of the program where none is given.
-    size: float | None = None
-    tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
-
-    def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
-        return np.asarray(self.errors_at_zero - self.program.unit * (self.M @ knot.x))
-
-    def solve(self, value: float) -> None:
-        """Add a knot."""
-        if value not in self.knots:
-            self.knots[value] = self.program.solve(value)
-
-    def track(self, values: Array) -> Track:
-        """The path through the common knots, as the bound wants it."""
-        knots = [self.knots[float(value)] for value in values]
-        unit = self.program.unit
-        crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
-        errors = np.array([self.errors(knot) for knot in knots])
-        gaps = np.array([knot.gap for knot in knots])
-        floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
-        sigma = math.sqrt(1.0 + _SHARE) * self.sigma  # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2
-        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
-
-    def beside(self, knots: Sequence[Knot]) -> float:
-        """How far validation errors are from the computed ones, apart from the gap: rounding, and what is untied."""
-        blurs = [0.0]
-        for knot in knots:
-            products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
-            blurs.append(float(np.linalg.norm(products + 2.0 * EPS * np.abs(self.errors_at_zero) / self.program.unit)))
-        return self.program.unit * (self.rest + max(blurs))
-
-    def tail(self, values: Array) -> float | None:
-        """How far validation errors are from those of the last knot at any larger value; None where nothing is known.
-
-        :mod:`substrate.fusion.tail` has the argument.
-        """
-        last, earlier = float(values[-1]), values[values <= 0.5 * values[-1]]
-        if not earlier.size or last == 0.0:
-            return None
-        key = (last, float(earlier[-1]))
-        if key not in self.tails:
-            self.tails[key] = tail_distance(self.program, self.knots[last], self.knots[key[1]])
-        distance = self.tails[key]
-        return None if distance is None else self.program.unit * self.sigma * distance + self.beside([self.knots[last]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +44,17 @@ class Refined:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
+    def ends(self) -> list[tuple[str, str]]:
+        """That the choice is at an end of its range, and what that means, as a fact for a certificate."""
+        chosen = f"{self.values[self.best]:g}"
+        if self.best == 0:
+            return [("choice", f"at {chosen}, the lower end of its range")]
+        if self.complete and self.squares[-1] <= (1.0 + 1e-9) * self.squares[self.best]:
+            return [("choice", f"at {chosen}; the largest values of its range validate as well")]
+        if self.best < self.values.size - 1:
+            return []
+        return [("choice", f"at {chosen}, the upper end of its range; up_to= looks further")]
+
 
 def refined(
     folds: list[Fold],
@@ -134,7 +72,7 @@ def refined(
     certified = all(np.isfinite(fold.sigma) for fold in folds)
     stop, solves = "", 0
     try:
-        _spanned(folds, workers, up_to)
+        spanned(folds, workers, up_to)
         while True:
             values, squares, bounds, places = _assessed(folds)
             beyond = _beyond(folds, values) if certified else None
@@ -152,7 +90,7 @@ def refined(
             if cut is None:
                 stop = "the intervals have collapsed to rounding" if certified else "the best knot of a grid is settled"
                 break
-            _solve_all(folds, cut, workers)
+            solve_all(folds, cut, workers)
     except KeyboardInterrupt:
         if not _common(folds).size:
             raise
@@ -180,16 +118,6 @@ def _beyond(folds: list[Fold], values: Array) -> float | None:
         radii.append(radius)
         squares.append(float(errors @ errors))
     return float(max(np.sqrt(np.sum(squares)) - np.linalg.norm(radii), 0.0) ** 2)
-
-
-def _solve_all(folds: list[Fold], value: float, workers: int) -> None:
-    """A knot for every fold."""
-    if workers < 2 or len(folds) < 2:
-        for fold in folds:
-            fold.solve(value)
-        return
-    with ThreadPoolExecutor(min(workers, len(folds))) as pool:
-        list(pool.map(lambda fold: fold.solve(value), folds))
 
 
 def _common(folds: list[Fold]) -> Array:
@@ -233,74 +161,3 @@ def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
         return None
     k = max(sides, key=lambda side: values[side + 1] / values[side])
     return float(np.sqrt(values[k] * values[k + 1]))
-
-
-def _spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
-    """The first knots, from nothing to twice beyond where the penalty cannot shrink any more, or to a given value."""
-    least = [fold.program.least_penalty() for fold in folds]
-    unit = max(fold.size or fold.program.unit for fold in folds)
-    first = _start(folds, _FIRST * unit)
-    most = [fold.program.penalty(fold.knots[first].x) for fold in folds]
-    value, ended = 1e-3 * unit, 0
-    for _ in range(_DOUBLINGS):
-        value = value if up_to is None else min(value, up_to)
-        _solve_all(folds, value, workers)
-        left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
-        ended += all(
-            low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
-            for low, now, top in zip(least, left, most, strict=True)
-        )
-        # one knot more where nothing changes any more: what is beyond is bounded by the last two
-        if value == up_to or (up_to is None and ended > 1):
-            return
-        value *= _GROWTH
-
-
-def _start(folds: list[Fold], first: float) -> float:
-    """The knots at zero, where nothing keeps bounds like t tight, and at a tiny value, which is handed back.
-
-    A knot at zero is the limit along the segment of the tiny rho. Where a fold has none, the tiny value is the smallest
-    of a few that can be solved, and its primal point stands at zero too.
-    """
-    found = [_by_limit(fold, first) for fold in folds]
-    if all(found):
-        return first
-    gaps = {}
-    for factor in _LADDER:
-        for fold in folds:
-            fold.solve(factor * first)
-        gaps[factor] = max(fold.knots[factor * first].gap for fold in folds)
-        if gaps[factor] <= _EXACT:
-            break
-    low = min(gaps, key=lambda factor: gaps[factor]) * first
-    for fold, known in zip(folds, found, strict=True):
-        for factor in gaps:
-            if factor * first != low:
-                del fold.knots[factor * first]
-        if not known:
-            _stand_in(fold, low)
-    return low
-
-
-def _by_limit(fold: Fold, first: float) -> bool:
-    """Whether the segment that begins at zero was found: then its knots at zero and at a tiny value are the fold's."""
-    for further in (1e5, 1e3):
-        near = fold.program.solve(further * first)
-        zero, tiny = fold.program.limit(0.0, near), fold.program.limit(first, near)
-        if zero is not None and tiny is not None and max(zero.gap, tiny.gap, near.gap) <= _EXACT:
-            fold.knots |= {0.0: zero, first: tiny}
-            return True
-    return False
-
-
-def _stand_in(fold: Fold, low: float) -> None:
-    """A knot at zero from the primal point of a small rho and the multipliers of zero.
-
-    With primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
-    """
-    near, program = fold.knots[low], fold.program
-    limit = program.limit(0.0, near)
-    at_zero = min([program.solve(0.0), *([limit] if limit else [])], key=lambda knot: knot.gap)
-    gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.apart)
-    fold.knots[low] = Knot(low, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.apart)

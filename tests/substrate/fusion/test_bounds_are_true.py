@@ -142,7 +142,7 @@ def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
         assert never_negative(_fold(machine, rho, *held).program) == known
 
 
-@pytest.mark.parametrize("up_to", [1e-3, 0.5])
+@pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])
 def test_a_range_of_ones_own(up_to):
     machine, rho, held = lasso(lambda s: cp.norm1(s.alpha))
     best = fuse(machine, over=rho, validation=held, up_to=up_to)
