@@ -27,7 +27,7 @@ _ROOM = 1.0 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class CoordinateTies:
-    """The diagonal of P where it stands alone; further columns that are tied, c and |E| of each."""
+    """The diagonal of P where it stands alone; further columns that are tied, c and the sizes of E of each."""
 
     alone: Array
     columns: IntegerArray

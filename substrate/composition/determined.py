@@ -120,7 +120,7 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
 
 
 def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
-    """X, and |E| with its rounding; None where there is no such X."""
+    """X, and the sizes of E with their rounding; None where there is no such X."""
     n, rows = program.q.size, program.A[program.equal]
     if not program.P.nnz:
         return None
