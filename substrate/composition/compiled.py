@@ -75,6 +75,14 @@ class CompiledSubstrate:
         """b at the current values."""
         return float(self.shift.value) - float(self.frame.centre @ self.coefficients())
 
+    def fitted_values(self) -> Array:
+        """f at the training points by the expansion, as predictions are made."""
+        return np.asarray(self.substrate.gram.product(self.coefficients()) + self.bias())
+
+    def in_variables(self) -> Array:
+        """The matrix that takes the variable z to the fitted values without bias."""
+        return self.frame.training * self.substrate.signs if self._signed else self.frame.training
+
     def write_back(self) -> None:
         """Give the user's place-holders their values, those of other machines included."""
         a, b = self.coefficients(), self.bias()

@@ -8,14 +8,13 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.certificates import Certificate, Row
-from substrate.certificates.certificate import NO_BOUND
+from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import WitnessedProblem
 from substrate.composition.lagrangian import constraint_rows, cost_at, stationarity_row
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
-from substrate.composition.strength import no_bound
 from substrate.composition.trials import Trials
 from substrate.composition.units import in_units, knows_units
 from substrate.errors import CertificateError, DeclarationError, SolverError
@@ -102,10 +101,12 @@ class Machine:
         attempts = self._record.attempts if self._record else ()
         made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
-        facts.append((NO_BOUND, self._no_bound))
+        answer, said = self._answer.row(self.problem, self._trials.witness)
+        facts += said
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
-        return Certificate("Machine", self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE), tuple(facts))
+        rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
+        return Certificate("Machine", rows if answer is None else (answer, *rows), tuple(facts))
 
     def _compile(self, objective: Any) -> None:
         leaves = {id(v) for part in (objective, *self._given) for v in part.variables()}
@@ -120,10 +121,7 @@ class Machine:
             for holder in compiled.mentioned
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
-        mentioned = [holder for compiled in self._compiled for holder in compiled.mentioned]
-        values = [h.leaf for h in mentioned if h.role in ("f", "component") and h.points is None]
-        norms = [h.leaf for h in mentioned if h.role == "squared_norm"]
-        self._no_bound = no_bound(objective, values, norms, any(s.ridge > 0.0 for s in self.substrates))
+        self._answer = AnswerCheck(self._compiled)
         exchange: dict[int, Any] = {}
         for compiled in self._compiled:
             exchange |= compiled.replacements()
@@ -175,7 +173,11 @@ class Machine:
 
     def _worst(self, tolerance: float) -> float:
         with np.errstate(all="ignore"):  # a point that ran away is judged like any other
-            return self._trials.weigh(self._rows(tolerance))
+            rows = self._rows(tolerance)
+            if all(row.passes for row in rows):  # then by its answer too
+                answer, _ = self._answer.row(self.problem, self._trials.witness)
+                rows = rows if answer is None else (answer, *rows)
+            return self._trials.weigh(rows)
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""

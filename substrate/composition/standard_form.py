@@ -31,6 +31,9 @@ class StandardForm:
         # ECOS orders the entries of an exponential cone in its own way
         self.understood = kinds <= CONES and not (solver == "ECOS" and "ExpCone" in kinds)
         self.height = start
+        # some solvers are given bounds of variables apart from the rows
+        bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
+        self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
     def numbers(self) -> tuple[Any, Array, Any, Array]:
         """P, q, A, b at the parameters' present values."""

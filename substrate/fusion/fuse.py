@@ -20,16 +20,24 @@ import numpy as np
 
 from substrate.arrays import Array, positive, real_array, real_points
 from substrate.certificates import Certificate, Row
+from substrate.certificates.accuracy import spread_of
+from substrate.certificates.gap_accuracy import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
 from substrate.folds import checked_splits
+from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.fusion.refinement import Fold, Refined, refined
+from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
 
 __all__ = ["fuse"]
 
 Progress = Callable[[int, float, float], None]
+
+_RADIUS = (
+    "where squares do not tie a variable, its optimum is taken to be within 1000 times its size, or the spread of y, "
+    "of the knots; were it k times farther, what rounding takes from the bound would be at most k times larger"
+)
 
 
 def fuse(
@@ -41,6 +49,7 @@ def fuse(
     *,
     data: tuple[Any, Any] | None = None,
     budget: int = 500,
+    up_to: float | None = None,
     n_jobs: int = 1,
     progress: Progress | bool | None = None,
     **options: Any,
@@ -68,6 +77,8 @@ def fuse(
         X and y, for a function or an estimator.
     budget
         Most solves; a search that spends them says so.
+    up_to
+        The largest value of the parameter that is looked at; ``None`` ends where a larger one changes nothing.
     n_jobs
         How many folds are solved at a time.
     progress
@@ -84,7 +95,10 @@ def fuse(
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise DeclarationError(f"{name} must be a positive integer, received {count!r}")
+    top = None if up_to is None else positive(up_to, "up_to")
     if hasattr(machine, "__fuse__"):
+        if top is not None:
+            raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
         return fused
     if options:
@@ -104,7 +118,7 @@ def fuse(
         )
     parameters = [_parameter(one, over) for one in machines]
     folds = [_fold(one, parameter, *known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
-    found = refined(folds, target, budget, _shown(progress), n_jobs)
+    found = refined(folds, target, budget, _shown(progress), n_jobs, top)
     return _fusion(final, _parameter(final, over), folds, sets, found, target)
 
 
@@ -193,8 +207,8 @@ def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
 
 def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
-    unit = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
-    program = ParametricQP(machine.problem, parameter, unit)
+    size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
+    program = ParametricQP(machine.problem, parameter, power_of_two(size))
     M = np.zeros((y_val.size, program.q0.size))
     for compiled in machine._compiled:
         s, frame = compiled.substrate, compiled.frame
@@ -205,7 +219,9 @@ def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
         M[:, start : start + compiled.z.size] += block
         if s.bias:
             M[:, program.columns[compiled.shift.id]] += 1.0
-    return Fold(program, M, y_val, program.sensitivity(M), {})
+    tie = program.tie(M, program.solve(size).x)
+    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
+    return Fold(program, M, y_val, sigma, {}, rest, size)
 
 
 def _fusion(
@@ -222,38 +238,44 @@ def _fusion(
     lower = found.lower_bound / rows
     chosen: dict[str, Any] = {parameter.name(): value}
     result = final.solve(**chosen)
+    proved = np.isfinite(lower)
+    top = np.inf if found.complete else float(found.values[-1])
+    reach = "on" if found.complete else f"to {found.values[-1]:g}"
     facts = [
-        ("fused over", f"{parameter.name()} from 0 {'on' if found.complete else f'to {found.values[-1]:g}'}"),
+        ("fused over", f"{parameter.name()} from {found.values[0]:g} {reach}"),
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
+        *found.ends(),
     ]
+    rows_known = np.concatenate([y for _, y in sets])
     proof: tuple[Row, ...] = ()
-    if np.isfinite(lower):
+    if proved:
         formula = "validation error - lower bound over the values covered"
         # an error of rounding size needs no bound
-        scale = error + 1e-12 * float(np.mean(np.concatenate([y for _, y in sets]) ** 2))
+        _, rounding = spread_of(rows_known, np.ones(rows))
+        scale = error + 1e-12 * float(np.var(rows_known)) + rounding**2
         proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
-    elif not all(np.isfinite(fold.sigma) for fold in folds):
-        facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
+        facts.append(("radius of the bound", _RADIUS))
     else:
-        facts.append(("no certificate", "the end of the path was not reached"))
+        facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
     if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
         again = sets[0][1] - result.predict(sets[0][0])
         known = folds[0].errors(folds[0].knots[value])
-        size = float(np.linalg.norm(sets[0][1])) + float(np.linalg.norm(known))
+        # where the errors do not determine the predictions, two solvers may differ more
+        tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
+        spread, rounding = spread_of(rows_known, np.ones(rows))
+        size = np.sqrt(rows) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
         if np.isfinite(folds[0].sigma):  # validation errors magnify those of the fit
             size += folds[0].sigma * folds[0].program.unit
         difference = float(np.linalg.norm(again - known))
-        # where the errors do not determine the predictions, two solvers may differ more
-        tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
         formula = "||e^v of the knot - e^v of the machine||"
         proof += (Row("knot and machine agree", difference, size, tolerance, formula),)
     certificate = Certificate(
         f"Fusion over {parameter.name()}", (*result.certificate.rows, *proof), (*result.certificate.record, *facts)
     )
     knots = tuple(tuple(fold.knots[float(v)] for v in found.values) for fold in folds)
-    top = np.inf if found.complete else float(found.values[-1])
+    covered = (float(found.values[0]), top)
     variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
-    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, (0.0, top), (), found.stop, variation)
+    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, covered, (), found.stop, variation)
     return Fusion(parameter.name(), value, error, lower, result, path, certificate)
 
 

@@ -6,13 +6,22 @@ The numbers are those cvxpy hands to a solver. A solution at one rho, its knot, 
 larger than their slack are taken for equalities and the linear system of the optimality conditions is solved; rows that
 its solution violates join, rows with a negative multiplier leave, a few times over.
 
-With slacks s, multipliers :math:`\mu \ge 0` and stationarity, the optimum is near:
-:math:`\|x - x^*\|_P^2 = (\mu - \mu^*)^T (s - s^*) \le \mu^T s - \mu^{*T} s`. The first term is the duality gap; the
-second is not positive where x is feasible. Where it is not, the violation times a size that multipliers do not exceed
-is added, and so is what stationarity lacks: the allowance of a knot. A bound built on it errs on the safe side.
+Then a knot is made a proof. Its x is moved to a point that satisfies all constraints exactly
+(:mod:`substrate.composition.feasible_point`), so that no multiplier of the optimum need be known: with slacks
+:math:`s \ge 0`, multipliers :math:`\mu \ge 0` and what stationarity lacks, r,
+
+.. math:: \|x^\star - x\|_P^2 \le \mu^T s - r^T (x^\star - x)
+
+(:mod:`substrate.composition.nearness`). The first term is the duality gap, the second the allowance of a knot. Where P
+ties a coordinate, :math:`|d_j| \le c_j \|d\|_P`, it is quadratic in r; elsewhere it is :math:`|r_j| R_j`, with the
+optimum taken to be within :math:`R_j`: a thousand times the size of the variable that j belongs to, or one, whichever
+is more, in units in which solutions are of the order of one. It is of rounding size, and linear in R. All three of x,
+multipliers and r are interpolated between knots.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,9 +30,17 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
+from substrate.certificates.doubled_precision import add, multiplied
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.coordinate_ties import CoordinateTies
+from substrate.composition.determined import Tie, by_conditions
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.program_numbers import equal_matrices, numbers_of
 
 IntegerArray = NDArray[np.intp]
+#: x, and the multipliers of all rows.
+Point = tuple[Array, Array]
 
 __all__ = ["Knot", "ParametricQP"]
 
@@ -36,16 +53,25 @@ _ACCURACIES = (1e-13, 1e-10)
 _POLISHED = 1e-12
 #: Times that rows may join and leave before the solver's point is kept.
 _ROUNDS = 12
-#: Optimal multipliers are taken to be no larger than this many times the largest one found.
-_LARGER = 2.0
+#: How many times the size of a variable, or one, its optimum is taken to be away at most.
+FAR = 1000.0
+#: Gap of a point that cannot be made feasible: it bounds nothing.
+_NOTHING = 1e30
+#: Distance, in units in which solutions are of the order of one, that predictions may have besides.
+_UNTIED = 1e-3
+#: Variables up to which it is looked up whether P ties them.
+_LARGEST = 3000
+#: Share of the squared distance that is given up for what stationarity lacks in coordinates that P ties.
+_YOUNG = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Knot:
     """A primal and dual point at one value.
 
-    The primal point x, the multipliers of the rows (dual), their slacks, the gap, and the part of the gap (allowance)
-    that makes up for what the point lacks in feasibility and stationarity.
+    The primal point x, the multipliers of the rows (dual), their slacks from above, the gap, the part of the gap
+    (allowance) that makes up for what the point lacks in stationarity, and how far in each coordinate (apart) a point
+    is from x that is feasible exactly.
     """
 
     value: float
@@ -54,25 +80,36 @@ class Knot:
     slack: Array
     gap: float
     allowance: float
+    apart: Array
 
 
 class ParametricQP:
-    """The program, in units in which its solutions are of the order of one."""
+    """The program, in units in which its solutions are of the order of one.
+
+    A power of two as the unit leaves all numbers as they are.
+    """
 
     def __init__(self, problem: Any, parameter: Any, unit: float) -> None:
         self.unit = unit
-        self.P, q, A, b, self.columns, equalities = _numbers(problem, parameter, 1.0)
-        self.q1 = _numbers(problem, parameter, 2.0)[1] - q
+        self.P, q, A, b, self.columns, equalities = numbers_of(problem, parameter, 1.0)
+        self.q1 = numbers_of(problem, parameter, 2.0)[1] - q
         self.q0 = (q - self.q1) / unit
         self._refuse_other_dependence(problem, parameter, A, b)
         self.A, self.b = A[:equalities], b[:equalities] / unit
         self.G, self.h = A[equalities:], b[equalities:] / unit
         if not self.q1.any():
             raise DeclarationError(f"the objective does not depend on {parameter.name()!r}")
+        rows, m = sp.csr_array(sp.vstack([self.A, -self.G])), self.b.size
+        every = np.append(-self.b, self.h)
+        self.program = ConeProgram(
+            sp.csr_array(self.P), self.q0, rows, every, np.arange(m), np.arange(m, every.size), ()
+        )
+        self.feasible = Feasibility(self.program)
+        self._starts = [*sorted(set(self.columns.values())), self.q0.size]
 
     def _refuse_other_dependence(self, problem: Any, parameter: Any, A: Any, b: Array) -> None:
-        P, q, A2, b2, _, _ = _numbers(problem, parameter, 3.7)
-        same = _equal(P, self.P) and _equal(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
+        P, q, A2, b2, _, _ = numbers_of(problem, parameter, 3.7)
+        same = equal_matrices(P, self.P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
         if not same or not np.allclose(q, self.unit * self.q0 + 3.7 * self.q1, rtol=1e-9, atol=1e-12):
             raise DeclarationError(
                 f"{parameter.name()!r} must enter the linear term only, as the weight of a norm, of a maximum or of a "
@@ -94,8 +131,8 @@ class ParametricQP:
             point = self._interior(rho, accuracy)
             if point is not None:
                 rows = np.flatnonzero(point[1][self.b.size :] > np.maximum(self.h - self.G @ point[0], 0.0))
-                found += [self._knot(rho, *point), *self._polished(rho, *point, rows)]
-            if found and min(knot.gap for knot in found) <= _POLISHED:
+                found.append(self._best(rho, [point, *self._polished(rho, *point, rows)]))
+            if found and found[-1].gap <= _POLISHED:
                 break
         if not found:
             raise SolverError(f"PIQP found no point at {rho:g}")
@@ -104,8 +141,21 @@ class ParametricQP:
     def limit(self, rho: float, near: Knot) -> Knot | None:
         """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
         rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
-        knots = self._polished(rho, near.x, rho / near.value * near.dual, rows)
-        return min(knots, key=lambda knot: knot.gap, default=None)
+        points = self._polished(rho, near.x, rho / near.value * near.dual, rows)
+        return self._best(rho, points) if points else None
+
+    def _best(self, rho: float, points: list[Point]) -> Knot:
+        """The knot of the point that is nearest to optimal by what can be told at a glance."""
+        return self._knot(rho, *min(points, key=lambda point: self._merit(rho, *point)))
+
+    def _merit(self, rho: float, x: Array, dual: Array) -> float:
+        lam, mu = dual[: self.b.size], dual[self.b.size :]
+        slack = self.h - self.G @ x
+        missing = self.P @ x + self.linear(rho) + self.A.T @ lam + self.G.T @ mu
+        violated = float(np.abs(self.A @ x - self.b).sum() + np.maximum(-slack, 0.0).sum())
+        lacking = float(np.linalg.norm(missing)) * (1.0 + float(np.linalg.norm(x)))
+        merit = float(mu @ np.maximum(slack, 0.0)) + violated * (1.0 + float(np.abs(dual).max(initial=0.0))) + lacking
+        return merit if np.isfinite(merit) else np.inf
 
     def _interior(self, rho: float, accuracy: float) -> tuple[Array, Array] | None:
         """The solver's point, None where it gave up; one that only stalled is judged by its gap."""
@@ -123,9 +173,9 @@ class ParametricQP:
         usable = status in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) and np.isfinite(np.concatenate(point)).all()
         return point if usable else None
 
-    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Knot]:
-        """The knots met on the way from a guess of the active rows to the rows that are."""
-        knots: list[Knot] = []
+    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
+        """The points met on the way from a guess of the active rows to the rows that are."""
+        points: list[Point] = []
         seen: set[bytes] = set()
         for _ in range(_ROUNDS):
             solved = self._on_rows(rho, x, dual, rows)
@@ -135,7 +185,7 @@ class ParametricQP:
             point, lam, mu = solved
             multipliers = np.zeros(dual.size)
             multipliers[: self.b.size], multipliers[self.b.size + rows] = lam, np.maximum(mu, 0.0)
-            knots.append(self._knot(rho, point, multipliers))
+            points.append((point, multipliers))
             slack = self.h - self.G @ point
             rounding = 1e-13 * max(float(np.abs(point).max(initial=0.0)), 1.0)
             joining = np.setdiff1d(np.flatnonzero(slack < -rounding), rows)
@@ -143,7 +193,7 @@ class ParametricQP:
             if not joining.size and not leaving.size:
                 break
             rows = np.union1d(np.setdiff1d(rows, leaving), joining)
-        return knots
+        return points
 
     def _on_rows(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> tuple[Array, Array, Array] | None:
         """x and the multipliers with the given rows as equalities; None where that system has no solution."""
@@ -164,23 +214,40 @@ class ParametricQP:
         return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
     def _knot(self, rho: float, x: Array, dual: Array) -> Knot:
-        """The knot with its gap, enlarged by what the point lacks in feasibility and stationarity."""
-        lam, mu = dual[: self.b.size], dual[self.b.size :]
-        slack = self.h - self.G @ x
-        missing = self.P @ x + self.linear(rho) + self.A.T @ lam + self.G.T @ mu
-        violated = np.append(np.abs(self.A @ x - self.b), np.maximum(-slack, 0.0))
-        size = float(np.abs(dual).max(initial=0.0)) + float(np.abs(self.linear(rho)).max())
-        # multipliers far from optimal say nothing of the optimal ones, which are of the order of one in these units
-        beyond = np.maximum(violated - self._rounding(x), 0.0)
-        allowance = _LARGER * (size * float(violated.sum()) + float(beyond.sum()))
-        allowance += float(np.linalg.norm(missing)) * (1.0 + float(np.linalg.norm(x)))
-        gap = float(mu @ np.maximum(slack, 0.0)) + allowance
-        return Knot(rho, x, dual, np.maximum(slack, 0.0), gap, allowance)
+        """The knot at a feasible point next to x, with its gap; where there is none, one that bounds nothing."""
+        found = self.feasible.near(x)
+        if isinstance(found, str):
+            slack = np.maximum(self.h - self.G @ x, 0.0)
+            return Knot(rho, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
+        return self.at(rho, found, dual)
 
-    def _rounding(self, x: Array) -> Array:
-        """What evaluating the rows at x leaves undecided."""
-        sizes = np.append(abs(self.A) @ np.abs(x) + np.abs(self.b), abs(self.G) @ np.abs(x) + np.abs(self.h))
-        return np.asarray(x.size * float(np.finfo(np.float64).eps) * sizes)
+    def at(self, rho: float, point: FeasiblePoint, dual: Array) -> Knot:
+        """The knot at a feasible point, with its gap."""
+        m, sizes = self.b.size, self.program.sizes
+        slack, rounding = self.program.slack(point.x)
+        above = np.maximum(slack + rounding + sizes[1] @ point.apart, 0.0)[m:]
+        r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(rho))
+        left = np.abs(r) + error + sizes[0] @ point.apart + self._rounding(rho)
+        a, untied = self._ties.split(left, self.radius(point.x))
+        allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
+        gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
+        return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.apart)
+
+    @cached_property
+    def _ties(self) -> CoordinateTies:
+        return CoordinateTies.of(self.program, _LARGEST)
+
+    def _rounding(self, rho: float) -> Array:
+        """How far the linear term is from q0 + rho q1, with rho / unit as it is rounded."""
+        high, low = add(multiplied(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
+        return np.abs((high - self.linear(rho)) + low)
+
+    def radius(self, x: Array) -> Array:
+        """How far each coordinate of an optimum is taken to be from x at most."""
+        radius = np.zeros_like(x)
+        for start, stop in pairwise(self._starts):
+            radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
+        return radius
 
     def cross(self, one: Knot, other: Knot) -> float:
         """Slacks of one knot times multipliers of the other, both ways.
@@ -189,29 +256,17 @@ class ParametricQP:
         """
         m = self.b.size
         products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
-        return products + one.allowance + other.allowance
+        return (1.0 + _YOUNG) * products + one.allowance + other.allowance
 
     def distance(self, one: Array, other: Array) -> float:
         """Half the squared distance in the norm of P."""
         step = one - other
         return 0.5 * float(step @ (self.P @ step))
 
-    def sensitivity(self, M: Array) -> float:
-        r"""The largest :math:`\|M d\|` over :math:`A d = 0, d^T P d \le 1`; infinite where P does not determine M d."""
-        n, m = self.q0.size, self.b.size
-        size = float(abs(self.P).max()) or 1.0
-        full = sp.bmat([[self.P, self.A.T], [self.A, None]], format="csc")
-        shift = np.append(np.full(n, _REGULAR * size), np.full(m, -_REGULAR))
-        factor = splu((full + sp.diags(shift)).tocsc())
-        right = np.vstack([M.T, np.zeros((m, M.shape[0]))])
-        solved = np.zeros_like(right)
-        for _ in range(_REFINEMENTS):
-            solved += factor.solve(right - full @ solved)
-        left = np.abs(right - full @ solved).max(initial=0.0)
-        if not np.isfinite(solved).all() or left > 1e-6 * np.abs(M).max(initial=0.0):
-            return float("inf")
-        gram = M @ solved[:n]
-        return float(np.sqrt(max(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1], 0.0)))
+    def tie(self, M: Array, x: Array) -> Tie | None:
+        r"""How far :math:`\|M d\|` goes with :math:`\|d\|_P`, next to x; None where P does not determine M d."""
+        found = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
+        return found if found is not None and np.isfinite(found.factor) and found.rest <= _UNTIED else None
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
@@ -222,31 +277,3 @@ class ParametricQP:
             b_eq=self.b if self.b.size else None, bounds=(None, None), method="highs",
         )  # fmt: skip
         return float(found.fun) if found.status == 0 else None
-
-
-def _numbers(problem: Any, parameter: Any, value: float) -> tuple[Any, Array, Any, Array, dict[int, int], int]:
-    """P, q, A, b, the column of each variable, and how many rows are equalities, with the parameter at a value."""
-    kept = parameter.value
-    parameter.value = value
-    try:
-        data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
-    finally:
-        parameter.value = kept
-    dims = data["dims"]
-    if dims.soc or dims.psd or dims.exp or getattr(dims, "p3d", None):
-        raise DeclarationError(
-            "the machine is not a quadratic program: it has second-order, exponential or semi-definite cones; fuse "
-            "needs squares, 1-norms, maxima, hinges and linear constraints"
-        )
-    size = data["c"].size
-    P = data.get("P")
-    P = sp.csc_array((size, size)) if P is None else sp.csc_array(P)
-    program = data["param_prob"]
-    return P, np.array(data["c"]), sp.csr_array(data["A"]), np.array(data["b"]), dict(program.var_id_to_col), dims.zero
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if one.shape != other.shape:
-        return False
-    difference = abs(one - other)
-    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())

@@ -1,66 +1,31 @@
 r"""Adaptive refinement: knots where the lower bound is weakest, until it meets the best value found.
 
 The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there
-on the machine does not change any more. Then the interval with the smallest lower bound is cut where that bound is
-attained, again and again. It ends when best value and bound are within the requested gap, when the interval to be cut
-has collapsed, or when the budget of solves is spent; each is said.
+on the machine does not change any more, and where that is proved the bound is for all values
+(:mod:`substrate.fusion.tail`), elsewhere for those up to the last knot. Then the interval with the smallest lower bound
+is cut where that bound is attained, again and again. It ends when best value and bound are within the requested gap,
+when the interval to be cut has collapsed, or when the budget of solves is spent; each is said.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.paths.chord_certificate import Track, interval_bounds, merged, settled
+from substrate.fusion.first_knots import solve_all, spanned
+from substrate.fusion.fold import Fold
+from substrate.paths.chord_certificate import interval_bounds, merged, settled
 
-__all__ = ["Fold", "Refined", "refined"]
+__all__ = ["Refined", "refined"]
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
 _COLLAPSED = 1e-12
-#: Penalty, as a share of what it is without any weight, that counts as the smallest possible.
-_NOUGHT = 1e-9
-#: Where the first knot above zero stands for zero: rho in units of the target.
-_FIRST = 1e-8
-#: Gap, in the units of the program, up to which a knot counts as exact.
-_EXACT = 1e-12
-_GROWTH = 4.0
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
-_DOUBLINGS = 60
-
-
-@dataclass(slots=True)
-class Fold:
-    """A program, how validation errors follow from its solution, and the knots solved so far (changed in place)."""
-
-    program: ParametricQP
-    M: Array
-    errors_at_zero: Array
-    sigma: float
-    knots: dict[float, Knot]
-
-    def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
-        return np.asarray(self.errors_at_zero - self.program.unit * (self.M @ knot.x))
-
-    def solve(self, value: float) -> None:
-        """Add a knot."""
-        if value not in self.knots:
-            self.knots[value] = self.program.solve(value)
-
-    def track(self, values: Array) -> Track:
-        """The path through the common knots, as the bound wants it."""
-        knots = [self.knots[float(value)] for value in values]
-        unit = self.program.unit
-        crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
-        errors = np.array([self.errors(knot) for knot in knots])
-        gaps = np.array([knot.gap for knot in knots])
-        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, self.sigma)
+#: What the rounding of the few operations behind a bound may take from it.
+_BELOW = 1.0 - 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +44,17 @@ class Refined:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
+    def ends(self) -> list[tuple[str, str]]:
+        """That the choice is at an end of its range, and what that means, as a fact for a certificate."""
+        chosen = f"{self.values[self.best]:g}"
+        if self.best == 0:
+            return [("choice", f"at {chosen}, the lower end of its range")]
+        if self.complete and self.squares[-1] <= (1.0 + 1e-9) * self.squares[self.best]:
+            return [("choice", f"at {chosen}; the largest values of its range validate as well")]
+        if self.best < self.values.size - 1:
+            return []
+        return [("choice", f"at {chosen}, the upper end of its range; up_to= looks further")]
+
 
 def refined(
     folds: list[Fold],
@@ -86,20 +62,23 @@ def refined(
     budget: int,
     progress: Callable[[int, float, float], None],
     workers: int = 1,
+    up_to: float | None = None,
 ) -> Refined:
     """Minimise the validation error over rho >= 0; an interruption ends the search with what is known.
 
-    ``workers`` folds are solved at a time; the result does not depend on it.
+    ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho, if
+    the search is not to end by itself.
     """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
-    stop, complete, solves = "", False, 0
+    stop, solves = "", 0
     try:
-        complete = _spanned(folds, workers)
+        spanned(folds, workers, up_to)
         while True:
             values, squares, bounds, places = _assessed(folds)
+            beyond = _beyond(folds, values) if certified else None
             solves = len(values) * len(folds)
             best = float(squares.min())
-            lower = min(float(bounds.min(initial=np.inf)), best)
+            lower = min(float(bounds.min(initial=np.inf)), best, np.inf if beyond is None else beyond)
             progress(solves, best, lower)
             if certified and best - lower <= gap * best:
                 stop = f"the gap of {gap:g} is met"
@@ -111,7 +90,7 @@ def refined(
             if cut is None:
                 stop = "the intervals have collapsed to rounding" if certified else "the best knot of a grid is settled"
                 break
-            _solve_all(folds, cut, workers)
+            solve_all(folds, cut, workers)
     except KeyboardInterrupt:
         if not _common(folds).size:
             raise
@@ -121,18 +100,24 @@ def refined(
             raise
         stop = f"a solver failed: {error}"
     values, squares, bounds, _ = _assessed(folds)
-    lower = min(float(bounds.min(initial=np.inf)), float(squares.min())) if certified else -np.inf
-    return Refined(values, squares, lower if complete else -np.inf, complete, len(values) * len(folds), stop)
+    if not certified or values.size < 2:
+        return Refined(values, squares, -np.inf, False, len(values) * len(folds), stop)
+    beyond = _beyond(folds, values)
+    lower = min(float(bounds.min(initial=np.inf)), float(squares.min()), np.inf if beyond is None else beyond)
+    return Refined(values, squares, _BELOW * lower, beyond is not None, len(values) * len(folds), stop)
 
 
-def _solve_all(folds: list[Fold], value: float, workers: int) -> None:
-    """A knot for every fold."""
-    if workers < 2 or len(folds) < 2:
-        for fold in folds:
-            fold.solve(value)
-        return
-    with ThreadPoolExecutor(min(workers, len(folds))) as pool:
-        list(pool.map(lambda fold: fold.solve(value), folds))
+def _beyond(folds: list[Fold], values: Array) -> float | None:
+    """A lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
+    radii, squares = [], []
+    for fold in folds:
+        radius = fold.tail(values)
+        if radius is None:
+            return None
+        errors = fold.errors(fold.knots[float(values[-1])])
+        radii.append(radius)
+        squares.append(float(errors @ errors))
+    return float(max(np.sqrt(np.sum(squares)) - np.linalg.norm(radii), 0.0) ** 2)
 
 
 def _common(folds: list[Fold]) -> Array:
@@ -176,44 +161,3 @@ def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
         return None
     k = max(sides, key=lambda side: values[side + 1] / values[side])
     return float(np.sqrt(values[k] * values[k + 1]))
-
-
-def _spanned(folds: list[Fold], workers: int) -> bool:
-    """The first knots, from nothing to where the penalty cannot shrink any more; whether that was reached."""
-    least = [fold.program.least_penalty() for fold in folds]
-    unit = max(fold.program.unit for fold in folds)
-    first = _FIRST * unit
-    for fold in folds:
-        _start(fold, first)
-    most = [fold.program.penalty(fold.knots[first].x) for fold in folds]
-    value = 1e-3 * unit
-    for _ in range(_DOUBLINGS):
-        _solve_all(folds, value, workers)
-        left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
-        if all(
-            low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
-            for low, now, top in zip(least, left, most, strict=True)
-        ):
-            return True
-        value *= _GROWTH
-    return False
-
-
-def _start(fold: Fold, first: float) -> None:
-    """The knot at zero, where nothing keeps bounds like t tight.
-
-    It is the limit along the segment of a tiny rho. Where that segment is not found, the primal point of the tiny rho
-    stands at zero too: with primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
-    """
-    for further in (1e5, 1e3):
-        near = fold.program.solve(further * first)
-        zero, tiny = fold.program.limit(0.0, near), fold.program.limit(first, near)
-        if zero is not None and tiny is not None and max(zero.gap, tiny.gap, near.gap) <= _EXACT:
-            fold.knots |= {0.0: zero, first: tiny}
-            return
-    fold.solve(first)
-    near, at_zero = fold.knots[first], fold.program.solve(0.0)
-    m = fold.program.b.size
-    gap = fold.program.distance(near.x, at_zero.x) + float(at_zero.dual[m:] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap)
-    fold.knots[first] = Knot(first, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap)

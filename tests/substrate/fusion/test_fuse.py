@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from problems import FusedL1SubstrateRegressor
 from substrate import Fusion, Machine, Substrate, fuse
 from substrate.closed_form.component_coordinates import shared_coordinates
 from substrate.closed_form.l1_active_set import solve_l1, zeta_max
@@ -379,9 +380,12 @@ def test_arguments_that_contradict_each_other_are_refused():
         ({"validation": (V, w), "budget": 0}, "budget must be a positive integer"),
         ({"validation": (V, w), "budget": True}, "budget must be a positive integer"),
         ({"validation": (V, w), "gap": 0.0}, "gap must be"),
+        ({"validation": (V, w), "up_to": 0.0}, "up_to must be"),
     ]:
         with pytest.raises(DeclarationError, match=words):
             fuse(machine, zeta, **options)
+    with pytest.raises(DeclarationError, match="up_to is for machines"):
+        fuse(FusedL1SubstrateRegressor(), "zeta", data=(X, y), validation=(V, w), up_to=1.0)
     for options in ({}, {"cv": thirds(8), "validation": (V, w)}):
         with pytest.raises(DeclarationError, match="needs either cv or validation"):
             fuse(build, "zeta", data=(X, y), **options)

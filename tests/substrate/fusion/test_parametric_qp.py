@@ -101,7 +101,9 @@ def test_a_tampered_knot_has_a_larger_gap(what):
     for k in range(parts[what].size):
         changed = {name: part.copy() for name, part in parts.items()}
         changed[what][k] += 1e-3
-        assert program._knot(0.2, changed["x"], changed["dual"]).gap > knot.gap + 1e-6
+        again = program._knot(0.2, changed["x"], changed["dual"])
+        # what an equality alone says is put right again
+        assert again.gap > knot.gap + 1e-6 or np.abs(again.x - knot.x).max() <= 1e-12
 
 
 def test_the_limit_stays_on_the_segment():
@@ -135,10 +137,12 @@ def test_the_sensitivity_is_the_largest_ratio():
     M = np.zeros((2, program.q0.size))
     start = program.columns[x.id]
     M[:, start : start + c.size] = rng.normal(size=(2, c.size))
-    assert_allclose(program.sensitivity(M), np.linalg.norm(M, 2), rtol=1e-6)
+    x = program.solve(0.2).x
+    assert_allclose(program.tie(M, x).factor, np.linalg.norm(M, 2), rtol=1e-6)
+    assert program.tie(M, x).rest <= 1e-9
     t = M.copy()
     t[:, :] = 1.0  # the bounds t are not determined by the quadratic term
-    assert program.sensitivity(t) == np.inf
+    assert program.tie(t, x) is None
 
 
 def test_the_least_penalty():

@@ -1,0 +1,198 @@
+r"""How far the fitted values of a machine can be from those of the exact optimum.
+
+The solver's point in standard form is only where the check starts. Of a quadratic program it is made exact by its
+active rows; then it is moved to a feasible point :math:`\tilde x`, and multipliers bound the distance of that one from
+the optimum in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which ties the fitted values
+(:mod:`substrate.composition.determined`). What the machine holds now is compared with it:
+
+.. math:: \|f - f^\star\| \le \|f - \tilde f\| + \|\tilde f - f^\star\| ,
+
+the first term as it is measured, the second as it is proved. A squared loss ties the fitted values; :math:`w^T w`, or
+another square, those about their mean. The optimum is that of the machine in its coordinates, with their cut-off.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
+from substrate.certificates.certificate import NO_BOUND
+from substrate.composition.compiled import CompiledSubstrate
+from substrate.composition.conic import Witness
+from substrate.composition.coordinate_ties import CoordinateTies
+from substrate.composition.determined import Tie, by_conditions, by_loss, by_norm
+from substrate.composition.nearness import Nearness, nearness
+from substrate.composition.questions import Question, questions, summed
+from substrate.composition.reference import Reference, reference
+from substrate.composition.sublevel import within_radius
+
+__all__ = ["AnswerCheck", "scale_of"]
+
+FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
+_RADIUS = "radius of the check"
+_PROVED = (
+    "the optimum is within 1000 times (size + spread of y) of the point of the check, variable by variable; proved"
+)
+_TAKEN = (
+    "where squares do not tie a variable, its optimum is taken to be within 1000 times (its size + the spread of y); "
+    "were it k times farther, the accuracy would be at most sqrt(k) times larger"
+)
+_NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
+_NO_POINT = "no solver's point is near enough for a check"
+_ROOM = 1.0 + 1e-3
+#: Share of what is tolerated at which no better point is looked for.
+_ENOUGH = 0.1
+
+#: Variables of a program up to which it is looked up whether squares tie them one by one.
+_LARGEST = 400
+#: Entries of A up to which the radius of the check is proved.
+_ENTRIES = 400_000
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A question, how squares tie it, and whether about its mean only."""
+
+    question: Question
+    tie: Tie
+    centred: bool
+
+    def proved(self, near: Nearness, unit: float) -> float:
+        """The distance of the reference from the optimum, root mean square, in units of y."""
+        return unit * (self.tie.factor * near.distance + self.tie.rest) / math.sqrt(float(self.tie.weights.sum()))
+
+    def measured(self, near: Nearness, unit: float) -> float:
+        """The distance of what predict returns from the reference."""
+        at, F = self.question.columns, self.question.F
+        fitted = self.question.fitted() / unit
+        sizes = np.abs(F) @ np.abs(near.x[at])
+        apart = fitted - F @ near.x[at]
+        unsure = EPS * ((F.shape[1] + 4) * sizes + 2.0 * np.abs(fitted)) + np.abs(F) @ near.apart[at]
+        if self.centred:
+            apart = apart - apart.mean()
+            unsure = unsure + unsure.mean() + apart.size * EPS * float(np.abs(apart).mean())
+        return unit * root_mean_square(np.abs(apart) + unsure, self.tie.weights)
+
+    def tolerated(self) -> float:
+        """What the row accepts."""
+        spread, rounding = scale_of(self.question.y, self.tie.weights)
+        return max(UNPOLISHED * spread, rounding)
+
+    def row(self, near: Nearness, unit: float) -> Accuracy:
+        """The row at the present values."""
+        spread, rounding = scale_of(self.question.y, self.tie.weights)
+        bound = _ROOM * (self.measured(near, unit) + self.proved(near, unit))
+        about = f"{self.question.about} about their mean" if self.centred else self.question.about
+        return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The point of the check, its unit, the questions, and whether the radius about it is proved."""
+
+    near: Nearness
+    unit: float
+    known: list[_Known]
+    within: bool
+
+
+def scale_of(y: Array, weights: Array) -> tuple[float, float]:
+    """The spread of y and what is accepted beside it: of targets without a spread, a millionth of their size."""
+    spread, rounding = spread_of(y, weights)
+    if spread <= rounding:
+        rounding = ACCURATE * (float(np.abs(y).max()) or 1.0)
+    return spread, rounding
+
+
+class AnswerCheck:
+    """The accuracy of one machine; what does not depend on the present values is kept from one check to the next."""
+
+    def __init__(self, compiled: list[CompiledSubstrate]) -> None:
+        self._compiled = compiled
+        self._at: tuple[Any, Any] = (None, None)
+        self._kept: _Kept | str = ""
+
+    def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
+        """The row and the facts beside it; the reason where there is no bound."""
+        if witness is None:
+            return None, ((NO_BOUND, "the solver left no multipliers"),)
+        numbers = witness.form.numbers()
+        if self._at[0] is not witness or self._at[1] is not numbers[0]:
+            with np.errstate(all="ignore"):
+                try:
+                    self._kept = self._prepared(problem, witness)
+                except np.linalg.LinAlgError as error:
+                    self._kept = f"the linear algebra of the check failed ({error})"
+            self._at = (witness, numbers[0])
+        if isinstance(self._kept, str):
+            return None, ((NO_BOUND, self._kept),)
+        kept = self._kept
+        row = max((one.row(kept.near, kept.unit) for one in kept.known), key=lambda row: row.relative)
+        return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
+
+    def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:
+        start = reference(problem, witness)
+        if isinstance(start, str):
+            return start or _NEITHER
+        if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
+            return "a variable of the machine is in no term that the solver sees"
+        spread = max(one.spread for one in self._compiled) / start.unit
+        best: tuple[float, Nearness, list[_Known], Array] | None = None
+        reason = _NO_POINT
+        ties = CoordinateTies.of(start.program, _LARGEST)
+        for x, z in start.points():
+            radius = start.radius(x, spread)
+            known = self._tied(start, radius)
+            found = nearness(start.program, x, z, radius, ties) if known else reason
+            if isinstance(found, str):
+                reason = found
+                continue
+            worst = max(one.proved(found, start.unit) / one.tolerated() for one in known)
+            if math.isfinite(worst) and (best is None or worst < best[0]):
+                best = worst, found, known, radius
+            if worst <= _ENOUGH:
+                break
+        if best is None:
+            # ties are asked for once more, next to nothing: a point that ran away ties nothing
+            return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
+        if best[0] > 1.0:
+            return f"the check proves no more than {best[0]:.1e} times what is tolerated"
+        _, near, known, radius = best
+        small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
+        return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
+
+    def _tied(self, start: Reference, radius: Array) -> list[_Known]:
+        """Every question with its tie; the sum of the substrates where they are not tied one by one."""
+        found = [_tie(start, question, radius) for question in questions(self._compiled, start.columns)]
+        if all(one is not None for one in found):
+            return [one for one in found if one is not None]
+        total = summed(self._compiled, start.columns) if len(self._compiled) > 1 else None
+        known = None if total is None else _tie(start, total, radius)
+        return [] if known is None else [known]
+
+
+def _tie(start: Reference, question: Question, radius: Array) -> _Known | None:
+    """How squares tie the values, or these about their mean; None where they do not."""
+    program, at, F = start.program, question.columns, question.F
+    tie = by_loss(program, at, F, radius) or by_norm(program, at, F)
+    if tie is not None:
+        return _Known(question, tie, False)
+    centred = F - F.mean(axis=0)
+    doubt = (F.shape[0] + 1) * EPS * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
+    quick = by_norm(program, at, centred)
+    if quick is not None:
+        return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)
+    accepted = 1e-3 * UNPOLISHED * scale_of(question.y, np.ones(question.y.size))[0] / start.unit
+    enough = accepted * math.sqrt(question.y.size)
+    tie = by_conditions(program, at, F, radius)
+    if tie is not None and tie.rest <= enough:
+        return _Known(question, tie, False)
+    tie = by_conditions(program, at, centred, radius)
+    if tie is not None and tie.rest + doubt <= enough:
+        return _Known(question, Tie(tie.factor, tie.rest + float(doubt), tie.weights), True)
+    return None

@@ -1,0 +1,138 @@
+r"""How closely the quadratic term of a program ties values F x, by which the values of its optimum are known.
+
+With :math:`A_E d = 0` and any matrices X, Y,
+
+.. math::
+
+    F^T = P X + A_E^T Y + E \quad\Rightarrow\quad
+    \|F d\| \le \sqrt{\lambda_{\max}(X^T P X)}\, \|d\|_P + \||E|^T |d|\| .
+
+Three ways are tried: a *squared loss*, whose residuals cvxpy calls t in rows :math:`t = c\,(y - F x)_i`; then
+:math:`\|F d\|_v = \|d_t\|_P` with the weights :math:`v_i = p_i c^2`. A *norm*, where P is diagonal in the columns of F:
+then :math:`X = P^{-1} F^T` and E = 0. And else X and Y from the linear system of the optimality conditions.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import ConeProgram, IntegerArray
+from substrate.composition.least_step import Conditions
+
+__all__ = ["Tie", "by_conditions", "by_loss", "by_norm", "represented"]
+
+_ROOM = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    r"""For all d: :math:`\|F d\|_v \le` ``factor`` :math:`\|d\|_P +` ``rest``."""
+
+    factor: float
+    rest: float
+    weights: Array
+
+
+def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
+    """Where each of the values has a squared error of its own."""
+    rows = sp.csr_array(program.A[program.equal])
+    alone = program.alone
+    ours = np.zeros(program.q.size, dtype=bool)
+    ours[columns] = True
+    others = np.diff(rows[:, ~ours].indptr)
+    errors = sp.csr_array(rows[:, ~ours & (alone > 0.0)])
+    (single,) = np.nonzero((others == 1) & (np.diff(errors.indptr) == 1))
+    if single.size < F.shape[0]:
+        return None
+    at = errors.indptr[single]
+    coefficients = errors.data[at]
+    private = np.flatnonzero(~ours & (alone > 0.0))[errors.indices[at]]
+    if np.unique(private).size != private.size:
+        return None
+    B = rows[single][:, columns].toarray()
+    chosen, scales = _matched(F, B)
+    if chosen is None:
+        return None
+    weights = alone[private[chosen]] * (scales / coefficients[chosen]) ** 2
+    apart = np.abs(B[chosen] / scales[:, None] - F) + 4.0 * EPS * np.abs(F)
+    rest = float(np.linalg.norm(np.sqrt(weights) * (apart @ radius[columns])))
+    return Tie(_ROOM, rest, weights)
+
+
+def _matched(F: Array, B: Array) -> tuple[IntegerArray | None, Array]:
+    """For each row of F one of B that is a multiple of it, each taken once; and the multiples."""
+    n = F.shape[0]
+    for start in range(0, B.shape[0] - n + 1, max(n, 1)):  # cvxpy keeps the order
+        scales = _multiples(F, B[start : start + n])
+        if scales is not None:
+            return np.arange(start, start + n), scales
+    sizes, others = np.linalg.norm(F, axis=1), np.linalg.norm(B, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        likeness = np.abs((F / sizes[:, None]) @ (B / others[:, None]).T)
+    taken = np.zeros(B.shape[0], dtype=bool)
+    chosen = np.zeros(n, dtype=np.intp)
+    for i in range(n):
+        candidates = np.flatnonzero((likeness[i] > 1.0 - 1e-9) & ~taken)
+        good = next((k for k in candidates if _multiples(F[i : i + 1], B[k : k + 1]) is not None), None)
+        if good is None:
+            return None, np.zeros(0)
+        chosen[i], taken[good] = good, True
+    scales = _multiples(F, B[chosen])
+    return (None, np.zeros(0)) if scales is None else (chosen, scales)
+
+
+def _multiples(F: Array, B: Array) -> Array | None:
+    at = np.abs(F).argmax(axis=1)
+    every = np.arange(F.shape[0])
+    largest = F[every, at]
+    if (largest == 0.0).any():
+        return None
+    scales = B[every, at] / largest
+    if (scales == 0.0).any() or (np.abs(B - scales[:, None] * F) > 1e-13 * np.abs(scales * largest)[:, None]).any():
+        return None
+    return np.asarray(scales)
+
+
+def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None:
+    """Where P is diagonal in all columns that F uses."""
+    used = F.any(axis=0)
+    diagonal = program.alone[columns][used]
+    if (diagonal == 0.0).any():
+        return None
+    scaled = F[:, used] / np.sqrt(diagonal)
+    factor = float(np.linalg.norm(scaled, 2)) + 1e-12 * float(np.linalg.norm(scaled)) if used.any() else 0.0
+    return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
+
+
+def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
+    """By a linear system; what its solution leaves of F is counted."""
+    solved = represented(program, columns, F)
+    if solved is None:
+        return None
+    X, left = solved
+    gram = X.T @ (program.P @ X)
+    doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+    largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
+    rest = float(np.linalg.norm(left.T @ radius))
+    return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
+
+
+def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
+    """X, and the sizes of E with their rounding; None where there is no such X."""
+    n, rows = program.q.size, program.A[program.equal]
+    if not program.P.nnz:
+        return None
+    right = np.zeros((n + rows.shape[0], F.shape[0]))
+    right[columns] = F.T
+    try:
+        solved = Conditions(program.P, rows).solve(right, refinements=6)
+    except RuntimeError:  # singular all the same
+        return None
+    if not np.isfinite(solved).all():
+        return None
+    X, Y = solved[:n], solved[n:]
+    left = np.abs(right[:n] - program.P @ X - rows.T @ Y)
+    sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
+    return X, left + (n + rows.shape[0]) * EPS * sizes

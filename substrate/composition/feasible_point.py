@@ -1,0 +1,176 @@
+r"""A point that satisfies every constraint exactly, near one that satisfies them to rounding.
+
+*Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row
+with a column of its own takes its share there, the others at a distance of at most
+:math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
+
+*Inequalities and cones* that are missed, or met by less than what rounding and c may change, are met after a short step
+h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows: towards the inside. Where the constraints leave no inside
+there is no such step, and nothing is claimed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
+from substrate.composition.least_step import least_step
+
+__all__ = ["Feasibility", "FeasiblePoint"]
+
+_STEPS = 6
+#: Rows whose slack is below this many times the largest margin are kept inside by a step too.
+_NEAR = 1e3
+#: Smallest singular value, as a share of the largest, of equalities that count as independent.
+_INDEPENDENT = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class FeasiblePoint:
+    """x, and how far in each coordinate a point is from it that satisfies all constraints exactly."""
+
+    x: Array
+    apart: Array
+
+
+class Feasibility:
+    """The constraints of a program, prepared once for many points."""
+
+    def __init__(self, program: ConeProgram) -> None:
+        self.program = program
+        self._equalities = _Equalities.of(program)
+
+    def near(self, x: Array) -> FeasiblePoint | str:
+        """A feasible point near x, or why there is none at hand."""
+        if isinstance(self._equalities, str):
+            return self._equalities
+        program = self.program
+        for _ in range(_STEPS):
+            x = self._equalities.corrected(x)
+            slack = program.slack(x)
+            apart = self._equalities.apart(*slack)
+            lacking, margins = _lacking(program, *slack, apart)
+            if not np.isfinite(margins.sum()):
+                break
+            if (lacking <= 0.0).all():
+                return FeasiblePoint(x, apart)
+            rounding = _rounding(program, x)
+            near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
+            rows = _inward(program, x)[near]
+            step = least_step(program.A[program.equal], rows, np.maximum(lacking + margins + rounding, 0.0)[near])
+            if step is None:
+                return "its constraints leave no inside that could be reached from the solver's point"
+            x = x + step
+        return "no feasible point was found next to the solver's point"
+
+    def at(self, x: Array) -> FeasiblePoint | None:
+        """x itself, but for what equalities take in columns of their own; None where that is not feasible for sure."""
+        if isinstance(self._equalities, str):
+            return None
+        x = self._equalities.corrected(x)
+        slack = self.program.slack(x)
+        apart = self._equalities.apart(*slack)
+        return FeasiblePoint(x, apart) if (_lacking(self.program, *slack, apart)[0] <= 0.0).all() else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Equalities:
+    """The rows of equalities: which column each has for itself (-1: none), and those without one as a dense matrix."""
+
+    equal: IntegerArray
+    rows: Any
+    constants: Array
+    own: IntegerArray
+    pivots: Array
+    shared: Array
+    smallest: float
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> "_Equalities | str":
+        rows = sp.csc_array(program.A[program.equal])
+        counts = np.diff(rows.indptr)
+        own, pivots = np.full(program.equal.size, -1, dtype=np.intp), np.ones(program.equal.size)
+        for column in np.flatnonzero(counts == 1):
+            at = rows.indptr[column]
+            row, value = rows.indices[at], rows.data[at]
+            if value != 0.0 and (own[row] < 0 or abs(value) > abs(pivots[row])):
+                own[row], pivots[row] = column, value
+        shared = rows.tocsr()[own < 0].toarray()
+        smallest = np.inf
+        if shared.size:
+            values = np.linalg.svd(shared, compute_uv=False)
+            smallest = float(values[-1]) if shared.shape[0] <= shared.shape[1] else 0.0
+            if smallest <= _INDEPENDENT * float(values[0]):
+                return "its equality constraints depend on each other"
+        return cls(program.equal, rows.tocsr(), program.b[program.equal], own, pivots, shared, 0.5 * smallest)
+
+    def corrected(self, x: Array) -> Array:
+        """x with the equalities met as well as floating point can."""
+        if not self.own.size:
+            return x
+        x = x.copy()
+        if self.shared.size:
+            x -= np.linalg.lstsq(self.shared, (self.rows @ x + self.constants)[self.own < 0], rcond=None)[0]
+        has = self.own >= 0
+        x[self.own[has]] -= ((self.rows @ x + self.constants) / self.pivots)[has]
+        return x
+
+    def apart(self, slack: Array, rounding: Array) -> Array:
+        """How far at most each coordinate is from a point that meets them exactly, by slacks and their rounding."""
+        missed, has = (np.abs(slack) + rounding)[self.equal], self.own >= 0
+        distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
+        apart = np.where(self.shared.any(axis=0), distance, 0.0)
+        apart[self.own[has]] = 1.01 * ((missed + abs(self.rows) @ apart) / np.abs(self.pivots))[has]
+        return apart
+
+
+def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) -> tuple[Array, Array]:
+    """What each inequality and each cone lacks to be met for sure (negative: met), and the margin that it needs."""
+    unsure = rounding + program.sizes[1] @ apart
+    margins = [unsure[program.linear]]
+    lacking = [unsure[program.linear] - slack[program.linear]]
+    for part in program.parts:
+        excess, margin = _excess(part, slack[part.rows], unsure[part.rows])
+        margins.append(np.array([margin]))
+        lacking.append(np.array([excess + margin]))
+    return np.concatenate(lacking), np.concatenate(margins)
+
+
+def _rounding(program: ConeProgram, x: Array) -> Array:
+    """What rounding x itself may change in each inequality and each cone, twice over."""
+    sizes = 2.0 * EPS * (program.sizes[1] @ np.abs(x))
+    cones = [np.array([float(np.linalg.norm(sizes[part.rows]))]) for part in program.parts]
+    return np.concatenate([sizes[program.linear], *cones])
+
+
+def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:
+    if part.kind == "SOC":
+        norm = float(np.linalg.norm(s[1:]))
+        return norm - float(s[0]), float(unsure[0] + np.linalg.norm(unsure[1:]) + 4e-16 * s.size * norm)
+    u, v, w = map(float, s)
+    if v <= float(unsure[1]) or u / v > 300.0:
+        return np.inf, 0.0
+    top = max(float(np.exp(min((u + unsure[0]) / far, 700.0))) for far in (v - unsure[1], v + unsure[1]))
+    slope = 1.0 + (abs(u) + unsure[0]) / (v - unsure[1])
+    value = v * float(np.exp(u / v))
+    margin = unsure[2] + 2.0 * top * (unsure[0] + slope * unsure[1]) + 1e-15 * slope * value
+    return value - w, float(margin)
+
+
+def _inward(program: ConeProgram, x: Array) -> Any:
+    """The rows along which each inequality and each cone gains: of cones, to first order."""
+    rows = [program.A[program.linear]]
+    slack = program.A @ x + program.b
+    for part in program.parts:
+        s = slack[part.rows]
+        if part.kind == "SOC":
+            norm = float(np.linalg.norm(s[1:])) or 1.0
+            gain = np.append(1.0, -s[1:] / norm)
+        else:
+            rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))
+            gain = np.array([-rise, -rise * (1.0 - s[0] / max(s[1], 1e-300)), 1.0])
+        rows.append(sp.csr_array(gain[None, :] @ program.A[part.rows]))
+    return sp.vstack(rows, format="csr")

@@ -1,0 +1,125 @@
+r"""How far a feasible point is from the optimum, in the norm of the quadratic term.
+
+For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :math:`z \in \mathcal{K}^*` and
+:math:`r = P x + q - A^T z`, optimality :math:`(P x^\star + q)^T d \le 0` gives
+
+.. math::
+
+    d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
+
+since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, where P ties coordinates and where
+:math:`|d_j| \le R_j` is taken (:mod:`substrate.composition.coordinate_ties`),
+
+.. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 (z^T s + g^T R)} \right) .
+
+Every product is counted with what rounding may have changed in it. R enters linearly under a root: an optimum
+:math:`\kappa` times farther away than R makes the bound at most :math:`\sqrt\kappa` times larger.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import lsqr
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import ConeProgram, Part
+from substrate.composition.coordinate_ties import CoordinateTies
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint
+
+__all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
+
+_ROOM = 1.0 + 1e-9
+#: Largest matrix whose least squares are solved by its singular values.
+_DENSE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """A feasible point (within ``apart`` of x, coordinate by coordinate) and how far it is from the optimum."""
+
+    x: Array
+    apart: Array
+    distance: float
+
+
+def nearness(program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies) -> Nearness | str:
+    """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
+    found = Feasibility(program).near(x)
+    if isinstance(found, str):
+        return found
+    return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius, ties))
+
+
+def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> float:
+    weights = np.abs(z)
+    weights[program.equal] = 0.0  # equalities are met exactly
+    slack, rounding = program.slack(point.x)
+    unsure = rounding + program.sizes[1] @ point.apart
+    inside = np.where(weights > 0.0, z * slack, 0.0)
+    gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
+    r, error = program.slope(point.x, z)
+    left = np.abs(r) + error + program.sizes[0] @ point.apart
+    a, untied = ties.split(left, radius)
+    gap = max(gap, 0.0) + float(untied @ radius)
+    return _ROOM * 0.5 * (a + math.sqrt(a * a + 4.0 * gap))
+
+
+def in_dual_cone(program: ConeProgram, z: Array) -> Array:
+    """z moved into the dual cone: raised where it is outside."""
+    z = z.copy()
+    z[program.linear] = np.maximum(z[program.linear], 0.0)
+    for part in program.parts:
+        z[part.rows] = _raised(part, z[part.rows], program.constant[part.rows])
+    return z
+
+
+def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
+    """z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
+    if part.kind == "SOC":
+        return np.append(max(float(z[0]), (1.0 + 4.0 * z.size * EPS) * float(np.linalg.norm(z[1:]))), z[1:])
+    u, v, w = map(float, z)
+    if u >= 0.0:
+        return np.array([0.0, max(v, 0.0), max(w, 0.0)])
+    if constant[1] and w / -u > 0.0:
+        ratio = math.log(w / -u)
+        v = max(v, u * (1.0 + ratio) + 1e-14 * -u * (2.0 + abs(ratio)))
+    level = -u * math.exp(min(v / u - 1.0, 700.0))
+    return np.array([u, v, max(w, (1.0 + 1e-14 * (2.0 + abs(v / u))) * level)])
+
+
+def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int = 3) -> Array:
+    """Multipliers nearer to stationarity where P does not help: by least squares, in rows that may move both ways."""
+    z = in_dual_cone(program, z)
+    weak = program.alone == 0.0
+    if not weak.any():
+        return z
+    slack = program.A @ x + program.b
+    free = np.zeros(z.size, dtype=bool)
+    free[program.equal] = True
+    free[program.linear] = z[program.linear] > np.maximum(slack[program.linear], 0.0)
+    for part in program.parts:
+        free[part.rows] = float(np.abs(z[part.rows]).max()) > 1e-6 * max(float(np.abs(z).max()), 1.0)
+    M = program.A[free][:, weak].T
+    if not M.shape[1]:
+        return z
+    best, least = z, math.inf
+    for _ in range(rounds + 1):
+        r = (program.P @ x + program.q - program.A.T @ z)[weak]
+        size = float(np.abs(r).sum())
+        if size < least:
+            best, least = z, size
+        else:
+            break
+        z = z.copy()
+        z[free] += _least_squares(M, r)
+        z = in_dual_cone(program, z)
+    return best
+
+
+def _least_squares(M: Any, r: Array) -> Array:
+    if M.shape[0] * M.shape[1] <= _DENSE:
+        return np.asarray(np.linalg.lstsq(M.toarray(), r, rcond=1e-13)[0])
+    return np.asarray(lsqr(M, r, atol=1e-15, btol=1e-15, iter_lim=4 * sum(M.shape))[0])

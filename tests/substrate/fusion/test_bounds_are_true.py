@@ -1,0 +1,186 @@
+"""No value of the parameter validates better than the bound says, by solvers that ``fuse`` does not use."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from substrate import Machine, Substrate, fuse
+from substrate.closed_form.component_coordinates import shared_coordinates
+from substrate.closed_form.l1_active_set import solve_l1
+from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.fusion.fuse import _fold
+from substrate.fusion.tail import never_negative
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear
+from tests.oracles.small_machines import exact_fitted_values
+
+#: What double precision may have changed in the independent solves.
+ROUNDING = 1e-9
+
+
+def random_fusion(seed):
+    """A machine, its parameter, validation rows, and the validation error at any value by an active set."""
+    rng = np.random.default_rng(seed)
+    n, d, held = int(rng.integers(5, 9)), int(rng.integers(1, 4)), int(rng.integers(3, 10))
+    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(held, d))
+    unit, offset = (10.0 ** rng.uniform(-3.0, 3.0), 10.0 ** rng.uniform(0.0, 3.0)) if rng.random() < 0.4 else (1.0, 0.0)
+    y, w = (unit * (np.sin(P[:, 0]) + 0.4 * rng.normal(size=len(P)) + offset) for P in (X, V))
+    rho = cp.Parameter(nonneg=True, name="rho")
+    if rng.random() < 0.5:
+        kernel = Componentwise([RBF(1.5), Linear(), Laplacian(1.0)][rng.integers(3)])
+        s = Substrate(kernel, X, y)
+        machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+        parts = kernel.components(d)
+        coordinates, below = shared_coordinates([part(X) for part in parts]), sum(part(V, X) for part in parts)
+
+        def error(value):
+            v = solve_maximal_variation(coordinates, y, value).v
+            return np.mean((w - below @ coordinates.expand(v) - coordinates.bias_of(y, v)) ** 2)
+    else:
+        kernel = [RBF(0.7), Linear(), Laplacian(1.0)][rng.integers(3)]
+        s = Substrate(kernel, X, y)
+        machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm1(s.alpha))
+        K, below = kernel(X), kernel(V, X)
+
+        def error(value):
+            solved = solve_l1(K, y, value)
+            return np.mean((w - below @ solved.coefficients - solved.bias) ** 2)
+
+    return machine, rho, (V, w), error, rng
+
+
+def scanned(seeds, values=50, gap=1e-2):
+    """How many fusions have a bound, and how many of these hold; no value of any is below its bound."""
+    proved = holding = 0
+    for seed in seeds:
+        machine, rho, held, error, rng = random_fusion(seed)
+        best = fuse(machine, over=rho, validation=held, gap=gap)
+        if not np.isfinite(best.lower_bound):
+            assert "no certificate" in dict(best.certificate.record), seed
+            continue
+        proved += 1
+        last = best.path.values[-1]
+        tried = np.concatenate([
+            last * 10.0 ** rng.uniform(-9.0, 0.0, size=values // 2),
+            max(best.value, 1e-6 * last) * (1.0 + 0.05 * rng.normal(size=values // 4)),
+            rng.uniform(0.0, last, size=values // 8),
+            last * 10.0 ** rng.uniform(0.0, 3.0, size=values - values // 2 - values // 4 - values // 8),
+        ])  # fmt: skip
+        low, high = best.path.coverage
+        for value in tried[(tried >= low) & (tried <= high)]:
+            found = error(float(value))
+            assert found >= best.lower_bound * (1.0 - ROUNDING), (seed, value, found, best.lower_bound)
+        assert best.lower_bound <= best.validation_error
+        assert best.certificate["gap of rho"].passes == (best.gap <= gap * (1.0 + 1e-9)), seed
+        holding += best.certificate.holds
+    return proved, holding
+
+
+def test_no_value_is_below_the_bound():
+    proved, holding = scanned(range(30), gap=0.05)
+    assert proved >= 27
+    assert holding >= proved - 1
+
+
+@pytest.mark.slow
+def test_no_value_is_below_the_bound_of_many():
+    proved, holding = scanned(range(100, 300), gap=1e-3)
+    assert proved >= 190
+    assert holding >= 0.97 * proved
+
+
+def test_no_value_of_a_constrained_machine_is_below_the_bound():
+    """Against the exact optimum in rational arithmetic."""
+    pytest.importorskip("flint", reason="the exact optimum is found in rational arithmetic")
+    rng = np.random.default_rng(0)
+    X, V = rng.uniform(-2.0, 2.0, size=(7, 1)), rng.uniform(-2.0, 2.0, size=(5, 1))
+    y, w = (np.sin(P[:, 0]) + 0.3 * rng.normal(size=len(P)) for P in (X, V))
+    s = Substrate(Linear(), X, y)
+    held = s.f(V)
+    rho = cp.Parameter(nonneg=True, name="rho")
+    objective = 0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.component(0))
+    machine = Machine(s, minimize=objective, subject_to=[s.f() <= 0.9 * y.max(), held[0] >= -3.0])
+    best = fuse(machine, over=rho, validation=(V, w))
+    assert best.certificate.holds, str(best.certificate)
+    slope = (V - X.mean()) @ np.linalg.pinv(X - X.mean())  # of a line, from its values at X
+    for value in np.append(rng.uniform(0.0, 2.0 * best.path.values[-1], size=10), best.value):
+        rho.value = float(value)
+        (f,) = exact_fitted_values(machine)
+        assert np.mean((w - f.mean() - slope @ f) ** 2) >= best.lower_bound * (1.0 - ROUNDING)
+
+
+def lasso(penalty, rules=lambda s: []):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(8, 2))
+    s = Substrate(Linear(), X, X @ [1.0, -2.0] + 0.1 * rng.normal(size=8))
+    rho = cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * penalty(s), subject_to=rules(s))
+    return machine, rho, (X[:4] + 0.1, s.y[:4])
+
+
+def test_what_is_beyond_the_last_knot_is_claimed_only_where_it_is_proved():
+    """Absolute errors of noisy targets do not vanish, whatever their weight: then the bound names its interval."""
+    for penalty, covered in ((lambda s: cp.norm1(s.alpha), True), (lambda s: cp.norm1(s.e), False)):
+        machine, rho, held = lasso(penalty)
+        best = fuse(machine, over=rho, validation=held, gap=0.05)
+        assert np.isinf(best.path.coverage[1]) == covered
+        assert ("rho from 0 on" in dict(best.certificate.record)["fused over"]) == covered
+        assert (best.path.claim == "lower bound, rho >= 0") == covered
+        if not covered:
+            assert best.path.coverage[1] == best.path.values[-1]
+        assert np.isfinite(best.lower_bound)
+
+
+def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
+    for penalty, known in (
+        (lambda s: cp.norm1(s.alpha), True),
+        (lambda s: cp.norm_inf(s.f()), True),
+        (lambda s: cp.sum(cp.pos(s.e)), True),
+        (lambda s: cp.sum(cp.maximum(s.e, -0.5 * s.e)), False),
+        (lambda s: cp.max(s.f()), False),
+    ):
+        machine, rho, held = lasso(penalty)
+        assert never_negative(_fold(machine, rho, *held).program) == known
+
+
+@pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])
+def test_a_range_of_ones_own(up_to):
+    machine, rho, held = lasso(lambda s: cp.norm1(s.alpha))
+    best = fuse(machine, over=rho, validation=held, up_to=up_to)
+    assert best.path.values[-1] == up_to
+    assert best.path.coverage == (0.0, up_to)
+    assert best.path.claim == f"lower bound, rho from 0 to {up_to:g}"
+    facts = dict(best.certificate.record)
+    assert facts["fused over"] == f"rho from 0 to {up_to:g}"
+    whole = fuse(machine, over=rho, validation=held)
+    assert best.lower_bound >= whole.lower_bound * (1.0 - 2e-3)
+
+
+def test_a_choice_at_an_end_says_so():
+    machine, rho, (V, _) = lasso(lambda s: cp.norm1(s.alpha))
+    mean = machine.substrates[0].y.mean()
+    against = mean - 0.3 * (machine.solve(rho=0.1).predict(V) - mean)
+    flat = fuse(machine, over=rho, validation=(V, against))
+    assert "the largest values of its range validate as well" in dict(flat.certificate.record)["choice"]
+    cut = fuse(machine, over=rho, validation=(V, against), up_to=0.01)
+    assert dict(cut.certificate.record)["choice"] == "at 0.01, the upper end of its range; up_to= looks further"
+
+
+def test_the_machine_speaks_first():
+    machine, rho, held = lasso(lambda s: cp.norm1(s.alpha))
+    best = fuse(machine, over=rho, validation=held)
+    assert best.certificate.rows[0].name == "accuracy"
+    assert best.certificate.accuracy == best.result.certificate.accuracy <= 1e-4 * best.certificate.spread
+    assert "Fusion over rho: holds; fitted values within" in str(best.certificate).splitlines()[0]
+    assert "1000 times" in dict(best.certificate.record)["radius of the bound"]
+
+
+def test_an_offset_makes_no_gap_easier():
+    """With targets of a hundred million the search may fail, and then it says so."""
+    machine, rho, (V, w) = lasso(lambda s: cp.norm1(s.alpha))
+    s = machine.substrates[0]
+    far = Substrate(Linear(), s.X, s.y + 1e8)
+    shifted = Machine(far, minimize=0.5 * cp.sum_squares(far.e) + rho * cp.norm1(far.alpha))
+    best = fuse(shifted, over=rho, validation=(V, w + 1e8), gap=1e-3)
+    row = best.certificate["gap of rho"]
+    assert row.scale <= 2.0 * best.validation_error + 1e-10
+    assert row.passes == (best.gap <= 1e-3 * row.scale / best.validation_error)
