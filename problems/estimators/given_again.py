@@ -36,7 +36,7 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
     if not np.array_equal(np.unique(held), held):
         raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
     if not np.isin(present, held).all():
-        raise DataError(f"the model knows classes {held}, these rows have {present}")
+        raise DataError(f"the model knows classes {held}, these data have {present}")
 
 
 def refuse_weights(model: Any, sample_weight: Any) -> None:

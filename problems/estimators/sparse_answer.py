@@ -63,7 +63,8 @@ def sparse_accuracy(
 
 
 def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
-    return PlainProducts(matrix, kernel.rounding(X), kernel.trusted and not kernel.pairwise)
+    own = kernel.trusted and not kernel.pairwise
+    return PlainProducts(matrix, kernel.rounding(X), own, X if own else None)
 
 
 class SparseAnswers(KernelEstimator):

@@ -34,11 +34,12 @@ class KernelProducts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainProducts:
-    """By a matrix in working precision; ``rounding`` is the kernel's p."""
+    """By a matrix in working precision; ``rounding`` is the kernel's p, ``points`` what it was computed from."""
 
     matrix: Array
     rounding: float
     definite: bool
+    points: Any = None
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
         """Some columns at a time, their products added up in pairs."""
@@ -48,6 +49,15 @@ class PlainProducts:
             if x[some].any():
                 total = add(total, (self.matrix[:, some] @ x[some], zero))
         return total, 1.01 * (_TERMS * EPS / 2.0 + self.rounding) * self.sizes(x)
+
+    def groups(self, some: Any) -> Any:
+        """A number for each of some columns, the same for columns that are equal: of equal points, or by values."""
+        if self.points is None:
+            columns = self.matrix[:, some].T
+        else:
+            columns = self.points[some]
+            columns = columns.toarray() if hasattr(columns, "toarray") else columns
+        return np.unique(columns, axis=0, return_inverse=True)[1].ravel()
 
     def sizes(self, x: Array) -> Array:
         """By Cauchy and Schwarz where the matrix is positive semi-definite."""

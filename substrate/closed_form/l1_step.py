@@ -54,9 +54,17 @@ def stepped_gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations
     return min(_gap(plain, a, zeta, known, np.flatnonzero(some)) for some in choices)
 
 
-def _gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations, some: Any) -> float:
-    n, k = plain.matrix.shape[0], some.size
-    if k >= n:
+def _gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations, at_limit: Any) -> float:
+    n = plain.matrix.shape[0]
+    center = float((known.g - zeta * np.sign(a))[a != 0.0].mean())
+    signs = np.where(a == 0.0, np.sign(known.g - center), np.sign(a))[at_limit]
+    # of points that are equal so are the correlations: one speaks for all
+    groups = plain.groups(at_limit)
+    if any(np.ptp(signs[groups == group]) > 0.0 for group in np.unique(groups)):
+        return math.inf
+    first = np.unique(groups, return_index=True)[1]
+    some, signs = at_limit[first], signs[first]
+    if some.size >= n:
         return math.inf
     columns = plain.matrix - plain.matrix.mean(axis=0)
     roots = np.sqrt(np.maximum(np.diagonal(plain.matrix), 0.0))
@@ -70,17 +78,14 @@ def _gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations, some:
     smallest = float(values[-1])
     if not smallest > 2.0 * eta:
         return math.inf
-    signs = np.sign(a[some])
-    center = float((known.g[some] - zeta * signs)[signs != 0.0].mean())
-    signs = np.where(signs == 0.0, np.sign(known.g[some] - center), signs)
-    pulls = (across @ np.column_stack([known.g[some] - zeta * signs, np.ones(k)])) / values[:, None]
+    pulls = (across @ np.column_stack([known.g[some] - zeta * signs, np.ones(some.size)])) / values[:, None]
     nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
     delta = known.g[some] - nu - zeta * signs
     unsure = known.doubt[some] + 8.0 * EPS * (np.abs(known.g[some]) + abs(nu) + zeta)
     step = float(np.linalg.norm((across @ delta) / values)) + 2.0 * float(np.linalg.norm(unsure)) / smallest
     step /= 1.0 - eta / smallest
     others = np.ones(n, dtype=bool)
-    others[some] = False
+    others[at_limit] = False
     lengths = np.linalg.norm(columns, axis=0) + off
     reached = np.abs(known.g - nu) + known.doubt + lengths * step + 8.0 * EPS * (np.abs(known.g) + abs(nu))
     top = float(reached[others].max(initial=0.0))

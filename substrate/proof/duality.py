@@ -16,7 +16,7 @@ from substrate.certificates.accuracy import ACCURATE
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Kernel
 from substrate.proof.balls import above, ball, balls, flint, precision
-from substrate.proof.least_squares import kernel_products, spread_below, weighted_root
+from substrate.proof.least_squares import given_values, kernel_products, spread_below, weighted_root
 from substrate.proof.record import Proof
 
 __all__ = ["centred", "gap_root", "largest", "proof_of", "prove_sparse", "smallest"]
@@ -67,7 +67,7 @@ def _stepped(kernel: Kernel, X: Any, a: Array, zeta: Any, errors: list[Any]) -> 
 
     The errors as they are where no column is in use, or where the bits do not tell these columns apart.
     """
-    used, n = np.flatnonzero(a).tolist(), len(errors)
+    used, n = _distinct(kernel, X, np.flatnonzero(a)), len(errors)
     if not used:
         return errors
     columns = []
@@ -85,6 +85,15 @@ def _stepped(kernel: Kernel, X: Any, a: Array, zeta: Any, errors: list[Any]) -> 
         return errors
     moved = table * flint().arb_mat(len(used), 1, [x[k, 0] - nu * x[k, 1] for k in range(len(used))])
     return [e - moved[i, 0] for i, e in enumerate(errors)]
+
+
+def _distinct(kernel: Kernel, X: Any, used: Any) -> list[int]:
+    """Of columns that are equal, by their points or by given values, the first."""
+    if kernel.pairwise or not kernel.trusted:
+        columns = given_values(kernel, X)[:, used].T
+    else:
+        columns = X[used].toarray() if hasattr(X, "toarray") else np.asarray(X)[used]
+    return sorted(used[np.unique(columns, axis=0, return_index=True)[1]].tolist())
 
 
 def centred(values: Sequence[Any]) -> list[Any]:
