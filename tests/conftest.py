@@ -59,8 +59,8 @@ EVERY_CASE = {
     "LSSVMRegressor", "LSSVMClassifier", "SparseLSSVMRegressor", "SparseLSSVMClassifier", "FusedL1SubstrateRegressor",
     "LSSVMRegressorCV",
 }  # fmt: skip
-#: Cases of a shared check for every other estimator.
-SOME_CASES = 3
+#: Cases of a shared check for every other estimator, and scikit-learn's checks of an estimator as it comes.
+SOME_CASES, SOME_CHECKS = 3, 12
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects what is slow
@@ -71,19 +71,17 @@ def pytest_collection_modifyitems(items):
         if "estimator" in parameters and len(parameters) > 1 and not item.get_closest_marker("slow"):
             products[item.path, item.function.__name__, _kind(parameters["estimator"])].append(item)
     for number, ((_, _, kind), cases) in enumerate(products.items()):
-        if kind not in EVERY_CASE and len(cases) > SOME_CASES:
+        some = SOME_CHECKS if kind.endswith(("()", "(kernel=Linear())")) else SOME_CASES
+        if kind.removesuffix("()") not in EVERY_CASE and len(cases) > some:
             # another few for each estimator, so that between them they see all
-            kept = {(number + k * len(cases) // SOME_CASES) % len(cases) for k in range(SOME_CASES)}
+            kept = {(number + k * len(cases) // some) % len(cases) for k in range(some)}
             for place in set(range(len(cases))) - kept:
                 cases[place].add_marker(pytest.mark.slow)
 
 
 def _kind(estimator):
-    """What to sample within: the class; of scikit-learn's checks, only estimators with a parameter of their own."""
-    if inspect.isclass(estimator):
-        return estimator.__name__
-    # an estimator as it comes goes through all of scikit-learn's checks
-    return "LSSVMRegressor" if repr(estimator).endswith(("()", "(kernel=Linear())")) else repr(estimator)
+    """What to sample within: the class, or for scikit-learn's checks the estimator with its parameters."""
+    return estimator.__name__ if inspect.isclass(estimator) else repr(estimator)
 
 
 def pytest_itemcollected(item):
