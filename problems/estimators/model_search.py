@@ -13,7 +13,7 @@ from problems.estimators.centred_points import centred_points
 from problems.estimators.kernel_search import best_of, nelder_mead
 from problems.estimators.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.progress import Progress
-from substrate.arrays import Array, positive
+from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Row
 from substrate.certificates.accuracy import Accuracy
 from substrate.certificates.rows import roundoff
@@ -208,7 +208,9 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
     unit = target_unit(residuals)
     again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))
     value = best.search.unit * float(np.sqrt(best.search.values[0]))
-    tolerance = 1e-9 + 10.0 * best.error
+    # a factor of K + D loses what a spectrum of PKP does not, by the condition of the system
+    condition = float(to_numpy(gram.diagonal).sum()) * float(best.search.gamma[0])
+    tolerance = 1e-9 + 10.0 * best.error + min(10.0 * EPS * condition, 1e-6)
     # where nothing is left over, what is left is rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
     scale = max(value, again) + floor
