@@ -51,6 +51,9 @@ NUMERICAL = (
 for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "docs"):
     sys.path.insert(0, str(folder))
 
+# these assert too, and say as much as a test when they fail
+pytest.register_assert_rewrite("array_homes", "every_model")
+
 # the tests are shared out over all cores: more BLAS threads would only wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

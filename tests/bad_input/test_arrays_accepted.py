@@ -1,0 +1,211 @@
+"""Arrays of every kind are read as the numbers they hold and never modified, and columns are known by name."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from every_model import (
+    SIGMA,
+    WITH_SOLVER,
+    made,
+    make_data,
+    output,
+    over_estimators,
+    over_pairwise,
+    over_regressors,
+    over_weighted,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from spoilt_values import read_only
+
+from substrate.errors import DataError
+from substrate.kernels import RBF, Precomputed
+
+
+def on_disk(X, folder):
+    mapped = np.memmap(folder / "X.dat", dtype=X.dtype, mode="w+", shape=X.shape)
+    mapped[...] = X
+    mapped.flush()
+    return np.memmap(folder / "X.dat", dtype=X.dtype, mode="r", shape=X.shape)
+
+
+def with_stored_zeros(X):
+    matrix = sp.csr_matrix(X)
+    matrix.data[::3] = 0.0
+    return matrix
+
+
+GOOD_X = {
+    "float16": lambda X, _: X.astype(np.float16),
+    "float32": lambda X, _: X.astype(np.float32),
+    "long double": lambda X, _: X.astype(np.longdouble),
+    "other byte order": lambda X, _: X.astype(">f8"),
+    "int": lambda X, _: (10.0 * X).astype(int),
+    "uint8": lambda X, _: (10.0 * np.abs(X)).astype(np.uint8),
+    "bool": lambda X, _: X > 0.0,
+    "objects that are numbers": lambda X, _: X.astype(object),
+    "lists": lambda X, _: X.tolist(),
+    "read-only": lambda X, _: read_only(X),
+    "on disk": on_disk,
+    "Fortran order": lambda X, _: np.asfortranarray(X),
+    "every second row": lambda X, _: np.repeat(X, 2, axis=0)[::2],
+    "every second column": lambda X, _: np.repeat(X, 2, axis=1)[:, ::2],
+    "backwards": lambda X, _: X[::-1, ::-1],
+    "csr": lambda X, _: sp.csr_matrix(X * (X > 0.0)),
+    "csc": lambda X, _: sp.csc_matrix(X * (X > 0.0)),
+    "coo": lambda X, _: sp.coo_matrix(X * (X > 0.0)),
+    "lil": lambda X, _: sp.lil_matrix(X * (X > 0.0)),
+    "csr array": lambda X, _: sp.csr_array(X * (X > 0.0)),
+    "coo array": lambda X, _: sp.coo_array(X * (X > 0.0)),
+    "sparse float32": lambda X, _: sp.csr_matrix((X * (X > 0.0)).astype(np.float32)),
+    "sparse int": lambda X, _: sp.csr_matrix((10.0 * X).astype(int)),
+    "sparse with stored zeros": lambda X, _: with_stored_zeros(X),
+    "sparse and empty": lambda X, _: sp.csr_matrix(X.shape),
+    "pandas": lambda X, _: pd.DataFrame(X, columns=list("abc")),
+    "pandas with nullable columns": lambda X, _: pd.DataFrame(X, columns=list("abc")).astype("Float64"),
+    "pandas, mixed": lambda X, _: pd.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0.0, "c": (9 * X[:, 2]).astype(int)}),
+    "polars": lambda X, _: pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}),
+}
+
+
+def plain(X):
+    if sp.issparse(X):
+        return X.toarray().astype(np.float64)
+    return np.array(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
+
+
+@over_estimators
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@pytest.mark.parametrize("case", GOOD_X)
+def test_rows_of_many_kinds(estimator, case, solver, tmp_path):
+    if solver != "auto" and (estimator not in WITH_SOLVER or case not in ("csr array", "float32", "polars")):
+        pytest.skip("the declared problem is tried on a few kinds only, where there is a choice")
+    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+    X, y = make_data(estimator)
+    given = GOOD_X[case](X, tmp_path)
+    before = pickle.dumps(plain(given))
+    model = made(estimator, **choice).fit(given, y)
+    predicted = output(model, given)
+    assert pickle.dumps(plain(given)) == before
+    if "certificate_" in vars(model):
+        assert model.certificate_.holds
+    expected = output(made(estimator).fit(plain(given), y), plain(given))
+    assert_allclose(predicted, expected, atol=1e-6 * np.ptp(predicted))
+    if case.startswith(("pandas", "polars")):
+        assert_array_equal(model.feature_names_in_, list("abc"))
+
+
+@over_estimators
+@pytest.mark.parametrize(
+    "kind",
+    [list, tuple, pd.Series, pl.Series, read_only, lambda y: np.repeat(y, 2)[::2], lambda y: y.astype(object)],
+    ids=["list", "tuple", "pandas", "polars", "read-only", "every second", "objects"],
+)
+def test_y_of_many_kinds(estimator, kind):
+    X, y = make_data(estimator)
+    given = kind(y)
+    before = list(given)
+    model = made(estimator).fit(X, given)
+    assert list(given) == before
+    assert_array_equal(output(model, X), output(made(estimator).fit(X, y), X))
+
+
+@over_regressors
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, np.uint8])
+def test_y_of_many_types(estimator, dtype):
+    X, y = make_data(estimator)
+    given = (10.0 * np.abs(y)).astype(dtype)
+    expected = made(estimator).fit(X, given.astype(np.float64)).predict(X)
+    assert_array_equal(made(estimator).fit(X, given).predict(X), expected)
+
+
+@over_weighted
+@pytest.mark.parametrize("kind", [list, pd.Series, pl.Series, read_only, lambda w: w.astype(np.float32)])
+def test_weights_of_many_kinds(estimator, kind):
+    X, y = make_data(estimator)
+    weights = 1.0 + np.arange(len(y)) % 4
+    given = kind(weights)
+    model = made(estimator).fit(X, y, sample_weight=given)
+    assert list(given) == list(weights)
+    assert_array_equal(output(model, X), output(made(estimator).fit(X, y, sample_weight=weights), X))
+
+
+@over_estimators
+def test_a_fitted_model_keeps_no_hold_on_its_data(estimator):
+    X, y = make_data(estimator)
+    model = made(estimator).fit(X, y)
+    expected = output(model, X.copy())
+    probe = X.copy()
+    X[...] = 7.0
+    y[...] = y[0]
+    assert_array_equal(output(model, probe), expected)
+
+
+@over_pairwise
+def test_precomputed_matrices_are_not_modified(estimator):
+    X, y = make_data(estimator)
+    K = RBF(SIGMA)(X)
+    given = K.copy()
+    model = made(estimator, kernel=Precomputed()).fit(given, y)
+    predicted = output(model, given)
+    assert_array_equal(given, K)
+    given[...] = 0.0
+    assert_array_equal(output(model, K), predicted)
+    assert_allclose(predicted, output(made(estimator).fit(X, y), X), atol=1e-10)
+    sparse = made(estimator, kernel=Precomputed()).fit(sp.csr_matrix(K), y)
+    assert_array_equal(output(sparse, sp.csr_matrix(K)), predicted)
+
+
+@over_estimators
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_are_known_by_name(estimator, frame):
+    X, y = make_data(estimator)
+    table = frame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
+    model = made(estimator).fit(table, y)
+    assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="must be in the same order"):
+        model.predict(table[["c", "a", "b"]])
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
+        model.predict(table[["a", "b"]])
+    with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+        model.predict(frame({"a": X[:, 0], "b": X[:, 1], "other": X[:, 2]}))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+
+
+@over_estimators
+def test_another_width_is_refused(estimator):
+    X, y = make_data(estimator)
+    model = made(estimator).fit(X, y)
+    for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :1])):
+        with pytest.raises(ValueError, match=f"X has {other.shape[1]} features, but .* is expecting 3"):
+            model.predict(other)
+
+
+@over_estimators
+def test_predicting_before_fitting(estimator):
+    X, y = make_data(estimator)
+    readers = [name for name in ("predict", "decision_function", "predict_proba") if hasattr(estimator, name)]
+    for name in readers:
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(made(estimator), name)(X)
+    if hasattr(estimator, "certify"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            made(estimator).certify(X, y)
+    with pytest.raises(NotFittedError):
+        made(estimator).score(X, y)
+
+
+@over_estimators
+def test_a_certificate_for_other_rows_is_refused_in_words(estimator):
+    if not hasattr(estimator, "certify"):
+        pytest.skip("nothing to certify again")
+    X, y = make_data(estimator)
+    model = made(estimator).fit(X, y)
+    for rows in (7, len(y) // 2):
+        with pytest.raises(DataError, match=r"support values|rows"):
+            model.certify(X[::-1][:rows], y[::-1][:rows])

@@ -1,0 +1,203 @@
+"""Degenerate data and extreme scales give finite numbers, with a warning where double precision cannot do better."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from every_model import (
+    KERNELED,
+    MULTI_OUTPUT,
+    PAIRWISE,
+    SIGMA,
+    WITH_GAMMA,
+    WITH_SOLVER,
+    assert_unfitted,
+    in_units,
+    made,
+    make_data,
+    output,
+    over_estimators,
+    over_kerneled,
+    over_regressors,
+    parameters_of,
+    seeded,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+from spoilt_values import BAD_NUMBERS, brief
+
+from substrate.errors import DegenerateKernelWarning
+from substrate.kernels import RBF, Laplacian, Linear, Matern
+
+
+@over_regressors
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@pytest.mark.parametrize("constant", [0.0, 3.7, -1e8])
+def test_a_constant_target_is_the_bias(estimator, solver, constant):
+    X, _ = make_data(estimator)
+    model = made(estimator, **({"solver": solver} if estimator in WITH_SOLVER else {}))
+    model.fit(X, np.full(len(X), constant))
+    exact = solver == "auto"
+    assert_allclose(model.support_values_, 0.0, atol=0.0 if exact else 1e-6 * max(abs(constant), 1.0))
+    rounding = len(X) * np.finfo(float).eps  # of a mean
+    assert_allclose(model.bias_, constant, rtol=rounding if exact else 1e-6, atol=0.0 if exact else 1e-6)
+    assert model.certificate_.holds
+
+
+@over_estimators
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
+def test_degenerate_rows_work(estimator, solver):
+    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+    X, y = make_data(estimator)
+    flat = X.copy()
+    flat[:, 1] = 5.0
+    twice = X.copy()
+    twice[1::2] = twice[::2]  # different targets at the same place
+    nought = np.zeros_like(X)
+    cases = [(flat, RBF()), (np.ones_like(X), RBF()), (twice, RBF()), (twice, RBF(SIGMA)), (np.ones_like(X), Linear())]
+    for rows, kernel in [*cases, (nought, Linear()), (nought, RBF())]:
+        parameters = {"kernel": kernel} if estimator in KERNELED else {}
+        model = seeded(estimator, **parameters, **choice).fit(rows, y)
+        values = output(model, rows)
+        assert np.isfinite(values).all()
+        if np.ptp(rows) == 0.0:  # nothing to tell rows apart: everyone gets the same answer
+            assert_allclose(values, values[0], atol=1e-12)
+            if is_regressor(model) and "validation_fraction" not in parameters_of(estimator):
+                kept = y[model.support_] if hasattr(model, "pruning_path_") else y  # rows may have been pruned
+                if hasattr(model, "delta_"):  # Huber's location in place of the mean
+                    kept = values + np.clip(y - values, -model.delta_, model.delta_)
+                assert_allclose(values, np.average(kept, weights=getattr(model, "weights_", None)), atol=1e-6)
+        if "certificate_" in vars(model):
+            assert model.certificate_.holds, str(model.certificate_)
+
+
+@pytest.mark.parametrize("estimator", WITH_GAMMA)
+@pytest.mark.parametrize("gamma", [1e-8, 1e-4, 1e4, 1e8, 1e10])
+@pytest.mark.parametrize("kernel", [RBF(SIGMA), RBF(30.0), Linear()], ids=repr)
+def test_extreme_gamma_with_duplicates(estimator, gamma, kernel):
+    X, y = make_data(estimator)
+    X[1::2] = X[::2]
+    if is_classifier(estimator()):
+        y[1::2] = y[::2]
+        y[:2] = "down", "up"
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = seeded(estimator, kernel=kernel, gamma=gamma).fit(X, y)
+    assert np.isfinite(output(model, X)).all()
+    # beyond a million support values may be so large that double precision cannot know the answer, and that is said
+    told = gamma > 1e6 and any("the certificate does not hold" in str(one.message) for one in raised)
+    assert model.certificate_.holds != told, str(model.certificate_)
+
+
+@pytest.mark.parametrize("estimator", WITH_GAMMA)
+@pytest.mark.parametrize("gamma", [*BAD_NUMBERS, [1.0, 2.0], [[1.0]], np.array([1.0, np.nan])], ids=brief)
+def test_bad_gamma_is_refused(estimator, gamma):
+    X, y = make_data(estimator)
+    model = made(estimator, gamma=gamma)
+    with pytest.raises(ValueError, match="gamma"):
+        model.fit(X, y)
+    assert_unfitted(model)
+
+
+@pytest.mark.parametrize("estimator", WITH_GAMMA)
+@pytest.mark.parametrize("gamma", [2, np.float32(2.0), np.int64(2), np.array(2.0), [2.0]], ids=repr)
+def test_gamma_of_many_kinds(estimator, gamma):
+    X, y = make_data(estimator)
+    if estimator not in MULTI_OUTPUT and isinstance(gamma, list):
+        pytest.skip("one gamma for each output is for regression with several")
+    expected = output(made(estimator, gamma=2.0).fit(X, y), X)
+    assert_array_equal(output(made(estimator, gamma=gamma).fit(X, y), X), expected)
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf, "mean", None, True, 1j, 10**400], ids=brief)
+@pytest.mark.parametrize("kernel", [RBF, Laplacian, Matern])
+def test_bad_sigma_is_refused(kernel, sigma):
+    with pytest.raises(ValueError, match="sigma"):
+        kernel(sigma=sigma)
+
+
+#: The rows of what is chosen or cut by rounding where kernel values are nothing else.
+CHOICES = ("gap of gamma", "predictions are the projection")
+
+
+@over_kerneled
+@pytest.mark.parametrize("kernel", [RBF, Laplacian, Matern])
+@pytest.mark.parametrize("sigma", [1e-200, 1e-12, 1e7, 1e10, 1e200])
+def test_a_sigma_that_tells_no_points_apart_warns_and_works(estimator, kernel, sigma):
+    if kernel is not RBF and sigma == 1e7:
+        pytest.skip("these kernels still tell points apart at this width")
+    X, y = make_data(estimator)
+    if estimator in PAIRWISE:  # for an additive machine it would be a component that is rightly constant
+        X[:, 1] = 2.0  # a constant column, so that 0 / sigma occurs
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = seeded(estimator, kernel=kernel(sigma=sigma)).fit(X, y)
+    assert {w.category for w in caught} <= {DegenerateKernelWarning, ConvergenceWarning}
+    told = " ".join(str(w.message) for w in caught)
+    assert ("is the identity" if sigma < 1.0 else "is constant") in told
+    assert np.isfinite(output(model, X)).all()
+    assert np.isfinite(output(model, X + 0.1)).all()
+    # what tells the points apart is rounding of the kernel values, and a machine that rests on it cannot be known
+    assert {row.name for row in model.certificate_.failures} <= (set() if sigma < 1.0 else {"accuracy", *CHOICES})
+    assert ("certificate does not hold" in told) != model.certificate_.holds
+
+
+@over_kerneled
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian(), Matern()], ids=repr)
+@pytest.mark.parametrize("factor", [1e150, 1e-150])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_rows_on_an_extreme_scale(estimator, kernel, factor, form):
+    X, y = make_data(estimator)
+    model = seeded(estimator, kernel=kernel).fit(form(X * factor), y)
+    expected = output(seeded(estimator, kernel=kernel).fit(X, y), X)
+    assert_allclose(output(model, form(X * factor)), expected, rtol=1e-9, atol=1e-12)
+
+
+@over_kerneled
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_rows_far_from_the_origin(estimator, form):
+    X, y = make_data(estimator)
+    X = np.round(X * 2**20) / 2**20
+    far = X + 2.0**27  # about 1e8, and no digit is lost
+    assert np.array_equal(far - 2.0**27, X)
+    model = made(estimator).fit(form(far), y)
+    assert_allclose(output(model, form(far)), output(made(estimator).fit(X, y), X), rtol=1e-9, atol=1e-11)
+
+
+@over_kerneled
+def test_a_linear_kernel_that_overflows_says_so(estimator):
+    X, y = make_data(estimator)
+    with pytest.raises(ValueError, match=r"overflows.*scale X"):
+        seeded(estimator, kernel=Linear()).fit(X * 1e160, y)
+
+
+@over_regressors
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@pytest.mark.parametrize("factor", [1e12, 1e-12, -1.0])
+def test_targets_on_an_extreme_scale(estimator, solver, factor):
+    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+    X, y = make_data(estimator)
+    plain_model = made(estimator, **choice).fit(X, y)
+    model = made(estimator, **choice, **in_units(estimator, factor)).fit(X, y * factor)
+    assert model.certificate_.holds
+    tolerance = 1e-10 if solver == "auto" else 1e-5
+    assert_allclose(model.predict(X) / factor, plain_model.predict(X), atol=tolerance)
+    largest = np.abs(plain_model.support_values_).max()
+    assert_allclose(model.support_values_ / factor, plain_model.support_values_, atol=tolerance * largest)
+
+
+@over_regressors
+def test_a_target_far_from_nought(estimator):
+    X, y = make_data(estimator)
+    y = np.round(y * 2**20) / 2**20
+    model = made(estimator).fit(X, y + 2.0**27)
+    expected = made(estimator).fit(X, y)
+    if hasattr(model, "validation_error_"):  # what is chosen feels the rounding of the target
+        assert_allclose(output(model, X) - 2.0**27, output(expected, X), atol=1e-4)
+    else:
+        assert_allclose(model.support_values_, expected.support_values_, atol=1e-9)
+        assert_allclose(model.bias_ - 2.0**27, expected.bias_, atol=1e-6)
+    assert model.certificate_.holds

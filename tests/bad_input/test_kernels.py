@@ -1,0 +1,133 @@
+"""What is no kernel is refused by name, and an indefinite matrix gives a warning and a line in the certificate."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from every_model import (
+    PAIRWISE,
+    SIGMA,
+    WITH_SOLVER,
+    assert_unfitted,
+    made,
+    make_data,
+    output,
+    over_kerneled,
+    over_pairwise,
+    seeded,
+)
+from numpy.testing import assert_allclose
+from sklearn.base import is_regressor
+from spoilt_values import brief, indefinite, raises
+
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.kernels import RBF, Precomputed
+
+
+@over_pairwise
+def test_precomputed_matrices_of_wrong_shape_or_form(estimator):
+    X, y = make_data(estimator)
+    K = RBF(SIGMA)(X)
+    for wrong in (K[:, :-1], np.hstack([K, K])):
+        with pytest.raises(ValueError, match="square"):
+            seeded(estimator, kernel=Precomputed()).fit(wrong, y)
+    model = seeded(estimator, kernel=Precomputed()).fit(K, y)
+    for wrong in (K[:, :-1], np.hstack([K, K]), K[:, 0]):
+        with pytest.raises(ValueError, match=r"features|2D"):
+            model.predict(wrong)
+    lopsided = K.copy()
+    lopsided[0, 1] += 0.01
+    with pytest.raises(ValueError, match="not symmetric"):
+        seeded(estimator, kernel=Precomputed()).fit(lopsided, y)
+    rounded = K.copy()
+    rounded[0, 1] += 1e-13
+    model = seeded(estimator, kernel=Precomputed()).fit(rounded, y)
+    assert "symmetrised" in str(model.certificate_)
+
+
+def solves_the_saddle_system(model):
+    """Whether its closed form factors a K + D that may be indefinite.
+
+    Some are convex in the coefficients whatever K is, and those that choose gamma choose it so that K + D is definite.
+    """
+    title = model.certificate_.title
+    return title.startswith("LS-SVM") and "gamma selected" not in title
+
+
+@over_pairwise
+def test_an_indefinite_matrix_warns_in_closed_form_and_is_recorded(estimator):
+    _, y = make_data(estimator)
+    K = indefinite(len(y))
+    with pytest.warns(IndefiniteKernelWarning, match=r"smallest eigenvalue -5"):
+        model = seeded(estimator, kernel=Precomputed()).fit(K, y)
+    if not solves_the_saddle_system(model):
+        assert "not positive semi-definite" in str(model.certificate_)
+        return
+    assert "indefinite factorisation" in str(model.certificate_)
+    if is_regressor(model):
+        system = np.block([[np.zeros((1, 1)), np.ones((1, len(y)))], [np.ones((len(y), 1)), K + np.eye(len(y))]])
+        solution = np.linalg.solve(system, np.r_[0.0, y])
+        assert_allclose(model.bias_, solution[0], rtol=1e-9)
+        assert_allclose(model.support_values_, solution[1:], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", [e for e in WITH_SOLVER if e in PAIRWISE])
+def test_an_indefinite_matrix_is_refused_by_the_declared_problem(estimator):
+    _, y = make_data(estimator)
+    model = seeded(estimator, kernel=Precomputed(), solver="cvxpy")
+    with pytest.raises(DeclarationError, match=r"smallest eigenvalue is -5"):
+        model.fit(indefinite(len(y)), y)
+    assert_unfitted(model)
+
+
+def wrong_shape(X, Z):
+    return np.ones((len(X), len(Z) + 1))
+
+
+def one_number(X, Z):
+    return 1.0
+
+
+def not_a_number(X, Z):
+    return np.full((len(X), len(Z)), np.nan)
+
+
+def words(X, Z):
+    return np.full((len(X), len(Z)), "word")
+
+
+def nothing(X, Z):
+    return None
+
+
+@over_kerneled
+@pytest.mark.parametrize("fault", [wrong_shape, one_number, not_a_number, raises, words, nothing])
+def test_faulty_callable_kernels_are_named(estimator, fault):
+    X, y = make_data(estimator)
+    model = seeded(estimator, kernel=fault)
+    with pytest.raises(DataError, match=f"kernel {fault.__name__}") as caught:
+        model.fit(X, y)
+    if fault is raises:
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert_unfitted(model)
+
+
+@over_kerneled
+def test_a_callable_kernel_works_like_the_kernel_it_computes(estimator):
+    X, y = make_data(estimator)
+
+    def radial(X, Z):
+        return np.exp(-((X[:, None, :] - Z[None, :, :]) ** 2).sum(axis=-1) / SIGMA**2)
+
+    expected = output(made(estimator).fit(X, y), X)
+    for rows in (X, sp.csr_matrix(X)):
+        assert_allclose(output(seeded(estimator, kernel=radial).fit(rows, y), rows), expected, rtol=1e-9)
+
+
+@over_kerneled
+@pytest.mark.parametrize("kernel", ["gaussian", 3, None, RBF, object()], ids=brief)
+def test_what_is_no_kernel_is_refused(estimator, kernel):
+    X, y = make_data(estimator)
+    model = seeded(estimator, kernel=kernel)
+    with pytest.raises(ValueError, match="kernel"):
+        model.fit(X, y)
+    assert_unfitted(model)

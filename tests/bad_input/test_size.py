@@ -1,0 +1,48 @@
+"""A matrix that cannot fit into memory is refused before it is allocated, unless the guard is lifted."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from every_model import assert_unfitted, made, make_data, output, over_kerneled, parameters_of, seeded
+
+from substrate.arrays import memory_limit
+from substrate.errors import DataError
+from substrate.kernels import Linear
+
+
+@over_kerneled
+def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
+    X, y = make_data(estimator, n=3000, columns=1)
+    # of the rules that choose a basis, the one that looks at all pairs of candidates and scoring rows
+    rule = {"basis": "feature_vectors"} if "basis" in parameters_of(estimator) else {}
+    model = seeded(estimator, kernel=Linear(), **rule)
+    tracemalloc.start()
+    try:
+        with memory_limit(1e6), pytest.raises(DataError) as caught:
+            model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    own = parameters_of(estimator)
+    rows = 3000 - int(np.ceil(3000 * own.get("validation_fraction", 0.0)))  # the others validate
+    entries = own["n_candidates"] * own["n_scoring"] if "n_candidates" in own else rows**2  # never all pairs
+    for pattern in (
+        f"{8 * entries} bytes",
+        "1000000 bytes",
+        "available",
+        "reduced set",
+        "memory_limit",
+    ):
+        assert caught.match(pattern)
+    assert peak < 0.1 * 8 * 3000**2
+    assert_unfitted(model)
+
+
+@over_kerneled
+def test_the_memory_guard_can_be_lifted(estimator):
+    X, y = make_data(estimator)
+    with memory_limit(1.0), memory_limit(float("inf")):
+        assert np.isfinite(output(made(estimator).fit(X, y), X)).all()
+    with memory_limit(1.0), pytest.raises(DataError, match="available"):
+        made(estimator).fit(X, y)

@@ -1,0 +1,104 @@
+"""Fits in several threads and in forked processes do not disturb each other, and give back the threads of BLAS."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from every_model import ESTIMATORS, made, make_data, output, over_estimators
+from numpy.testing import assert_allclose
+
+
+@over_estimators
+def test_fits_in_several_threads_do_not_meet(estimator):
+    X, y = make_data(estimator, n=200)
+    seeds = range(4)
+
+    def fitted(seed):
+        rows = np.random.default_rng(seed).permutation(len(y))[:150]
+        return output(made(estimator).fit(X[rows], y[rows]), X)
+
+    alone = [fitted(seed) for seed in seeds]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(fitted, seeds))
+    for one, other in zip(alone, together, strict=True):
+        # rounding depends on how many BLAS threads there were; fits that meet would be grossly wrong
+        assert_allclose(other, one, rtol=1e-8, atol=1e-9)
+
+
+THREADS = """
+import threading
+import scipy.linalg
+from threadpoolctl import threadpool_info
+from substrate.threads import blas_threads
+
+def counts():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+entered, leave = threading.Event(), threading.Event()
+
+def later():
+    with blas_threads(10):
+        entered.set()
+        leave.wait(10.0)
+
+before, other = counts(), threading.Thread(target=later)
+with blas_threads(10):
+    other.start()
+    entered.wait(10.0)
+    inside = counts()
+leave.set()
+other.join()
+print(before, inside, counts(), sep="; ")
+"""
+
+
+def test_limits_on_threads_are_given_back_whoever_finishes_first():
+    # in a process of its own, which may be left in a bad state
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    before, inside, after = (json.loads(counts) for counts in done.stdout.split(";"))
+    assert set(inside) == {1}
+    assert after == before
+
+
+FORK = """
+import multiprocessing
+import numpy as np
+import problems
+
+X = np.random.default_rng(0).normal(size=(1001, 2))  # large enough for several threads
+y = X[:, 0] > 0.0
+
+def fitted(name):
+    return bool(getattr(problems, name)().fit(X, y).certificate_.holds)
+
+if __name__ == "__main__":
+    names = {names}
+    here = [fitted(name) for name in names]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        there = pool.map_async(fitted, names).get(250)
+    assert all(here) and all(there), [name for name, *held in zip(names, here, there) if not all(held)]
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        # all rows at once by factor, spectrum and path; rows in passes
+        pytest.param(["LSSVMRegressor", "LSSVMClassifierCV", "L1SubstrateRegressor", "SparseLSSVMRegressor"], id="few"),
+        pytest.param([estimator.__name__ for estimator in ESTIMATORS], id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fork_after_blas_threads_does_not_hang(tmp_path, names):
+    script = tmp_path / "fork.py"
+    script.write_text(FORK.format(names=names), encoding="utf-8")
+    # a newer Python warns of every fork with threads about, ours or not
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(script)]
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr

@@ -1,0 +1,59 @@
+"""A weight counts rows: none leaves no trace, two is the row twice, and a common weight is a factor of gamma."""
+
+import numpy as np
+import pytest
+from every_model import (
+    KERNELED,
+    PAIRWISE,
+    SIGMA,
+    WITH_GAMMA,
+    WITH_SOLVER,
+    made,
+    make_data,
+    output,
+    over_weighted,
+    seeded,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.kernels import RBF, Laplacian, Linear, Precomputed
+
+
+@over_weighted
+@pytest.mark.parametrize("kernel", [RBF(SIGMA), RBF(), Laplacian(), Linear()], ids=repr)
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+def test_a_weight_counts_rows(estimator, kernel, solver):
+    parameters = {"kernel": kernel} if estimator in KERNELED else {}
+    parameters |= {"solver": solver} if estimator in WITH_SOLVER else {}
+    X, y = make_data(estimator)
+    times = np.arange(len(y)) % 3  # nought, once, twice
+    weighted = seeded(estimator, **parameters).fit(X, y, sample_weight=times)
+    repeated = seeded(estimator, **parameters).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    scale = np.ptp(output(repeated, X))
+    assert_allclose(output(weighted, X), output(repeated, X), atol=(1e-10 if solver == "auto" else 1e-5) * scale)
+
+
+@over_weighted
+def test_rows_of_no_weight_leave_no_trace(estimator):
+    X, y = make_data(estimator)
+    weights = np.ones(len(y))
+    weights[[2, 5]] = 0.0
+    kept = weights > 0.0
+    spoilt = X.copy()
+    spoilt[[2, 5]] = 1e6
+    model = seeded(estimator).fit(spoilt, y, sample_weight=weights)
+    assert_array_equal(output(model, X), output(seeded(estimator).fit(X[kept], y[kept]), X))
+    if estimator in PAIRWISE:
+        K = RBF(SIGMA)(X)
+        paired = seeded(estimator, kernel=Precomputed()).fit(K, y, sample_weight=weights)
+        alone = seeded(estimator, kernel=Precomputed()).fit(K[kept][:, kept], y[kept])
+        assert_array_equal(output(paired, K), output(alone, K[:, kept]))
+
+
+@over_weighted
+def test_a_common_weight_is_a_factor_of_gamma(estimator):
+    if estimator not in WITH_GAMMA:
+        pytest.skip("no gamma")
+    X, y = make_data(estimator)
+    weighted = made(estimator, gamma=1.0).fit(X, y, sample_weight=np.full(len(y), 4.0))
+    assert_allclose(output(weighted, X), output(made(estimator, gamma=4.0).fit(X, y), X), rtol=1e-12)

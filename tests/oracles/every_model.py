@@ -1,0 +1,119 @@
+"""Every estimator and every declared problem, with data, parameters and readers that suit each of them.
+
+Estimators, ``declare`` and ``closed_form`` functions are found by walking the package, so a new model is put through
+the tests of ``tests/bad_input`` by being exported.
+"""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+import problems
+from problems.command_line.verify import problem_modules
+from substrate.kernels import RBF
+
+#: The width of the kernel where the default one would hide what is tested.
+SIGMA = 1.5
+
+
+def exported_estimators():
+    exported = [getattr(problems, name) for name in problems.__all__]
+    return [thing for thing in exported if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
+
+
+def parameters_of(estimator):
+    return estimator().get_params(deep=False)
+
+
+ESTIMATORS = exported_estimators()
+WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
+KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(estimator)]
+#: Those that take a matrix for a kernel; an additive machine needs inputs to take apart.
+PAIRWISE = [e for e in KERNELED if e(kernel="precomputed").__sklearn_tags__().input_tags.pairwise]
+WITH_GAMMA = [estimator for estimator in ESTIMATORS if "gamma" in parameters_of(estimator)]
+#: Those that can solve the declared problem; the sparse ones choose between closed forms only.
+WITH_SOLVER = [e for e in ESTIMATORS if "solver" in parameters_of(e) and not e.__name__.startswith("SparseLSSVM")]
+REGRESSORS = [estimator for estimator in ESTIMATORS if is_regressor(estimator())]
+CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator())]
+MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]
+MODULES = problem_modules()
+WITH_CLOSED_FORM = {name: module for name, module in MODULES.items() if hasattr(module, "closed_form")}
+#: Everything that takes (K, y, parameters).
+FUNCTIONS = {
+    **{f"{name}.declare": (module.declare, module) for name, module in MODULES.items()},
+    **{f"{name}.closed_form": (module.closed_form, module) for name, module in WITH_CLOSED_FORM.items()},
+}
+
+over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+over_weighted = pytest.mark.parametrize("estimator", WEIGHTED)
+over_kerneled = pytest.mark.parametrize("estimator", KERNELED)
+over_pairwise = pytest.mark.parametrize("estimator", PAIRWISE)
+over_regressors = pytest.mark.parametrize("estimator", REGRESSORS)
+over_functions = pytest.mark.parametrize("function", FUNCTIONS)
+over_modules = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+
+
+def make_data(estimator, n=24, columns=3, seed=0):
+    """Rows and a target or labels that suit the estimator."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    signal = np.sin(2.0 * X[:, 0]) + (X[:, 1:2] ** 2).sum(axis=1)
+    if is_classifier(estimator()):
+        return X, np.where(signal > np.median(signal), "up", "down")
+    return X, signal + 0.1 * rng.normal(size=n)
+
+
+def seeded(estimator, **parameters):
+    """An estimator that makes the same random choices every time, where it makes any."""
+    if "random_state" in parameters_of(estimator):
+        parameters.setdefault("random_state", 0)
+    return estimator(**parameters)
+
+
+def made(estimator, **parameters):
+    """An estimator with a fixed kernel where it has one, so that its width does not hide what is tested."""
+    if "kernel" in parameters_of(estimator):
+        parameters.setdefault("kernel", RBF(SIGMA))
+    return seeded(estimator, **parameters)
+
+
+def in_units(estimator, factor):
+    """The parameters that are measured in the units of the target, for a target multiplied by the factor."""
+    own = parameters_of(estimator)
+    return {name: abs(factor) * own[name] for name in ("zeta", "c", "rho") if name in own}
+
+
+def first_rows(parameters, rows):
+    """The arguments of a declaration for some of the training rows: validation points are compared with those only."""
+    return parameters | {"K_val": parameters["K_val"][:, rows]} if "K_val" in parameters else parameters
+
+
+def output(model, X):
+    """The numbers a fitted model computes."""
+    return model.decision_function(X) if is_classifier(model) else model.predict(X)
+
+
+def arguments_of(module, n=12, seed=3):
+    """A small kernel matrix, a target or labels, and the parameters of the demonstration."""
+    rng = np.random.default_rng(seed)
+    case = module.DEMONSTRATION.cases[0]
+    rows = 2 * n if case.validation else n  # every other row validates
+    X = rng.normal(size=(rows, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
+    if case.task == "classification":
+        y = y > np.median(y)
+    arguments = replace(case, kernel=RBF(SIGMA), every=1, standardize=False).arguments(X, y)
+    return arguments.pop("K"), arguments.pop("y"), arguments
+
+
+def assert_unfitted(model):
+    """It says that it is not fitted, and has no attribute of a fit but those that describe the columns."""
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    left = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    assert left <= {"n_features_in_", "feature_names_in_"}
