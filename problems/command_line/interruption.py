@@ -35,6 +35,8 @@ class Interruption:
     checkpoint: str | None = None
     reported: bool = False
     hook: Callable[[Any], Any] = sys.unraisablehook
+    #: Sends an interrupt again that a finalizer swallowed.
+    again: threading.Timer | None = None
 
     def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
         """Remember the files that the command may write, as they are now."""
@@ -49,6 +51,9 @@ class Interruption:
     def report(self) -> int:
         """Say it in one line on standard error; the exit status is 128 and the number of the signal."""
         self.reported = True
+        if self.again is not None:  # another interrupt got through: one more would end the process without its status
+            self.again.cancel()
+            self.again.join()
         number = signal.SIGINT if self.number is None else self.number
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may stand there
         print(f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}", file=sys.stderr, flush=True)
@@ -79,9 +84,13 @@ class Interruption:
         if self.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self.hook(unraisable)
         elif not self.reported:
-            again = threading.Timer(_AGAIN, _sent, (self.number,))
-            again.daemon = True
-            again.start()
+            self.again = threading.Timer(_AGAIN, self._sent_again)
+            self.again.daemon = True
+            self.again.start()
+
+    def _sent_again(self) -> None:
+        if self.number is not None and not self.reported:
+            _sent(self.number)
 
 
 @contextmanager
