@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.certificates.accuracy import spread_of
+from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 
@@ -117,6 +118,21 @@ def test_on_standardised_columns_certificates_hold():
 @pytest.mark.slow
 def test_on_standardised_columns_certificates_hold_in_two_thousand_fits():
     assert share_that_holds(range(1_000, 3_000), 301) >= 0.99
+
+
+@over_estimators
+@pytest.mark.parametrize("data", [motorcycle, boston, ripley, pima])
+def test_ordinary_data_are_certified_as_they_come(estimator, data):
+    """Standardised columns and every parameter as it is: no certificate fails, and nobody is warned."""
+    X, y = data()
+    if (data in (ripley, pima)) != is_classifier(estimator()):
+        pytest.skip("labels are for classifiers, numbers for regressors")
+    rows = np.random.default_rng(0).permutation(len(y))[:120]
+    model = estimator()
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=0)
+    certificate = model.fit(StandardScaler().fit_transform(X[rows]), y[rows]).certificate_
+    assert certificate.holds, str(certificate)
 
 
 def sines(n=30, d=3, seed=0):

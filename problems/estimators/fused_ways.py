@@ -32,7 +32,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
-from substrate.paths.gamma_search import search_spectra
+from substrate.paths.gamma_search import PRICE, search_spectra
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 from substrate.paths.variation_homotopy import variation_path
@@ -149,7 +149,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
             del self._left_out, self._range
 
     def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
-        """As for any; a range that nobody gave ends where the machine can be known, at the price of the gap at most."""
+        """As for any; a range that nobody gave ends where the machine can be known, unless a worse one is the price."""
         first = found = super()._fused(X, X_final, Y_final, rounds)
         while self.gamma_range is None and not found[2].known:
             low, top = found[0].path["coverage"][0], 0.1 * found[0].value
@@ -157,8 +157,8 @@ class OverGamma(CheckedAgain, FusedEstimator):
                 return first
             self._range = (low, top)
             found = super()._fused(X, X_final, Y_final, rounds)
-            if found[0].error > (1.0 + float(self.gap)) * first[0].error:
-                return first  # a worse machine is no price for a certificate
+            if found[0].error > (1.0 + max(float(self.gap), PRICE)) * first[0].error:
+                return first  # too high a price for a certificate
         return found
 
 
@@ -205,7 +205,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds)
             read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
-            if read.error > (1.0 + float(self.gap)) * first.error:  # a worse machine is no price for a certificate
+            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a price for a certificate
                 return _chosen(kernel, "zeta", first, folds)
         return _chosen(kernel, "zeta", read, folds)
 

@@ -25,7 +25,7 @@ from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.paths.gamma_search import GammaSearch, gamma_ends
+from substrate.paths.gamma_search import PRICE, GammaSearch, gamma_ends
 
 __all__ = ["ModelSearch"]
 
@@ -103,8 +103,8 @@ class ModelSearch:
     ) -> tuple[list[Judged], Judged, SaddleFit]:
         """The winner of a search, fitted.
 
-        Where rounding hides the machine at the end of a range that nobody gave, and a smaller gamma is as good but for
-        the gap, the range ends there.
+        Where rounding hides the machine at the end of a range that nobody gave, and a smaller gamma is worse by no more
+        than a hundredth or the gap, the range ends there.
         """
         best = min(judged, key=lambda candidate: candidate.score)
         fit = self._final_fit(X, Y, judged, best, whole)
@@ -114,8 +114,8 @@ class ModelSearch:
             if not low < top:
                 break
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
-            if shorter.score > (1.0 + task.gap) * best.score:
-                break  # a worse machine is no price for a certificate
+            if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
+                break  # too high a price for a certificate
             shorter = replace(shorter, search=replace(shorter.search, ended=True))
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self._final_fit(X, Y, others, shorter, whole))

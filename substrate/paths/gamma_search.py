@@ -29,10 +29,12 @@ from substrate.paths.chebyshev import DEGREE, LEBESGUE, coefficients, interpolat
 from substrate.paths.criteria import Criterion, Samples, Spectral, Sum
 from substrate.paths.polynomial_minimum import minimum_of_polynomial
 
-__all__ = ["GAP", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma", "search_spectra"]
+__all__ = ["GAP", "PRICE", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma", "search_spectra"]
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
+#: How much worse, relatively, a machine may be that can be proved to be the best of its range.
+PRICE = 0.01
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
@@ -40,6 +42,8 @@ _MOST_INTERVALS = 2000
 _SHARE = 0.1
 #: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
 _SHORT = 0.25
+#: What the end of a range that nobody gave is multiplied by where the gap is not proved.
+_STEP = 10.0**0.5
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
 
@@ -153,11 +157,12 @@ def search_spectra(
     low = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
     high = max(high, 10.0 * low)
     found = search_gamma(criterion, (low, high), gap)
-    while not found.closed and 10.0 * low < high and (found.slack > 0.25 * gap * found.values).any():
-        shorter = search_gamma(criterion, (10.0 * low, high), gap)
-        if (shorter.values > (1.0 + gap) * found.values).any():
-            break  # a worse machine is no price for a proof
-        low, found = 10.0 * low, shorter
+    first = found
+    while not found.closed and _STEP * low < high and (found.slack > 0.25 * gap * found.values).any():
+        low *= _STEP
+        found = search_gamma(criterion, (low, high), gap)
+        if (found.values > (1.0 + max(gap, PRICE)) * first.values).any():
+            return replace(first, ended=first.gamma_range[1] < 1.0 / widest)  # too high a price for a proof
     return replace(found, ended=low > widest)
 
 

@@ -22,6 +22,8 @@ from substrate.proof.record import Proof
 __all__ = ["centred", "gap_root", "largest", "proof_of", "prove_sparse", "smallest"]
 
 _BITS = 160
+#: Columns this near their limit, relatively, are taken for columns at it.
+_NEAR = 1e-6
 
 
 def prove_sparse(
@@ -41,7 +43,9 @@ def prove_sparse(
         a[int(np.abs(machine.a).argmax())] -= sum(a, ball(0.0))
         errors = centred([t - f for t, f in zip(y, kernel_products(kernel, X, a), strict=True)])
         points = [centred(balls(one)) for one in witnesses if one.any()]
-        points.append(_stepped(kernel, X, machine.a, zeta, errors))
+        for some, signs in _at_limits(kernel, X, machine.a, machine.zeta, errors):
+            points.append(_stepped(kernel, X, some, signs, zeta, errors))
+        points = points or [errors]
         gap = min((_sparse_gap(kernel, X, a, zeta, errors, theta) for theta in points), key=above)
         said = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
         ones = [ball(1.0) for _ in y]
@@ -62,29 +66,48 @@ def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[An
     return gap
 
 
-def _stepped(kernel: Kernel, X: Any, a: Array, zeta: Any, errors: list[Any]) -> list[Any]:
-    """The errors less their part in the columns in use by which correlations there are not at their limits.
+def _at_limits(kernel: Kernel, X: Any, a: Array, zeta: float, errors: list[Any]) -> list[tuple[list[int], Array]]:
+    """Columns that a step may take to their limits, with signs: those in use, and with these all that are nearly there.
 
-    The errors as they are where no column is in use, or where the bits do not tell these columns apart.
+    Any choice gives a dual point; numbers in working precision are good enough to make one.
     """
-    used, n = _distinct(kernel, X, np.flatnonzero(a)), len(errors)
-    if not used:
-        return errors
-    columns = []
-    for j in used:
-        one = [ball(0.0)] * n
-        one[j] = ball(1.0)
-        columns.append(centred(kernel_products(kernel, X, one)))
-    table = flint().arb_mat(n, len(used), [column[i] for i in range(n) for column in columns])
+    used = a != 0.0
+    if not used.any():
+        return []
+    g = np.array([float(one) for one in kernel_products(kernel, X, errors)])
+    nu = float((g - zeta * np.sign(a))[used].mean())
+    near = used | (np.abs(np.abs(g - nu) - zeta) <= _NEAR * zeta)
+    signs = np.where(used, np.sign(a), np.sign(g - nu))
+    choices = [used] if np.array_equal(used, near) else [used, near]
+    return [(_distinct(kernel, X, np.flatnonzero(some)), signs) for some in choices]
+
+
+def _stepped(kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, errors: list[Any]) -> list[Any]:
+    """The errors less their part in some columns by which correlations there are not at their limits.
+
+    The errors as they are where the bits do not tell these columns apart.
+    """
+    n, k = len(errors), len(some)
+    columns = [centred(_column(kernel, X, j)) for j in some]
+    table = flint().arb_mat(n, k, [column[i] for i in range(n) for column in columns])
     c = table.transpose() * flint().arb_mat(n, 1, errors)
-    sides = [value for k, j in enumerate(used) for value in (c[k, 0] - zeta * (1 if a[j] > 0.0 else -1), ball(1.0))]
+    sides = [value for i, j in enumerate(some) for value in (c[i, 0] - zeta * int(signs[j]), ball(1.0))]
     try:
-        x = (table.transpose() * table).solve(flint().arb_mat(len(used), 2, sides))
-        nu = sum((x[k, 0] for k in range(len(used))), ball(0.0)) / sum((x[k, 1] for k in range(len(used))), ball(0.0))
+        x = (table.transpose() * table).solve(flint().arb_mat(k, 2, sides))
+        nu = sum((x[i, 0] for i in range(k)), ball(0.0)) / sum((x[i, 1] for i in range(k)), ball(0.0))
     except ZeroDivisionError:
         return errors
-    moved = table * flint().arb_mat(len(used), 1, [x[k, 0] - nu * x[k, 1] for k in range(len(used))])
+    moved = table * flint().arb_mat(k, 1, [x[i, 0] - nu * x[i, 1] for i in range(k)])
     return [e - moved[i, 0] for i, e in enumerate(errors)]
+
+
+def _column(kernel: Kernel, X: Any, j: int) -> list[Any]:
+    """k(x_i, x_j) for all rows."""
+    if kernel.trusted and not kernel.pairwise:
+        return kernel_products(kernel, X, [ball(1.0)], X[[j]])
+    one = [ball(0.0)] * X.shape[0]
+    one[j] = ball(1.0)
+    return kernel_products(kernel, X, one)
 
 
 def _distinct(kernel: Kernel, X: Any, used: Any) -> list[int]:
