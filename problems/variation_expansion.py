@@ -46,7 +46,7 @@ class VariationExpansion:
     target: Array
 
     def component_values(self) -> Array:
-        """The values of the components at the training points, a row a component."""
+        """The values of the components at the training points, one row per component."""
         return np.asarray(self.coordinates.parts @ self.v.value)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:

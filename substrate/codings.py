@@ -1,6 +1,7 @@
 r"""Code books: how several classes become the columns of two-class machines.
 
-A code book is a matrix with a row a class and a column a machine: +1 and -1 are the two sides, 0 leaves the class out.
+A code book is a matrix with one row per class and one column per machine: +1 and -1 are the two sides,
+0 leaves the class out.
 
 - *one_vs_rest*: column k is class k against all others.
 - *minimum_output*: the classes numbered in binary, :math:`\lceil\log_2 K\rceil` columns, the fewest that can do.

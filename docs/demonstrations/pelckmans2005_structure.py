@@ -40,7 +40,7 @@ def _components(n=12, d=2):
 
 
 def _written_down(K, y, rho, half, bias):
-    """(14) with ``half=1``, (24) with a half, as printed: t, alpha, the multipliers xi- and xi+ (a row a component)."""
+    """(14) with ``half=1``, (24) with a half, as printed: t, alpha, xi- and xi+ (one row per component)."""
     alpha, t = cp.Variable(y.size), cp.Variable(len(K))
     b = cp.Variable() if bias else cp.Constant(0.0)
     lower, upper = ([s * (part @ alpha) <= t[k] for k, part in enumerate(K)] for s in (-1.0, 1.0))

@@ -124,7 +124,7 @@ def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
 
 
 def _targets(estimator: Any, gram: Gram, classifier: bool) -> tuple[Array, Any]:
-    """Targets a column an output, which y = f + e gives back, and the labels or targets as they were given."""
+    """Targets one column per output, which y = f + e gives back, and the labels or targets as they were given."""
     if classifier:
         codes = np.reshape(estimator.support_codes_, (gram.n, -1))
         nearest = np.argmin(((codes[:, None, :] - estimator.code_book_[None, :, :]) ** 2).sum(axis=2), axis=1)

@@ -50,7 +50,7 @@ def _names_columns(kernel: Any) -> bool:
 class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """Base of the estimators whose machine is a sum of components, one an input or a group of inputs.
 
-    ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (a row a machine, where there are several); an
+    ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
     input is supported if a component that looks at it varies by more than ``tolerance`` times the largest.
     """
 
@@ -127,7 +127,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         return values
 
     def _variation(self, X: Any) -> Array:
-        """max_i |f^l(x_i)|, a row a machine where there are several."""
+        """max_i |f^l(x_i)|, one row per machine where there are several."""
         return np.ascontiguousarray(np.abs(self._component_values(X)).max(axis=0).T)
 
     def __sklearn_tags__(self) -> Tags:

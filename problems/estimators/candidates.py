@@ -40,7 +40,7 @@ ROBUST: dict[str, Callable[[Array], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every candidate is judged on: rows, targets (a column an output, 0: not in this machine), and the rules.
+    """What every candidate is judged on: rows, targets (one column per output, 0: not in this machine), and the rules.
 
     ``pooled`` says that all outputs share one gamma; ``wrong`` counts wrong classes from leave-one-out outputs.
     """

@@ -48,7 +48,7 @@ def numbers_of(labels: Any, classes: Any) -> Any:
 
 
 def codes_of(labels: Any, classes: Any, book: Array) -> Any:
-    """The code words of labels, a column a machine, where the labels are."""
+    """The code words of labels, one column per machine, where the labels are."""
     numbers = numbers_of(labels, classes)
     if not is_device_array(labels):
         return book[numbers]

@@ -59,7 +59,7 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class FitData:
-    """Rows and targets, a column an output; what is known of the targets already (None: nothing); the classes.
+    """Rows and targets, one column per output; what is known of the targets already (None: nothing); the classes.
 
     ``survey`` is what was learnt of rows that are read in passes; None where they are in memory.
     """

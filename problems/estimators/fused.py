@@ -26,7 +26,7 @@ __all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegress
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Rows that train and rows that validate: points and targets, a column a machine (0: not in it)."""
+    """Rows that train and rows that validate: points and targets, one column per machine (0: not in it)."""
 
     X: Any
     Y: Array
@@ -57,7 +57,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The machines at the chosen value: coefficients (a column a machine), biases, rows, facts, further attributes."""
+    """The machines at the chosen value: coefficients (one column each), biases, rows, facts, further attributes."""
 
     coefficients: Array
     bias: Array

@@ -109,7 +109,7 @@ class MachinesLeftOut:
 def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
     """Leave every row out of every machine; ``members`` says which rows a machine was fitted to.
 
-    ``alpha``, ``ridge`` and ``members`` have a column a machine, in numpy wherever the matrix is.
+    ``alpha``, ``ridge`` and ``members`` have one column per machine, in numpy wherever the matrix is.
     Machines that share rows and ridge share an inverse.
     """
     fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias

@@ -69,7 +69,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
     certificate_ : Certificate
         The report on the fit.
     ridge_ : array of shape (n_support,) or (n_support, n_outputs)
-        The diagonal 1/(gamma v) of the system, a column an output where gammas differ.
+        The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
     n_iter_ : int
         Iterations of ``"cg"``; for a direct method, one and its refinements.
 

@@ -29,7 +29,7 @@ Loss = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A machine on some of the rows: support values and outputs a column a machine, with outputs at the rows kept."""
+    """A machine on some of the rows: support values and outputs, one column per machine, at the rows kept."""
 
     rows: NDArray[np.intp]
     support_values: Array
@@ -47,7 +47,7 @@ class Index:
     name
         One of ``INDICES``.
     loss
-        From outputs at the judging rows (training or validation rows, a column a machine) to one loss a row.
+        From outputs at the judging rows (training or validation rows, one column per machine) to one loss a row.
     points
         The validation rows, where they judge.
     folds

@@ -39,7 +39,7 @@ class Pruning:
     Parameters
     ----------
     X, Y
-        Rows, and targets a column a machine.
+        Rows, and targets, one column per machine.
     groups
         The class of each row where the last row of a class must stay, or None.
     step

@@ -70,7 +70,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     maximal_variation_ : array of shape (n_components,)
         t, the largest absolute value of each component over all rows; zeros are exact.
     support_values_ : array of shape (n_basis, n_components)
-        beta, a column a component.
+        beta, one column per component.
     n_bounded_ : int
         How many rows had to be bounded for the bounds to hold at all of them.
     bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, n_rows_, kernel_

@@ -264,7 +264,7 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     Attributes
     ----------
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
-        t, a row a machine; an input is supported if some machine needs it.
+        t, one row per machine; an input is supported if some machine needs it.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     component_support_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_

@@ -99,7 +99,7 @@ class ComponentCoordinates:
         return np.asarray(solve_triangular(self.metric, right, trans="T"))
 
     def expand(self, v: Array) -> Array:
-        """a from v: of shape (N,), or (N, d) with a column a component."""
+        """a from v: of shape (N,), or (N, d) with one column per component."""
         if self.decoupled:
             return np.ascontiguousarray((self.coefficients @ v).T)
         return np.asarray(self.coefficients @ v)

@@ -45,7 +45,7 @@ class ComponentFeatures(RowValues):
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Directions kept, a number a component."""
+        """Directions kept, one number per component."""
         return tuple(int(transform.shape[1]) for transform in self.transforms)
 
     @property
@@ -72,13 +72,13 @@ class ComponentFeatures(RowValues):
         return parts
 
     def coefficients(self, v: Array) -> Array:
-        """beta^l of stacked u^l, a column a component."""
+        """beta^l of stacked u^l, one column per component."""
         expanded = [T @ v[place] for T, place in zip(self.transforms, self.slices, strict=True)]
         return np.ascontiguousarray(np.column_stack(expanded))
 
 
 def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
-    """f^l of rows as their only feature; ``coefficients`` has a column a component, or one entry a basis vector."""
+    """f^l of rows as their only feature; ``coefficients`` has one column per component, or one entry a basis vector."""
     columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
     components = tuple(KernelValues(kernel, points) for kernel in kernels)
     return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))

@@ -13,7 +13,7 @@ __all__ = ["DeviceRows"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows:
-    """A kernel between rows X, with their targets Y (a column an output), and basis points, all on one device."""
+    """A kernel between rows X, with their targets Y (one column per output), and basis points, all on one device."""
 
     kernel: Kernel
     X: Any

@@ -116,7 +116,7 @@ class KernelRows:
 
     @classmethod
     def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
-        """Rows in memory with their targets, a column an output."""
+        """Rows in memory with their targets, one column per output."""
         return cls(KernelValues(kernel, points), ArraySource(X, Y))
 
     @property

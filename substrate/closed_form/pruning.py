@@ -58,7 +58,7 @@ class DownDating:
     gram
         The factored Gram matrix of all n rows.
     support_values, bias
-        The solution on all of them, a column an output.
+        The solution on all of them, one column per output.
     """
 
     def __init__(self, gram: Gram, support_values: Array, bias: Array) -> None:

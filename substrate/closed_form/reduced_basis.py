@@ -40,7 +40,7 @@ _KNOWN = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class ReducedSolution:
-    """Beta and b, a column an output, in the units of y; certificate rows; passes of refinement."""
+    """Beta and b, one column per output, in the units of y; certificate rows; passes of refinement."""
 
     coefficients: Array
     bias: Array

@@ -52,7 +52,7 @@ _SAMPLED = ("accuracy by", "the sums of sampled rows; solver='direct' takes thos
 
 @dataclass(frozen=True, slots=True)
 class IteratedSolution:
-    """Beta and b, a column an output, in the units of y; certificate rows; products with H; rows of the sample."""
+    """Beta and b, one column per output, in the units of y; certificate rows; products with H; rows of the sample."""
 
     coefficients: Array
     bias: Array

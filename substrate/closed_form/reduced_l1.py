@@ -70,7 +70,7 @@ class L1Sums:
         return np.asarray(np.abs(self.cross).max(axis=0, initial=0.0))
 
     def columns(self) -> tuple[Array, Array]:
-        """B, a row a column, and the targets' coordinates, a column an output; directions below rounding left out."""
+        """B, one row per column, and the targets' coordinates, one column per output; nothing below rounding."""
         with blas_threads(self.gram.shape[0]):
             g, U = np.linalg.eigh(self.gram)
         kept = g > EPS * max(float(g[-1]), 0.0)  # a faint direction does no harm; one left out is missed

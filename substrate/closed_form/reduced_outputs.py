@@ -13,7 +13,7 @@ __all__ = ["OutputsOfBlock"]
 
 @dataclass(frozen=True, slots=True)
 class OutputsOfBlock:
-    """Outputs of a micro-block, a column a machine."""
+    """Outputs of a micro-block, one column per machine."""
 
     values: RowValues
     coefficients: Array

@@ -31,7 +31,7 @@ __all__ = ["ReducedSpectrum", "reduced_spectrum"]
 
 @dataclass(frozen=True, slots=True)
 class ReducedSpectrum:
-    """Eigenvalues a (ascending) and vectors Q of the scatter; c, a column an output; means about the origin.
+    """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
     ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets,
     ``mass`` is the weight of all rows (n where they have none), and
@@ -108,7 +108,7 @@ class ReducedSpectrum:
         return inverses
 
     def weights(self, lam: float) -> Array:
-        """The weights u, a column an output, for targets in their unit."""
+        """The weights u, one column per output, for targets in their unit."""
         weights: Array = self.rotation @ (self.cross / (self.values + lam)[:, None])
         return weights
 

@@ -39,7 +39,7 @@ __all__ = ["Spectrum", "Targets", "centred_spectrum"]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Targets in the coordinates of a spectrum, a column an output: z, their means, and the unit all are divided by.
+    """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
     ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
     """

@@ -31,7 +31,7 @@ def variation_unit(y: Array) -> float:
 def stationarity_row(
     parts: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
 ) -> Row:
-    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, a row a component.
+    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
 
     :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
     """

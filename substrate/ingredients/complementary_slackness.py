@@ -22,7 +22,7 @@ __all__ = ["ComplementarySlackness", "complementary_slackness"]
 
 @dataclass(frozen=True, slots=True)
 class ComplementarySlackness:
-    """All products (27e) and (27f), a row a component, the size they are compared with, and the tolerance."""
+    """All products (27e) and (27f), one row per component, the size they are compared with, and the tolerance."""
 
     lower: Array
     upper: Array

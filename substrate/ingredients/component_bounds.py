@@ -34,7 +34,7 @@ class ComponentBounds:
 
     @property
     def multipliers(self) -> tuple[Array, Array]:
-        """xi^- and xi^+, a row a component."""
+        """xi^- and xi^+, one row per component."""
         shape = (self.t.size, -1)
         return self.lower.dual_value.reshape(shape), self.upper.dual_value.reshape(shape)
 
@@ -52,7 +52,7 @@ def component_bounds(values: Any, t: Any) -> ComponentBounds:
 
 
 def slackness_products(values: Array, t: Array, xi_minus: Array, xi_plus: Array) -> tuple[Array, Array]:
-    """All products (27e) and (27f), a row a component."""
+    """All products (27e) and (27f), one row per component."""
     return xi_minus * (t[:, None] + values), xi_plus * (t[:, None] - values)
 
 

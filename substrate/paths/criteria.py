@@ -193,7 +193,7 @@ class LeaveOneOut(Criterion):
 
     @classmethod
     def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
-        """On the targets Y, a column an output."""
+        """On the targets Y, one column per output."""
         return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled)
 
     def sample(self, t: Array) -> Samples:

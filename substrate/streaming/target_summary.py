@@ -1,4 +1,4 @@
-r"""What is known of targets before anything is fitted: how many, their means and their extremes, a column an output.
+r"""What is known of targets before anything is fitted: how many, their means and their extremes, one column per output.
 
 Means of parts make the mean of all, :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum
 that could overflow.
