@@ -14,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.accuracy import ACCURATE, Accuracy
+from substrate.certificates.accuracy import ACCURATE, Accuracy, root_mean_square
 from substrate.closed_form.expansion import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
 from substrate.closed_form.saddle_accuracy import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
@@ -171,8 +171,10 @@ def _refined(
     found: list[Accuracy] = []
     for column, gamma in enumerate(question.gammas):
         best, residual = _checked(question, rows, a, b, diagonal, column)
+        weights = to_numpy(question.weights)
         for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
-            if best.passes or gram is None:
+            # a residual that is not the larger part of the bound cannot halve it
+            if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
                 break
             gram.factorize(ridge_of(gamma, question.weights))
             solved = gram.solve(np.stack([residual, np.ones_like(residual)], axis=1))
