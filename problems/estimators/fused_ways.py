@@ -14,13 +14,13 @@ from problems.estimators.coded import members_of
 from problems.estimators.fused import Choice, Final, FusedEstimator, Round, Rounds, machines_of
 from problems.estimators.row_rounding import joint_rounding, row_rounding
 from problems.estimators.saddle_fit import Method, fit_saddle
-from problems.estimators.sparse_answer import Solving, SparseAnswers
+from problems.estimators.sparse_answer import Solving, SparseAnswers, sparse_accuracy
 from problems.estimators.sparse_fit import fit_sparse
 from problems.estimators.variation_answer import VariationAnswers, smallest_rho, with_answer
 from problems.estimators.variation_fit import Variation, VariationFit
 from substrate.arrays import Array, positive
-from substrate.certificates.accuracy import Accuracy
 from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.closed_form.l1_active_set import correlation_noise
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -33,6 +33,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_search import PRICE, search_spectra
+from substrate.paths.knots import Path
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 from substrate.paths.variation_homotopy import variation_path
@@ -190,9 +191,11 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias takes it up; left in, it would hide small zetas
                 y, y_check = y - center, y_check - center
                 rows = np.ascontiguousarray(below[np.ix_(check, train)])
-                folds.append(L1Fold.of(np.array(part.matrix), y, rows, y_check, self.zeta_min))
-                machines.append((one.X[train][:, train] if kernel.pairwise else one.X[train], part, y))
-                noise = max(noise, correlation_noise(np.array(part.matrix), one.Y[train, column]))
+                K = np.array(part.matrix)
+                fold = L1Fold.of(K, y, rows, y_check, self.zeta_min)
+                folds.append(fold)
+                machines.append((one.X[train][:, train] if kernel.pairwise else one.X[train], K, y, fold.path))
+                noise = max(noise, correlation_noise(K, one.Y[train, column]))
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
@@ -304,10 +307,12 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
-def _is_known(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving) -> bool:
-    """Whether double precision can tell the L1 substrate at zeta to the tolerance."""
-    fit = fit_sparse(kernel, X, gram, y, max(zeta, float(np.finfo(np.float64).tiny)), how, labels=False)
-    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
+def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
+    """Whether double precision can tell the L1 substrate at zeta to the tolerance, by the point of its path."""
+    point = path.at(zeta)
+    fitted = matrix @ point.primal + point.bias
+    machine = SparseMachine(y, max(zeta, float(np.finfo(np.float64).tiny)), point.primal, point.bias, fitted)
+    return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
 
 
 def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:
