@@ -117,7 +117,11 @@ def interruptible(ending: bool) -> Iterator[Interruption]:
         ended = ending and made.reported
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if ended else handler)
-        if not ended:
+        if ended:
+            # Python ends itself by SIGINT, whatever the exit status, once an interrupt has left code that was compiled
+            # from a string, as imports do for named tuples; the next such code lets it forget that
+            exec("")
+        else:
             sys.unraisablehook = made.hook
 
 

@@ -238,6 +238,24 @@ def test_an_import_can_be_interrupted(tmp_path, module):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_inside_compiled_text_keeps_the_exit_status(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "from problems.command_line.interruption import interruptible\n"
+        "def interrupted():\n"
+        "    raise KeyboardInterrupt\n"
+        "with interruptible(ending=True) as interruption:\n"
+        "    try:\n"
+        "        eval('interrupted()')\n"
+        "    except KeyboardInterrupt:\n"
+        "        status = interruption.report()\n"
+        "sys.exit(status)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+
+
 @pytest.mark.slow
 def test_reading_a_table_can_be_interrupted(tmp_path):
     with (tmp_path / "t.csv").open("w", encoding="utf-8") as stream:
