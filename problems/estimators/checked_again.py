@@ -8,6 +8,7 @@ the fit left is believed: kernel values, fitted values and residuals are compute
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -85,7 +86,7 @@ def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
 
 
 class CheckedAgain:
-    """The two methods of a dense least-squares estimator; what was fitted is told by ``_given_again``."""
+    """The two methods of a dense least-squares estimator; ``_given_again`` says what was fitted."""
 
     #: Whether :meth:`fit` takes ``sample_weight``.
     _takes_weights: ClassVar[bool] = True
@@ -108,8 +109,9 @@ class CheckedAgain:
         check_given(self, y, sample_weight, self._takes_weights)
         return prove_machines(self, self._given_again(X, y, sample_weight))
 
+    @abstractmethod
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        raise NotImplementedError
+        """The data of the fit, checked as the fit checks them."""
 
 
 def certify_machines(model: Any, asked: Asked) -> Certificate:

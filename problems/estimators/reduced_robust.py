@@ -200,7 +200,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         :meth:`~problems.SparseLSSVMRegressor.prove`.
         """
         self._refuse_weights(sample_weight)
-        self._in_memory(X, y)  # refuses rows that weights cannot be told of
+        self._in_memory(X, y)  # refuses rows whose weights are not known
         return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:

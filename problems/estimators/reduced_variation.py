@@ -169,8 +169,8 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
             rows, solved = self._solved_again(data)
             judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
             answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
-        told = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
-        return Certificate(f"{_TITLE}, checked again", (answer,), told)
+        facts = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
+        return Certificate(f"{_TITLE}, checked again", (answer,), facts)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.

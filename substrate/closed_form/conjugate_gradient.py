@@ -114,7 +114,7 @@ def solve_by_conjugate_gradients(
     return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
 
 
-@np.errstate(all="ignore")  # what overflows or is nought by nought never counts as converged
+@np.errstate(all="ignore")  # what overflows or is 0 / 0 never counts as converged
 def _iterate(
     kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
 ) -> tuple[Array, int, bool]:

@@ -145,7 +145,7 @@ class ParametricQP:
         return self._best(rho, points) if points else None
 
     def _best(self, rho: float, points: list[Point]) -> Knot:
-        """The knot of the point that is nearest to optimal by what can be told at a glance."""
+        """The knot of the point that is nearest to optimal by a quick estimate."""
         return self._knot(rho, *min(points, key=lambda point: self._merit(rho, *point)))
 
     def _merit(self, rho: float, x: Array, dual: Array) -> float:
