@@ -5,7 +5,9 @@ import pytest
 from exact_ls_svm import exact_validation_error
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
 
 from problems import (
     FusedL1SubstrateClassifier,
@@ -22,7 +24,7 @@ from problems import (
     MaximalVariationRegressor,
 )
 from substrate import fuse
-from substrate.datasets import additive_function
+from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.paths.compiled import interpreted
@@ -554,3 +556,31 @@ def test_a_precomputed_matrix_or_its_refusal(over, kind):
     folds = clone(model).set_params(cv=3).fit(X, y)
     cut = clone(pairwise).set_params(cv=3).fit(KERNEL(X), y)
     assert cut.validation_error_ == pytest.approx(folds.validation_error_, rel=1e-8)
+
+
+def standardised_motorcycle():
+    X, y = motorcycle()
+    rows = np.random.default_rng(0).permutation(len(y))
+    return StandardScaler().fit_transform(X[rows]), y[rows]
+
+
+def test_a_range_that_nobody_gave_ends_where_the_gap_is_proved():
+    X, y = standardised_motorcycle()
+    model = FusedLSSVMRegressor(random_state=0).fit(X, y)
+    assert model.certificate_.holds
+    low, high = model.path_["coverage"]
+    with pytest.warns(ConvergenceWarning, match="gap of gamma"):
+        wider = FusedLSSVMRegressor(random_state=0, gamma_range=(low, 3.0 * high)).fit(X, y)
+    assert wider.validation_error_ < model.validation_error_ <= 1.01 * wider.validation_error_
+    assert "it ends where rounding hides what is beyond" in dict(model.certificate_.record)["gamma searched"]
+
+
+def test_a_range_that_nobody_gave_ends_where_the_machine_is_known():
+    X, y = standardised_motorcycle()
+    best = FusedLSSVMRegressor(random_state=2).fit(X, y)
+    strict = FusedLSSVMRegressor(random_state=2, tol=1e-9).fit(X, y)
+    assert strict.certificate_.holds
+    assert strict.best_parameter_ < 0.2 * best.best_parameter_
+    assert best.validation_error_ < strict.validation_error_ <= 1.01 * best.validation_error_
+    with pytest.warns(ConvergenceWarning, match="accuracy"):
+        FusedLSSVMRegressor(random_state=2, tol=1e-9, gamma_range=best.path_["coverage"]).fit(X, y)

@@ -242,3 +242,11 @@ def test_a_larger_gap_lowers_the_bound_and_leaves_the_error():
     assert bounds[0] == pytest.approx(1.0)
     assert (np.diff(bounds) < 0.0).all()
     assert bounds[-1] == 0.0
+
+
+def test_a_beginning_above_the_path_is_where_the_claim_begins():
+    track, path = line([1.0, 2.0, 4.0], [1.0, 3.0, 5.0])
+    whole, shorter = read_off([track], [path]), read_off([track], [path], begin=2.0)
+    assert (whole.value, whole.error, whole.coverage[0], whole.ended) == (1.0, 1.0, 1.0, False)
+    assert (shorter.value, shorter.error, shorter.coverage[0], shorter.ended) == (2.0, 9.0, 2.0, True)
+    assert shorter.lower_bound > whole.lower_bound
