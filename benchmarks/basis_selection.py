@@ -8,10 +8,10 @@ from sklearn.datasets import make_blobs
 
 from benchmarks.measure import interleaved
 from benchmarks.table import Table, yes_no
-from problems.estimators.basis_choice import BasisChoice
+from problems.estimators.reduced.basis_choice import BasisChoice
 from substrate.arrays import Array
-from substrate.closed_form.eigen_features import eigen_features, reconstruction_errors
 from substrate.kernels import RBF
+from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
 

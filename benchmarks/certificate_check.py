@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import problems.estimators.saddle_fit as saddle_fit
+import problems.estimators.full.saddle_fit as saddle_fit
 from benchmarks.measure import interleaved
 from benchmarks.table import Table, yes_no
 from problems import LSSVMRegressor

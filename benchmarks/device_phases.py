@@ -15,17 +15,19 @@ from benchmarks.device import contenders
 
 #: Functions by the modules that call them, in which they are replaced.
 PHASES = {
-    "problems.estimators.base": ("checked_on_device", "spreads_on_device"),
-    "problems.estimators.saddle_fit": ("solve_saddle_system", "saddle_rows"),
-    "problems.estimators.candidates": ("centred_spectrum", "search_gamma"),
-    "problems.estimators.model_search": ("fit_saddle", "projected_diagonal"),
-    "problems.estimators.device_fit": ("_chosen", "eigen_features", "reconstruction_errors"),
-    "problems.estimators.prepared": ("origin_of", "statistic_of"),
-    "problems.estimators.reduced_fit": ("prepare_on_device", "reduced_spectrum", "solution_of", "leverage_factor"),
+    "problems.estimators.shared.base": ("checked_on_device", "spreads_on_device"),
+    "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
+    "problems.estimators.chosen.candidates": ("centred_spectrum", "search_gamma"),
+    "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
+    "problems.estimators.reduced.fit": (
+        "_chosen", "eigen_features", "reconstruction_errors", "prepare_on_device", "reduced_spectrum", "solution_of",
+        "leverage_factor",
+    ),
+    "problems.estimators.reduced.basis_choice": ("origin_of", "statistic_of"),
     "substrate.device_gram": ("device_matrix", "cholesky", "solve_triangular"),
     "substrate.closed_form.spectrum": ("device_decomposition",),
     "substrate.paths.criteria": ("device_leave_one_out_sums",),
-    "substrate.closed_form.device_reduced": ("_error", "reduced_rows", "residuals_on_device"),
+    "substrate.reduced.device_reduced": ("_error", "reduced_rows", "residuals_on_device"),
 }  # fmt: skip
 
 

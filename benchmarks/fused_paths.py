@@ -20,8 +20,7 @@ from substrate.closed_form.component_coordinates import shared_coordinates
 from substrate.closed_form.l1_active_set import zeta_max
 from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
-from substrate.paths.read_off import ReadOff, read_off
-from substrate.paths.tracks import VariationFold
+from substrate.paths.tracks import ReadOff, VariationFold, read_off
 
 __all__ = ["run"]
 

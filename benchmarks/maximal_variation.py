@@ -12,7 +12,7 @@ from benchmarks.table import Table, yes_no
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates, shared_coordinates
 from substrate.closed_form.maximal_variation import VariationSolution, solve_maximal_variation
-from substrate.closed_form.variation_certificate import solution_rows
+from substrate.closed_form.variation_accuracy import solution_rows
 from substrate.datasets import additive_function
 from substrate.kernels import RBF
 

@@ -9,15 +9,14 @@ import numpy as np
 from benchmarks.data import COLUMNS, regression_data
 from benchmarks.table import Table
 from substrate.arrays import Array
-from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moments import Origin, origin_of
-from substrate.closed_form.reduced_basis import ReducedSolution, solve_reduced
-from substrate.closed_form.reduced_gradient import IteratedSolution, solve_by_gradients
-from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate
 from substrate.kernels import RBF
 from substrate.kernels.base import symmetric_matrix
+from substrate.reduced.features import EigenFeatures, eigen_features
+from substrate.reduced.gradients import IteratedSolution, solve_by_gradients
+from substrate.reduced.moments import Origin, origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.solution import ReducedSolution, accumulate, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
 
 __all__ = ["run"]
 

@@ -9,13 +9,12 @@ import numpy as np
 from benchmarks.data import COLUMNS, regression_data
 from benchmarks.streaming import SIGMA, limit, ours, written_rows
 from benchmarks.table import Table
-from substrate.closed_form.kernel_rows import KernelRows, KernelValues
-from substrate.closed_form.moment_sums import MomentsOfLeaf
-from substrate.closed_form.moments import Origin
-from substrate.closed_form.reduced_basis import residual_pass
-from substrate.closed_form.reduced_left_out import LeverageFactor, left_out_rows
 from substrate.kernels import RBF
-from substrate.streaming.coded_source import CodedSource, numbers
+from substrate.reduced.left_out import LeverageFactor, left_out_rows
+from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.solution import residual_pass
+from substrate.streaming.array_source import CodedSource, numbers
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 from substrate.streaming.sources import source_of

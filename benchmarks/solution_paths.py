@@ -18,11 +18,9 @@ from substrate.closed_form.component_coordinates import shared_coordinates
 from substrate.closed_form.maximal_variation import right_divided
 from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
-from substrate.paths.compiled import has_compiler, interpreted
-from substrate.paths.knots import Path
-from substrate.paths.l1_homotopy import l1_path
-from substrate.paths.residuals import l1_point_rows, variation_point_rows
-from substrate.paths.variation_homotopy import variation_path
+from substrate.paths.homotopies import l1_path, variation_path
+from substrate.paths.knots import Path, l1_point_rows, variation_point_rows
+from substrate.paths.signed_rows import has_compiler, interpreted
 
 __all__ = ["run"]
 

@@ -14,8 +14,8 @@ from benchmarks.measure import MIB, peak_memory
 from benchmarks.sparse_fit import GAMMA, WIDTHS, peer
 from benchmarks.table import Table, yes_no
 from problems import SparseLSSVMRegressor
-from substrate.closed_form.kernel_rows import KernelValues
 from substrate.kernels import RBF
+from substrate.reduced.rows import KernelValues
 from substrate.streaming.passes import BUDGET
 from substrate.threads import one_blas_thread
 
@@ -83,9 +83,8 @@ def limit(n_basis: int) -> float:
 
 def _pass_seconds(path: str, n: int, n_basis: int) -> float:
     """Seconds a million rows of the pass that takes the sums, reading included."""
-    from substrate.closed_form.moment_sums import MomentsOfLeaf
-    from substrate.closed_form.moments import Origin
-    from substrate.streaming.coded_source import CodedSource, numbers
+    from substrate.reduced.moments import MomentsOfLeaf, Origin
+    from substrate.streaming.array_source import CodedSource, numbers
     from substrate.streaming.passes import Passes
     from substrate.streaming.sources import source_of
 

@@ -31,11 +31,9 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.closed_form.bordered_system import bordered_system
-from substrate.closed_form.column_reduction import column_rows, solve_columns, with_bias
-from substrate.closed_form.column_selection import ranked_columns, support_count
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
-from substrate.declaration import Declared
+from substrate.closed_form.column_reduction import column_rows, ranked_columns, solve_columns, support_count, with_bias
+from substrate.closed_form.saddle_system import bordered_system, ridge_of, solve_saddle_system
+from substrate.declarations.declaration import Declared
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, signed_labels

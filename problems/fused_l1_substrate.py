@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets, validation_rows
-from problems.fused_conditions import fused_conditions
 from substrate.arrays import Array, positive
 from substrate.closed_form.penalized_fit import PenalizedFit, sparse_fit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets, validation_rows
+from substrate.declarations.optimality_conditions import fused_conditions
 from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
 from substrate.kernels import RBF

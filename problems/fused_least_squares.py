@@ -28,13 +28,13 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets, in_paper_signs, validation_rows
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy
+from substrate.certificates.rows import Accuracy
 from substrate.closed_form.page_accuracy import stacked_accuracy
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets, in_paper_signs, validation_rows
 from substrate.errors import OverfittingWarning
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit

@@ -32,14 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from problems.components import component_grams
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets, validation_rows
-from problems.fused_conditions import fused_conditions
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets, validation_rows
+from substrate.declarations.optimality_conditions import fused_conditions
+from substrate.declarations.variation_expansion import component_grams
 from substrate.errors import DataError
 from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram

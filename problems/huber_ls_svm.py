@@ -36,12 +36,11 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy
-from substrate.certificates.duality import gap_row
+from substrate.certificates.rows import Accuracy, gap_row
 from substrate.closed_form.huber_active_set import solve_huber
 from substrate.closed_form.page_accuracy import huber_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.ingredients import (

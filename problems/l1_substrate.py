@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets, in_paper_signs
-from problems.sparse_expansion import sparse_expansion
 from substrate.arrays import Array, positive
 from substrate.closed_form.l1_active_set import solve_l1, zeta_max
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion
 from substrate.gram import Gram
 from substrate.kernels import RBF
 

@@ -31,14 +31,13 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from problems.saddle_proof import prove_saddle
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy
-from substrate.certificates.duality import gap_row
+from substrate.certificates.rows import Accuracy, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import (

@@ -28,14 +28,13 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy, accuracy_row
-from substrate.certificates.duality import gap_row
+from substrate.certificates.rows import Accuracy, accuracy_row, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spread
 from substrate.closed_form.saddle_system import solve_saddle_system
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import error_row, regression_fit, squared_norm, zero_sum_row

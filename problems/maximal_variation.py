@@ -40,13 +40,17 @@ from typing import Any
 
 import numpy as np
 
-from problems.components import component_grams, component_matrices
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets
-from problems.variation_expansion import fast_values, variation_expansion
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets
+from substrate.declarations.variation_expansion import (
+    component_grams,
+    component_matrices,
+    fast_values,
+    variation_expansion,
+)
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
 

@@ -35,16 +35,16 @@ from typing import Any
 
 import numpy as np
 
-from problems.components import component_grams
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets
 from problems.maximal_variation import closed_form
-from problems.optimality_conditions import OptimalityConditions, optimality_conditions
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
-from substrate.closed_form.variation_certificate import variation_unit
-from substrate.declaration import Declared
+from substrate.closed_form.variation_accuracy import variation_unit
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets
+from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
+from substrate.declarations.variation_expansion import component_grams
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import complementary_slackness

@@ -14,9 +14,9 @@ Declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`,
 multipliers of the equalities are :math:`\alpha_i = \gamma e_i`, with :math:`u = \sum_i \alpha_i z_i` and
 :math:`1^T \alpha = 0`; the predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.closed_form.basis_selection.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
 
-Closed form: :func:`substrate.closed_form.reduced_basis.solve_reduced`.
+Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5). Errata: with the printed objectives, :math:`\gamma \sum e^2`, the
 sparse systems are right and the dense ones are off by a factor of two, so that the two printed machines disagree on the
@@ -30,25 +30,23 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from problems.basis_points import basis_points
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
-from substrate.certificates.accuracy import Accuracy
-from substrate.certificates.duality import gap_row
-from substrate.closed_form.eigen_features import EigenFeatures, eigen_features
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moments import origin_of
+from substrate.certificates.rows import Accuracy, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy
-from substrate.closed_form.reduced_basis import solve_reduced
-from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import basis_points
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
+from substrate.reduced.features import EigenFeatures, eigen_features
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.solution import accumulate, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

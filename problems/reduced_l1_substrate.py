@@ -13,28 +13,26 @@ that they sum to zero. It is a lasso with a free bias on n columns of kernel val
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
-S is given, or chosen by :func:`~substrate.closed_form.basis_selection.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
 
-Fast path: sums over the rows (:mod:`substrate.closed_form.reduced_l1`) and the exact path from them
-(:mod:`substrate.paths.reduced_l1_path`).
+Fast path: sums over the rows (:mod:`substrate.reduced.l1`) and the exact path from them
+(:mod:`substrate.reduced.l1`).
 """
 
 from typing import Any
 
 import numpy as np
 
-from problems.basis_points import basis_points
 from problems.demonstration import Case, Demonstration
-from problems.sparse_expansion import sparse_expansion
 from substrate.arrays import Array, positive, real_targets
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_l1 import l1_sums, mended
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import basis_points, sparse_expansion
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.paths.reduced_l1_path import coefficients_at, reduced_l1_paths
+from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

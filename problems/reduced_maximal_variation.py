@@ -17,7 +17,7 @@ exactly.
 Declared in the eigen-features of each :math:`\Omega^l_{SS}`, of which directions below ``cutoff`` are left out. S is
 given, or chosen by the sum of the matrices.
 
-Fast path: :func:`substrate.closed_form.reduced_variation.solve_reduced_variation`, which bounds few of the points and
+Fast path: :func:`substrate.reduced.variation.solve_reduced_variation`, which bounds few of the points and
 finds by passes over all of them that no other exceeds its bound.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), with the expansion of [Cawley2004]_ eq. (2). Errata as for
@@ -28,19 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from problems.basis_points import basis_points
-from problems.components import component_grams, component_matrices
 from problems.demonstration import Case, Demonstration
-from problems.variation_expansion import variation_expansion
 from substrate.arrays import Array, positive, real_targets
 from substrate.closed_form.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
-from substrate.closed_form.component_features import ComponentFeatures
-from substrate.closed_form.kernel_rows import KernelRows, KernelValues
-from substrate.closed_form.reduced_variation import VariationRows, solve_reduced_variation
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import basis_points
+from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
+from substrate.reduced.features import ComponentFeatures
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.variation import VariationRows, solve_reduced_variation
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -34,11 +34,11 @@ import numpy as np
 
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
-from problems.expansion import checked_targets, validation_rows
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF

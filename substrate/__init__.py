@@ -1,9 +1,10 @@
 """Ingredients of least-squares support vector machines, declared as convex problems and certified.
 
-The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.arrays`,
-:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.ingredients`
-and :mod:`substrate.closed_form`, :mod:`substrate.declaration`, :mod:`substrate.composition`, :mod:`substrate.paths`,
-:mod:`substrate.fusion`. Models live next door, in :mod:`problems`.
+The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.arrays`, :mod:`substrate.certificates`,
+:mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.streaming`, :mod:`substrate.ingredients`,
+:mod:`substrate.closed_form`, :mod:`substrate.paths`, :mod:`substrate.reduced`, :mod:`substrate.proof`,
+:mod:`substrate.composition`, :mod:`substrate.fusion`, :mod:`substrate.declarations`. Models live next door, in
+:mod:`problems`.
 """
 
 from typing import Any

@@ -12,7 +12,7 @@ from substrate.arrays import EPS
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
 from substrate.kernels import Kernel
-from substrate.kernels.device_matrix import device_matrix
+from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import (
     cholesky,
     device_blocks,

@@ -3,6 +3,8 @@
 SCS, OSQP and ECOS take an interrupt for their own: they stop and report a failure, and Python never hears of it. Others
 do not look up until they have finished. Here an interrupt is a ``KeyboardInterrupt`` whatever the solver makes of it;
 within a time limit, at once.
+
+What is on the record of a solve: every attempt, with the solver's word and our verdict.
 """
 
 import signal
@@ -10,11 +12,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from substrate.child_process import call_within
 
-__all__ = ["METHOD", "heard_interrupts", "solve_through_cvxpy"]
+__all__ = ["METHOD", "OUT_OF_TIME", "Attempt", "SolverRecord", "heard_interrupts", "solve_through_cvxpy"]
+
 
 #: The name under which cvxpy knows :func:`solve_through_cvxpy`: ``problem.solve(method=METHOD, ...)``.
 METHOD = "substrate"
@@ -128,3 +132,50 @@ def heard_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if heard:
         raise KeyboardInterrupt
+
+
+#: How the word of an attempt begins that the time limit ended.
+OUT_OF_TIME = "time limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One solver's try: its own word, the largest ``relative/tolerance`` of our rows, and our verdict.
+
+    The word is cvxpy's status, ``failed (...)`` or ``time limit 60 s``.
+    """
+
+    solver: str
+    status: str
+    unit: float
+    worst: float
+    accepted: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        verdict = "accepted" if self.accepted else "rejected"
+        units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
+        word = f": {self.status}" if self.out_of_time else f" says {self.status}"
+        found = f"{verdict} at {self.worst:.1e} of its tolerance" if self.worst < float("inf") else "without a point"
+        return f"{self.solver}{units}{word}, {found}"
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time limit ended it."""
+        return self.status.startswith(OUT_OF_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class SolverRecord:
+    """All attempts at one problem, in order."""
+
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether some attempt was good enough."""
+        return any(attempt.accepted for attempt in self.attempts)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The attempts as lines of a certificate."""
+        return tuple(("solver", str(attempt)) for attempt in self.attempts)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from substrate.arrays import positive
-from substrate.attempts import OUT_OF_TIME, Attempt, SolverRecord
 from substrate.errors import DeclarationError, SolverError
-from substrate.solver_call import METHOD, heard_interrupts, solve_through_cvxpy
+from substrate.solver_call import METHOD, OUT_OF_TIME, Attempt, SolverRecord, heard_interrupts, solve_through_cvxpy
 
 __all__ = ["ORDER", "Attempt", "SolverRecord", "installed_solvers", "solve_problem", "tolerance_of", "valid_options"]
 

@@ -22,10 +22,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.namespaces",
         "substrate.threads",
         "substrate.child_process",
-        "substrate.attempts",
-        "substrate.strict_json",
         "substrate.whole_file",
         "substrate.folds",
+        "substrate.progress",
     ),
     ("substrate.certificates",),
     ("substrate.solver_call",),
@@ -40,27 +39,22 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.archive",
     ),
     ("substrate.streaming",),
-    ("substrate.ingredients", "substrate.closed_form"),
-    ("substrate.proof",),
+    ("substrate.ingredients",),
+    ("substrate.closed_form",),
     ("substrate.paths",),
-    ("substrate.declaration",),
+    ("substrate.reduced",),
+    ("substrate.proof",),
     ("substrate.composition",),
     ("substrate.fusion",),
+    ("substrate.declarations",),
     ("problems",),  # the root: looks its names up on demand
-    (
-        "problems.basis_points",
-        "problems.components",
-        "problems.demonstration",
-        "problems.expansion",
-        "problems.fused_conditions",
-        "problems.optimality_conditions",
-        "problems.progress",
-        "problems.saddle_proof",
-        "problems.sparse_expansion",
-        "problems.variation_expansion",
-    ),
+    ("problems.demonstration",),
     ("a problem file",),
     ("problems.estimators",),
+    ("problems.estimators.shared",),
+    ("problems.estimators.full",),
+    ("problems.estimators.reduced", "problems.estimators.pruned"),
+    ("problems.estimators.chosen",),
     ("problems.displays",),
     ("problems.reproductions",),
     ("problems.command_line",),
@@ -68,7 +62,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 #: The roots stand for themselves only: a new file below one of them must be given a floor.
 ROOTS = ("substrate", "problems")
 #: Names looked up at run time hide from this test, so only these files may do it.
-DYNAMIC = {"problems", "problems.command_line.verify", "problems.displays", "problems.estimators.files"}
+DYNAMIC = {"problems", "problems.command_line.verify", "problems.displays", "problems.estimators.shared.files"}
 
 
 def module_name(path: Path) -> str:

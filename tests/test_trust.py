@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor
-from substrate.certificates.accuracy import spread_of
+from substrate.certificates.rows import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed

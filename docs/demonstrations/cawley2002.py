@@ -4,9 +4,9 @@ import numpy as np
 
 from demonstrations.shown import Shown
 from problems import LSSVMRegressor, SparseLSSVMRegressor
-from substrate.closed_form.eigen_features import eigen_features
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
+from substrate.reduced.features import eigen_features
 
 __all__ = [
     "a_vector_orthogonal_to_w",

@@ -1,18 +1,50 @@
-"""Arguments and exit codes of the command ``substrate``."""
+"""Arguments and exit codes of the command ``substrate``.
+
+Where a command writes to: refused before any work where something else would be destroyed, and written whole.
+"""
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from problems.command_line.interruption import Interruption, interruptible
-from problems.command_line.output import printed_warnings, refuse_unwritable, write
-from problems.progress import Progress
 from substrate.errors import DataError, SubstrateError
+from substrate.progress import Progress
+from substrate.whole_file import refuse_taken, writable_file, written_whole
 
-__all__ = ["main"]
+__all__ = ["main", "printed_warnings", "refuse_unwritable", "write"]
+
+
+def refuse_unwritable(path: str | None, *taken: str | None) -> None:
+    """Before any long work: ``path`` is a regular file or absent, in a folder that is there, and none of ``taken``."""
+    if path is None:
+        return
+    writable_file(path)
+    refuse_taken(path, *taken)
+
+
+@contextmanager
+def printed_warnings() -> Iterator[None]:
+    """Warnings of the block, each once, as lines of this command on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for said in dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught):
+        print(f"substrate: {said}", file=sys.stderr)
+
+
+def write(path: str | None, text: str) -> None:
+    """To standard output, or to a file that is whole or absent."""
+    if path is None:
+        sys.stdout.write(text)
+        return
+    with written_whole(path) as stream:
+        stream.write(text.encode("utf-8"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,11 +99,10 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.embedded import question_of
     from problems.command_line.fit import Choices, fit_table
     from problems.command_line.models import Weights
-    from problems.command_line.report import report
-    from problems.command_line.table import named_columns, read_table
+    from problems.command_line.report.report import report
+    from problems.command_line.table import named_columns, question_of, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
@@ -119,7 +150,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.streamed import StreamChoices, fit_stream
+    from problems.command_line.tabular_model import StreamChoices, fit_stream
 
     if options.data is None or options.data.startswith("@") or options.target is None:
         raise DataError("a fit in passes needs a Parquet file or folder, and --target COLUMN")
@@ -155,10 +186,8 @@ def _verdict(certificate: Any) -> int:
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.predict import predictions_csv
-    from problems.command_line.streamed import predict_stream, predicts_in_a_pass
     from problems.command_line.table import read_table
-    from problems.command_line.tabular_model import TabularModel
+    from problems.command_line.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
@@ -173,7 +202,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _datasets(options: argparse.Namespace) -> int:
-    from problems.command_line.embedded import as_csv, listing
+    from problems.command_line.table import as_csv, listing
 
     if options.name is None:
         if options.out is not None:

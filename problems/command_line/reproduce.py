@@ -6,11 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from problems.displays.canvas import pyplot
-from problems.progress import Progress
 from problems.reproductions import STUDIES, Outcome, Study
-from problems.reproductions.record import as_json, from_json
-from problems.reproductions.telling import page, told
+from problems.reproductions.record import as_json, from_json, page, told
 from substrate.errors import CertificateError, DataError
+from substrate.progress import Progress
 from substrate.whole_file import writable_file, written_whole
 
 __all__ = ["chosen_studies", "files_of", "listing", "page_from", "reproduce"]

@@ -26,12 +26,12 @@ from typing import Any
 
 import problems
 from problems.demonstration import Case, Demonstration
-from problems.progress import Progress
 from substrate import datasets
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.declaration import AGREEMENT, Declared, agreement_rows
+from substrate.declarations.declaration import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
+from substrate.progress import Progress
 from substrate.proof.balls import flint
 from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 

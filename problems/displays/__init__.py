@@ -9,14 +9,14 @@ from typing import Any
 
 #: Where each display lives.
 DISPLAYS = {
-    "BasisSizeDisplay": "problems.displays.basis_size",
-    "CertificateDisplay": "problems.displays.certificate",
+    "BasisSizeDisplay": "problems.displays.sizes",
+    "CertificateDisplay": "problems.displays.residuals",
     "ComponentFunctionsDisplay": "problems.displays.component_functions",
-    "CriterionDisplay": "problems.displays.criterion",
-    "EvolutionDiagramDisplay": "problems.displays.evolution_diagram",
-    "L1PathDisplay": "problems.displays.l1_path",
-    "LeaveOneOutDisplay": "problems.displays.leave_one_out",
-    "PruningPathDisplay": "problems.displays.pruning",
+    "CriterionDisplay": "problems.displays.criteria",
+    "EvolutionDiagramDisplay": "problems.displays.paths",
+    "L1PathDisplay": "problems.displays.paths",
+    "LeaveOneOutDisplay": "problems.displays.criteria",
+    "PruningPathDisplay": "problems.displays.sizes",
     "ResidualsDisplay": "problems.displays.residuals",
     "SupportVectorsDisplay": "problems.displays.support_vectors",
 }

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, unit_of, with_unit
-from problems.estimators.additive import AdditiveEstimator
+from problems.estimators.shared.additive import AdditiveEstimator
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, training_rows, with_unit
-from problems.estimators.base import KernelEstimator
+from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError, DeclarationError
 

@@ -5,17 +5,14 @@ them; ``substrate reproduce`` runs them. Every name is that of the paper and of 
 """
 
 from problems.reproductions import (
-    additive_structure,
-    boston_structure,
     column_classifiers,
     leave_one_out_timing,
     pruned_sinc,
     reconstruction,
-    robust_boston,
-    robust_motorcycle,
-    robust_sinc,
+    robust,
     sparse_curves,
     sparseness,
+    structure,
 )
 from problems.reproductions.study import Outcome, Study
 
@@ -26,16 +23,16 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         sparseness.TABLE_1,
-        additive_structure.ADDITIVE,
-        boston_structure.BOSTON,
+        structure.ADDITIVE,
+        structure.BOSTON,
         sparse_curves.MOTORCYCLE,
         sparse_curves.BOSTON,
         leave_one_out_timing.TIMING,
         reconstruction.RECONSTRUCTION,
-        robust_sinc.OUTLIERS,
-        robust_sinc.HEAVY_TAILS,
-        robust_motorcycle.MOTORCYCLE,
-        robust_boston.BOSTON,
+        robust.OUTLIERS,
+        robust.HEAVY_TAILS,
+        robust.MOTORCYCLE,
+        robust.BOSTON,
         pruned_sinc.PRUNING,
         column_classifiers.PIMA,
         column_classifiers.TIC_TAC_TOE,

@@ -19,12 +19,9 @@ from typing import Any
 import numpy as np
 
 from problems.displays.canvas import axes_for
-from problems.estimators.reduced_basis import SparseLSSVMRegressor
-from problems.reproductions.drawing import draw_curves, logarithmic
-from problems.reproductions.measured import Measured, Printed, Round
-from problems.reproductions.study import Study, held
-from problems.reproductions.tuning import standardised
-from problems.reproductions.verdict import Claim
+from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
+from problems.reproductions.measured import Claim, Measured, Printed, Round
+from problems.reproductions.study import Study, draw_curves, held, logarithmic, standardised
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF

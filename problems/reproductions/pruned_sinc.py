@@ -12,14 +12,11 @@ the weighted machine on all rows within a factor of two.
 from typing import Any
 
 from problems.displays.canvas import axes_for
-from problems.estimators.pruned import PrunedLSSVMRegressor
-from problems.estimators.robust import RobustLSSVMRegressor
-from problems.reproductions.drawing import draw_spread, legend_above, logarithmic
-from problems.reproductions.measured import Measured, Printed, Round
-from problems.reproductions.robust_sinc import SIGMAS, drawn_sinc, sinc_error
-from problems.reproductions.study import Study, held
-from problems.reproductions.tuning import folds, tuned_regressor
-from problems.reproductions.verdict import Claim, better
+from problems.estimators.full.robust import RobustLSSVMRegressor
+from problems.estimators.pruned.ls_svm import PrunedLSSVMRegressor
+from problems.reproductions.measured import Claim, Measured, Printed, Round, better
+from problems.reproductions.robust import SIGMAS, drawn_sinc, sinc_error
+from problems.reproductions.study import Study, draw_spread, folds, held, legend_above, logarithmic, tuned_regressor
 from substrate.datasets import sinc_outliers
 
 __all__ = ["PRUNING"]

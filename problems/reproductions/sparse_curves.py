@@ -19,18 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from problems.displays.canvas import axes_for
-from problems.estimators.pruned import PrunedLSSVMRegressor
-from problems.estimators.reduced_basis import SparseLSSVMRegressor
-from problems.estimators.selection import LSSVMRegressorCV
-from problems.reproductions.drawing import draw_curves, logarithmic
-from problems.reproductions.measured import Measured, Printed, Round
-from problems.reproductions.study import Study, held
-from problems.reproductions.tuning import folds, standardised, tuned_regressor
-from problems.reproductions.verdict import Claim
+from problems.estimators.chosen.selection import LSSVMRegressorCV
+from problems.estimators.pruned.ls_svm import PrunedLSSVMRegressor
+from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
+from problems.reproductions.measured import Claim, Measured, Printed, Round
+from problems.reproductions.study import Study, draw_curves, folds, held, logarithmic, standardised, tuned_regressor
 from substrate.arrays import Array
-from substrate.closed_form.basis_selection.candidates import Candidates
-from substrate.closed_form.basis_selection.pruned import select_by_pruning
 from substrate.datasets import boston, motorcycle
+from substrate.reduced.basis.candidates import Candidates
+from substrate.reduced.basis.feature_vectors import select_by_pruning
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import Passes
 

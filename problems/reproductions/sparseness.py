@@ -18,12 +18,19 @@ import numpy as np
 from sklearn.svm import SVC, SVR
 
 from problems.displays.canvas import axes_for
-from problems.estimators.fused_machines import FusedL1SubstrateClassifier, FusedL1SubstrateRegressor
-from problems.reproductions.drawing import draw_spread, legend_above
-from problems.reproductions.measured import Measured, Printed, Round
-from problems.reproductions.study import Study, held
-from problems.reproductions.tuning import folds, standardised, tuned_classifier, tuned_peer, tuned_regressor
-from problems.reproductions.verdict import Claim, better, level
+from problems.estimators.chosen.fused_machines import FusedL1SubstrateClassifier, FusedL1SubstrateRegressor
+from problems.reproductions.measured import Claim, Measured, Printed, Round, better, level
+from problems.reproductions.study import (
+    Study,
+    draw_spread,
+    folds,
+    held,
+    legend_above,
+    standardised,
+    tuned_classifier,
+    tuned_peer,
+    tuned_regressor,
+)
 from substrate.conventions import sigma_to
 from substrate.datasets import motorcycle, pima, ripley, sinc
 from substrate.kernels import RBF

@@ -1,16 +1,48 @@
-"""A study: one published table or figure, how it is measured again, and by which rule it is judged."""
+"""A study: one published table or figure, how it is measured again, and by which rule it is judged.
+
+How the studies choose hyper-parameters where a paper did: by cross-validation on the training rows alone.
+
+Ours come with the lower bound that their certificate states (:class:`~problems.LSSVMRegressorCV`); support vector
+machines of scikit-learn are searched on a grid.
+
+The two kinds of figure of the studies: numbers with their spread beside the printed ones, and curves over a grid.
+
+Everything is told apart by shape and line style as well as by shade, on the canvas of :mod:`problems.displays`.
+"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from problems.progress import Progress
-from problems.reproductions.measured import Measured, Printed, Round, collected
-from problems.reproductions.verdict import Claim, verdict
-from substrate.errors import CertificateError
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import GridSearchCV, KFold
 
-__all__ = ["Outcome", "Spread", "Study", "held"]
+from problems.displays.canvas import ACCENT, GREY, LEGEND, distinct
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.reproductions.measured import Claim, Measured, Printed, Round, collected, verdict
+from substrate.arrays import Array
+from substrate.errors import CertificateError
+from substrate.kernels import RBF
+from substrate.progress import Progress
+
+__all__ = [
+    "Outcome",
+    "Spread",
+    "Study",
+    "draw_curves",
+    "draw_spread",
+    "folds",
+    "held",
+    "legend_above",
+    "logarithmic",
+    "standardised",
+    "tuned_classifier",
+    "tuned_peer",
+    "tuned_regressor",
+]
+
 
 Spread = Literal["quartiles", "deviation"]
 _Model = TypeVar("_Model")
@@ -92,3 +124,86 @@ def held(model: _Model) -> _Model:
         failed = ", ".join(row.name for row in certificate.failures)
         raise CertificateError(f"the certificate of {type(model).__name__} does not hold: {failed}")
     return model
+
+
+def folds(seed: int, count: int = 10) -> KFold:
+    """Folds of shuffled rows, others for every seed."""
+    return KFold(count, shuffle=True, random_state=seed)
+
+
+def tuned_regressor(X: Array, y: Array, sigmas: Sequence[float], splits: Any) -> LSSVMRegressorCV:
+    """An LS-SVM whose gamma is the best of all, and whose width is the best of a list, by folds."""
+    kernels = [RBF(sigma) for sigma in sigmas]
+    return held(LSSVMRegressorCV(kernels=kernels, criterion="folds", cv=splits).fit(X, y))
+
+
+def tuned_classifier(X: Array, y: Any, sigmas: Sequence[float], splits: Any) -> LSSVMClassifierCV:
+    """The same for classes."""
+    kernels = [RBF(sigma) for sigma in sigmas]
+    return held(LSSVMClassifierCV(kernels=kernels, criterion="folds", cv=splits).fit(X, y))
+
+
+def tuned_peer(model: Any, grid: Mapping[str, Sequence[float]], X: Array, y: Any, splits: Any) -> Any:
+    """A machine of scikit-learn with the best parameters of a grid: by squared error, or for classes by accuracy."""
+    scoring = "accuracy" if is_classifier(model) else "neg_mean_squared_error"
+    search = GridSearchCV(model, dict(grid), cv=splits, scoring=scoring)
+    return search.fit(X, y).best_estimator_
+
+
+def standardised(X: Array, *others: Array) -> tuple[Array, ...]:
+    """Columns to mean zero and variance one, by the first rows given; the others follow."""
+    centre, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    return tuple((part - centre) / scale for part in (X, *others))
+
+
+def draw_spread(
+    axes: Any, measured: Measured, names: Sequence[str], published: Mapping[str, Printed], label: str,
+    shown: Sequence[str] | None = None,
+) -> None:  # fmt: skip
+    """A line a number: a dot a seed, a bar from quartile to quartile, its median, and the printed figure."""
+    places = np.arange(len(names))[::-1]
+    printed = [(place, published[name].value) for place, name in zip(places, names, strict=True) if name in published]
+    known = [(value, place) for place, value in printed if value is not None]
+    for place, name in zip(places, names, strict=True):
+        values, low_high = np.array(measured.of[name]), measured.quartiles(name)
+        shift = 0.22 * np.linspace(-1.0, 1.0, values.size) if values.size > 1 else np.zeros(1)
+        axes.plot(values, place + shift, ".", color=GREY, markersize=5, label="a seed" if place == 0 else None)
+        bar = "quartiles" if place == 0 else None
+        axes.plot(low_high, (place, place), "-", color="black", linewidth=2.2, label=bar, solid_capstyle="butt")
+        middle = "median" if place == 0 else None
+        axes.plot(measured.median(name), place, "|", color="black", markersize=14, markeredgewidth=2.2, label=middle)
+    if known:
+        style = {"color": ACCENT, "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.6}
+        axes.plot(*zip(*known, strict=True), "D", label="printed", **style)
+    axes.set_yticks(places, names if shown is None else shown)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.set_xlabel(label)
+
+
+def legend_above(figure: Any, axes: Any) -> None:
+    """One legend for all panels, those of the marks of one of them, where it covers nothing."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, **LEGEND)
+
+
+def logarithmic(axes: Any, which: str) -> None:
+    """A logarithmic axis, "x" or "y": plain numbers at 1, 2 and 5, or at powers of ten alone where there are many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 500.0 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def draw_curves(axes: Any, measured: Measured, names: Sequence[str], x_label: str, y_label: str) -> None:
+    """Medians as marked lines, quartiles as thin lines of the same shade."""
+    for name, style in zip(names, distinct(len(names)), strict=True):
+        curve = measured.curves[name]
+        axes.plot(curve.x, curve.middle, label=name, **style)
+        for edge in (curve.low, curve.high):
+            axes.plot(curve.x, edge, color=style["color"], linestyle=style["linestyle"], linewidth=0.6)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.legend(**LEGEND)

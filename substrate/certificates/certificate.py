@@ -5,8 +5,7 @@ import warnings
 from dataclasses import dataclass, field
 from html import escape
 
-from substrate.certificates.accuracy import Accuracy
-from substrate.certificates.rows import Row
+from substrate.certificates.rows import Accuracy, Row
 
 __all__ = ["NO_BOUND", "Certificate", "warn_unless_holds"]
 

@@ -7,14 +7,61 @@ A row passes when
 both recomputed from data and solution. Tolerances follow LAPACK's habit: a modest multiple of the unit
 roundoff times the dimension, against a scale built from norms of the quantities that were added up, so
 that the verdict changes neither when y is multiplied by 1e12 nor when it is divided by it.
+
+The row that speaks of the answer: how far the fitted values can be from those of the exact optimum.
+
+With sample weights v, :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and
+:math:`f^\star` those of the exact optimum,
+
+.. math::
+
+    \text{accuracy} \ge \frac{\|f - f^\star\|_v}{\sqrt{\sum_i v_i}}, \qquad
+    \text{spread} = \frac{\|y - \bar y_v\|_v}{\sqrt{\sum_i v_i}}, \qquad
+    \text{accuracy} \le \max(\text{tolerance} \cdot \text{spread},\ n\,\epsilon \max|y|) .
+
+Both are in units of y. The spread leaves the mean of y out, so an offset makes no certificate easier to hold; the
+second term is what rounding y itself to double precision may change.
+
+The accuracy row of a machine whose answer is bounded by duality.
+
+The squared errors make the objective 1-strongly convex in the fitted values, so with a primal feasible point of value P
+and a dual feasible one of value Q
+
+.. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q .
+
+P - Q is never formed as a difference: for every machine here it is a sum of terms that cannot be negative, and what
+rounding may have added to each of them is counted. What ``predict`` returns may be a little apart from the feasible
+point, and that distance is measured and added.
+
+The duality gap as a certificate row.
 """
 
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from substrate.arrays import EPS
+import numpy as np
 
-__all__ = ["EPS", "Row", "roundoff"]
+from substrate.arrays import EPS, Array
+
+__all__ = [
+    "ACCURATE",
+    "EPS",
+    "UNPOLISHED",
+    "Accuracy",
+    "Row",
+    "accuracy_row",
+    "distance_row",
+    "gap_accuracy",
+    "gap_row",
+    "power_of_two",
+    "root_mean_square",
+    "roundoff",
+    "scale_of",
+    "spread_of",
+    "unpolished",
+]
 
 
 def roundoff(dimension: int, factor: float = 30.0) -> float:
@@ -59,3 +106,113 @@ class Row:
     def passes(self) -> bool:
         """Whether the residual is small enough; never true for an unknown one."""
         return math.isfinite(self.relative) and self.relative <= self.tolerance
+
+
+#: Share of the spread of y within which closed forms, active sets, paths and polished points must be.
+ACCURATE = 1e-6
+
+
+def unpolished(tolerance: float) -> float:
+    """The tolerance of a conic solver's own point: the root, since its duality gap is the square of its error."""
+    return max(math.sqrt(tolerance), tolerance)
+
+
+#: The same for a conic solver's own point.
+UNPOLISHED = unpolished(ACCURATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Row):
+    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values, ``spread`` is that of y.
+
+    ``scale`` is the spread, or what makes the tolerance as large as the rounding of y where that is more. ``about``
+    says what is bounded.
+    """
+
+    spread: float = 0.0
+    about: str = "fitted values"
+
+    def __str__(self) -> str:
+        return f"{self.about} within {self.value:.1e} of the exact optimum (spread of y {self.spread:.3g})"
+
+
+def accuracy_row(
+    bound: float,
+    spread: float,
+    formula: str,
+    *,
+    tolerance: float = ACCURATE,
+    rounding: float = 0.0,
+    about: str = "fitted values",
+) -> Accuracy:
+    """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
+    bound = bound if math.isfinite(bound) else math.inf  # what is not known is no bound
+    scale = scale_of(spread, rounding, tolerance)
+    return Accuracy("accuracy", bound, scale, tolerance, formula, spread, about)
+
+
+def scale_of(spread: float, rounding: float, tolerance: float) -> float:
+    """What is compared with: the spread, or so much that the tolerance is the rounding of y where that is more."""
+    return max(spread, min(rounding / tolerance, sys.float_info.max))
+
+
+def root_mean_square(values: Array, weights: Array) -> float:
+    """sqrt(sum v z^2 / sum v), with no overflow on the way."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    shares = weights / weights.max()
+    return largest * float(np.sqrt(shares @ np.square(values / largest) / shares.sum()))
+
+
+def spread_of(y: Array, weights: Array) -> tuple[float, float]:
+    """The weighted standard deviation of y about its mean, and n eps max|y|."""
+    unit = float(np.abs(y).max(initial=0.0))
+    if unit == 0.0:
+        return 0.0, 0.0
+    shares = weights / weights.max()
+    scaled = y / unit
+    mean = float(np.clip(shares @ scaled / shares.sum(), scaled.min(), scaled.max()))
+    return unit * root_mean_square(scaled - mean, shares), y.size * EPS * unit
+
+
+#: Room for the rounding of the few operations that put a bound together.
+_ROOM = 1.0 + 1e-3
+
+
+def gap_accuracy(
+    y: Array, weights: Array, gap: float, apart: float, formula: str, *, tolerance: float, unit: float = 1.0
+) -> Accuracy:
+    """The row from a gap of non-negative terms and the distance of what predict returns from the feasible point.
+
+    ``gap`` is in units of ``unit`` squared, ``apart`` (root mean square) in units of ``unit``, y in its own.
+    """
+    bound = math.sqrt(2.0 * gap / float(weights.sum())) + apart if gap >= 0.0 else math.inf
+    return distance_row(y, weights, unit * bound, formula, tolerance=tolerance)
+
+
+def distance_row(
+    y: Array, weights: Array, bound: float, formula: str, *, tolerance: float, about: str = "fitted values"
+) -> Accuracy:
+    """The row from a bound in units of y."""
+    spread, rounding = spread_of(y, weights)
+    found = _ROOM * bound if math.isfinite(bound) else math.inf
+    return accuracy_row(found, spread, formula, tolerance=tolerance, rounding=rounding, about=about)
+
+
+def power_of_two(size: float) -> float:
+    """The power of two above a size, by which numbers are divided without rounding; 1 for zero."""
+    if size == 0.0 or not math.isfinite(size):
+        return 1.0
+    return math.ldexp(1.0, max(min(math.frexp(size)[1], 1000), -1000))
+
+
+def gap_row(primal: Sequence[float], dual: Sequence[float], tolerance: float, data: float = 0.0) -> Row:
+    """Primal minus dual objective, each given by its terms, against the sum of the terms' sizes.
+
+    Measured against the terms, not against the difference: an optimum near zero between large terms is as well
+    solved as any other. ``data`` is what a trivial point costs; a solver's noise is small against that even where every
+    term of the optimum vanishes.
+    """
+    scale = float(sum(abs(term) for term in (*primal, *dual))) + data
+    return Row("duality gap", float(sum(primal)) - float(sum(dual)), scale, tolerance, "primal - dual objective")

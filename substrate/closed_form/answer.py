@@ -1,7 +1,7 @@
 """The answer of a kernel least-squares fit: how near the exact optimum it is, and made better where that is not enough.
 
-The cheap bound of :mod:`~substrate.closed_form.saddle_accuracy` settles ordinary fits. Where rounding leaves room for
-doubt and the kernel has fewer features than there are rows, the machine is fitted in those
+The cheap bound of :mod:`~substrate.closed_form.saddle_certificate` settles ordinary fits. Where rounding leaves room
+for doubt and the kernel has fewer features than there are rows, the machine is fitted in those
 (:mod:`~substrate.closed_form.primal_weights`): even exact support values might not carry the answer in double
 precision. With any other kernel the check is done with care, and the support values are refined by the accurate
 residual. What cannot be known in double precision is said, with the cure.
@@ -14,10 +14,10 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.accuracy import ACCURATE, Accuracy, root_mean_square
-from substrate.closed_form.expansion import expansion_values
+from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
+from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
-from substrate.closed_form.saddle_accuracy import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
+from substrate.closed_form.saddle_certificate import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.gram import Gram
 from substrate.kernels import Kernel

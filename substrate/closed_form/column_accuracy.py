@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE, Accuracy, accuracy_row, spread_of
 from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, spread_of
 from substrate.kernels import Kernel
 
 __all__ = ["FORMULA", "ColumnFactor", "ColumnMachine", "careful_column_accuracy", "column_accuracy", "kept_values"]

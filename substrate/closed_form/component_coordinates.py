@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
-from substrate.closed_form.reflection import off_ones, reflect
+from substrate.closed_form.stacked_least_squares import off_ones, reflect
 from substrate.errors import DeclarationError
 from substrate.threads import blas_threads
 

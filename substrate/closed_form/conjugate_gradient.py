@@ -8,6 +8,11 @@ The bordered matrix is indefinite; eliminating the bias leaves two systems with 
 Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
 columns, so half of K is evaluated and nothing of it stored. The preconditioner is :math:`L L^T + D` with a partial
 pivoted Cholesky factor L, applied by the Woodbury identity.
+
+Partial pivoted Cholesky: :math:`K \approx L L^T` with few columns, without ever forming K.
+
+At each step the point with the largest remaining diagonal becomes the next pivot, so after r steps the trace of
+:math:`K - L L^T`, which bounds its norm, is as small as a greedy choice makes it [Harbrecht2012]_.
 """
 
 from dataclasses import dataclass
@@ -16,12 +21,36 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.pivoted_cholesky import pivoted_cholesky
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
 
-__all__ = ["IterativeSolution", "kernel_product", "preconditioner_rank", "solve_by_conjugate_gradients"]
+__all__ = [
+    "IterativeSolution",
+    "kernel_product",
+    "pivoted_cholesky",
+    "preconditioner_rank",
+    "solve_by_conjugate_gradients",
+]
+
+
+def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
+    """L of at most ``rank`` columns; fewer when what remains is below ``tolerance`` times the largest diagonal."""
+    remaining = kernel.diag(X)
+    n, largest = remaining.size, float(remaining.max(initial=0.0))
+    L = np.empty((n, min(rank, n)), order="F")
+    column = np.empty((n, 1))
+    for k in range(L.shape[1]):
+        pivot = int(remaining.argmax())
+        if remaining[pivot] <= tolerance * largest:
+            return L[:, :k]
+        kernel.fill(X, X[pivot : pivot + 1], column)
+        L[:, k] = (column[:, 0] - L[:, :k] @ L[pivot, :k]) / np.sqrt(remaining[pivot])
+        remaining -= L[:, k] ** 2
+        np.maximum(remaining, 0.0, out=remaining)
+        remaining[pivot] = 0.0  # exactly, so that rounding cannot choose it twice
+    return L
+
 
 #: Residual of the machine, in tolerances of its target: the bias joins the errors of two systems. A certificate allows
 #: ten, which leaves half to the rounding of its own product.

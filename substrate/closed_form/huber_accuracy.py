@@ -37,9 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE, Accuracy, root_mean_square
 from substrate.certificates.doubled_precision import add, minus
-from substrate.certificates.gap_accuracy import distance_row, power_of_two
+from substrate.certificates.rows import ACCURATE, Accuracy, distance_row, power_of_two, root_mean_square
 from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
 __all__ = ["ABOUT_MEAN", "AT_BOUND", "HuberMachine", "huber_accuracy"]

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.duality import gap_row
-from substrate.certificates.rows import roundoff
+from substrate.certificates.rows import gap_row, roundoff
 from substrate.closed_form.huber_interior_point import MOST_INNER_STEPS, inner_point
 from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
 from substrate.errors import SolverError

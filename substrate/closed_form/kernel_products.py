@@ -4,6 +4,8 @@ A computed kernel value is within :math:`p\, s_i s_j` of the true one, :math:`s_
 in working precision adds :math:`m u |K| |x|` where m terms at a time are added up before their sums are, in pairs of
 numbers; in doubled precision (:mod:`substrate.certificates.doubled_precision`)
 hardly anything is added. A matrix or a function from elsewhere counts as the values it gives: p = 0.
+
+The values of an expansion over kernel values, block by block in memory that does not grow with the rows.
 """
 
 from dataclasses import dataclass
@@ -14,9 +16,11 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
+from substrate.kernels.base import row_blocks, strips
+from substrate.threads import blas_threads
 
-__all__ = ["CarefulProducts", "KernelProducts", "PlainProducts"]
+__all__ = ["CarefulProducts", "KernelProducts", "PlainProducts", "expansion_values"]
+
 
 #: Terms that are added up in working precision, and rows that are computed at a time.
 _TERMS, _ROWS = 32, 128
@@ -103,3 +107,22 @@ class CarefulProducts:
     def sizes(self, x: Array) -> Array:
         """As of the plain matrix."""
         return self.plain.sizes(x)
+
+
+def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, columns: Any = None) -> Array:
+    """sum_i a_i k(x_i, x) + b for every row x of X; ``a`` has one column per output, or none.
+
+    ``points`` are the x_i. A precomputed kernel has none: its rows X hold kernel values, of the x_i in ``columns``.
+    """
+    result = np.zeros((X.shape[0], *a.shape[1:]))
+    if a.shape[0] == 0:  # nothing but the bias is left
+        return np.asarray(result + b)
+    buffer = np.empty((256, a.shape[0]))
+    with blas_threads(a.shape[0]):
+        for rows in row_blocks(X.shape[0], a.shape[0]):
+            block = buffer[: rows.stop - rows.start]
+            given = X[rows][:, columns] if kernel.pairwise and columns is not None else X[rows]
+            kernel.fill(given, points, block)
+            np.matmul(block, a, out=result[rows])
+    result += b
+    return result

@@ -1,7 +1,7 @@
 r"""Exact leave-one-out and left-out-block residuals of an LS-SVM, without refitting.
 
 With B the block of the inverse of the bordered matrix that maps y to :math:`\alpha`
-(:func:`~substrate.closed_form.hat_matrix.projected_inverse`), eliminating the rows of a set F gives
+(:func:`~substrate.closed_form.leave_one_out.projected_inverse`), eliminating the rows of a set F gives
 
 .. math:: y_F - f^{(-F)}(x_F) = (B_{FF})^{-1} \alpha_F, \qquad y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}},
 
@@ -10,6 +10,14 @@ weight two leaves as a whole. In two-class classification :math:`y_i f^{(-i)}(x_
 
 [Cawley2004]_ section 2.5 states the single row for a sparse basis; the blocks make k folds a closed form as well. The
 residuals are exact for the kernel, gamma and scaling at hand, which were usually chosen with the left-out row in sight.
+
+The hat matrix of an LS-SVM and its trace, the effective degrees of freedom.
+
+The fitted values are linear in y, :math:`f = H y`, bias included. With :math:`A = K + D`,
+
+.. math:: \alpha = B y, \qquad B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad H = I - D B,
+
+since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated.
 """
 
 from collections.abc import Sequence
@@ -17,13 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rows import EPS
+from substrate.arrays import EPS, Array
 from substrate.errors import DataError, SolverError
 from substrate.folds import checked_folds
+from substrate.gram import Gram
+from substrate.namespaces import namespace_of
 
 __all__ = [
+    "effective_degrees_of_freedom",
     "generalized_cross_validation",
+    "hat_matrix",
     "k_fold_residuals",
     "leave_one_out_residuals",
     "left_out_residuals",
@@ -32,6 +43,8 @@ __all__ = [
     "median_absolute",
     "misclassification",
     "press",
+    "projected_diagonal",
+    "projected_inverse",
     "relative_error",
     "trimmed_mean_square",
 ]
@@ -138,3 +151,36 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
             f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
         )
     return np.mean(squares, axis=0) / spare**2
+
+
+def projected_inverse(gram: Gram, ridge: Array) -> Array:
+    """B: the block of the inverse of the bordered matrix that maps y to alpha."""
+    gram.factorize(ridge)
+    inverse = gram.inverse()
+    eta = inverse.sum(axis=1)
+    B: Array = inverse - np.outer(eta, eta) / eta.sum()
+    return B
+
+
+def projected_diagonal(gram: Gram, ridge: Array) -> Array:
+    """The diagonal of B, for half the work of all of it."""
+    gram.factorize(ridge)
+    xp = namespace_of(ridge)
+    eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]
+    diagonal: Array = gram.inverse_diagonal() - eta**2 / xp.sum(eta)
+    return diagonal
+
+
+def hat_matrix(gram: Gram, ridge: Array) -> Array:
+    """H with f = H y.
+
+    :place [Cawley2004]_ section 2.6: the hat matrix
+    """
+    H = -ridge[:, None] * projected_inverse(gram, ridge)
+    H[np.diag_indices(gram.n)] += 1.0
+    return H
+
+
+def effective_degrees_of_freedom(gram: Gram, ridge: Array) -> float:
+    """trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
+    return float(gram.n - ridge @ projected_diagonal(gram, ridge))

@@ -4,7 +4,7 @@ A squared loss makes an objective strongly convex in the fitted values, so that 
 a dual feasible one of value Q give :math:`\tfrac12 \|f - f^\star\|^2 \le P - Q`. A solver's point is neither, quite: it
 is made so first, and what that moves is added. The gap is never a difference of two large numbers:
 
-- least squares with a kernel: the residual itself, :mod:`~substrate.closed_form.saddle_accuracy`;
+- least squares with a kernel: the residual itself, :mod:`~substrate.closed_form.saddle_certificate`;
 - the L1 substrate, with :math:`e = y - \Phi a - b 1`, :math:`\theta = s e` and s such that
   :math:`|\Phi^T \theta - \nu| \le \zeta`,
 
@@ -28,10 +28,10 @@ from dataclasses import replace
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
 from substrate.closed_form.maximal_variation import right_divided
-from substrate.closed_form.saddle_accuracy import Expansion, expansion_accuracy
+from substrate.closed_form.saddle_certificate import Expansion, expansion_accuracy
 
 __all__ = [
     "huber_accuracy",

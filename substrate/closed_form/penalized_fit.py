@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
-from substrate.closed_form.variation_certificate import trivial_cost, variation_unit
+from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
 from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.zero_sum import zero_sum_row

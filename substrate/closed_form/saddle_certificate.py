@@ -7,21 +7,56 @@ put in, stationarity in e with :math:`e = y - f` put in, :math:`1^T \alpha = 0`,
           D = y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac12 \sum_i \frac{\alpha_i^2}{\gamma v_i},
 
 and the normwise backward error of the bordered system (2).
+
+How far the fitted values of a kernel least-squares machine are from those of the exact optimum.
+
+Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
+:math:`1^T a = 0`. For the exact optimum :math:`(a^\star, b^\star, f^\star)` and :math:`d = a^\star - a`,
+
+.. math::
+
+    (K + D)\, d + (b^\star - b)\, 1 = r, \quad 1^T d = 0
+    \quad\Longrightarrow\quad d^T K d + d^T D d = d^T r .
+
+K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and from :math:`f - f^\star = D d - r`
+
+.. math::
+
+    \|D^{-1/2}(f - f^\star)\|^2 = \|D^{-1/2} r\|^2 - 2 d^T K d - d^T D d
+    \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
+
+where gamma has dropped out. A sum :math:`\epsilon = 1^T a` that is not zero is taken out first, in proportion to
+:math:`D^{-1} 1`, and what that moves is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
+kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once
+for the residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with
+care: kernel values from plain differences, their product with a in doubled precision
+(:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
+
+A matrix or a function from elsewhere counts as the values it gives, made symmetric. Where only
+:math:`K + \lambda I` is semi-definite and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
+:math:`(1 - \sigma) \|D^{1/2} d\| \le \|D^{-1/2} r\|` and
+
+.. math:: \|f - f^\star\|_v \le \max\!\left(1, \frac{\sigma}{1 - \sigma}\right) \|r\|_v .
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.duality import gap_row
-from substrate.certificates.rows import EPS, roundoff
+from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, gap_row, root_mean_square, roundoff, spread_of
 from substrate.closed_form.saddle_system import target_unit
+from substrate.gram import Gram
 from substrate.ingredients import error_row, fit_row, zero_sum_row
+from substrate.kernels import Kernel
+from substrate.kernels.base import strips
 
-__all__ = ["saddle_rows", "worst_rows"]
+__all__ = ["FORMULA", "CarefulRows", "Expansion", "careful_accuracy", "expansion_accuracy", "saddle_rows", "worst_rows"]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its row fails
@@ -101,3 +136,149 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
         )
         for rows in named.values()
     )
+
+
+FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
+_HALF = EPS / 2.0
+_BLOCK = 128
+#: Below this k(x, x) may have lost digits to underflow; as a floor it costs nothing and keeps the bounds true.
+_LEAST_DIAGONAL = 1e-290
+#: Above what underflow can take from a sum of two products.
+_LEAST = 1e-318
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One output of a machine as it is stored, and the data it was fitted to.
+
+    ``diagonal`` holds k(x_i, x_i); ``negative`` says how far K may be from positive semi-definite, zero for kernels
+    whose formula excludes it.
+    """
+
+    y: Array
+    ridge: Array
+    a: Array
+    b: float
+    diagonal: Array
+    negative: float = 0.0
+
+    @property
+    def weights(self) -> Array:
+        """v up to a factor: gamma drops out of the bound."""
+        shares: Array = self.ridge.min() / self.ridge
+        return shares
+
+    @property
+    def roots(self) -> Array:
+        """s_i, from above."""
+        roots: Array = np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL))
+        return roots
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulRows:
+    """Rows of the kernel matrix of some points, values filled in carefully.
+
+    A matrix or a function from elsewhere is what its values are, made symmetric: the matrix that a fit takes.
+    """
+
+    kernel: Kernel
+    points: Any
+
+    @property
+    def rounding(self) -> float:
+        """The kernel's p for values filled in carefully."""
+        return self.kernel.careful_rounding(self.points) if self.kernel.trusted else 0.0
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        n = self.points.shape[0]
+        given = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
+        for rows in strips(n, _BLOCK):
+            if given is not None:
+                yield rows, given[rows]
+                continue
+            block = np.empty((rows.stop - rows.start, n))
+            self.kernel.fill_carefully(self.points[rows], self.points, block)
+            yield rows, block
+
+
+def expansion_accuracy(
+    machine: Expansion,
+    products: Array,
+    rounding: float,
+    *,
+    fitted: Array | None = None,
+    tolerance: float = ACCURATE,
+) -> Accuracy:
+    """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows.
+
+    ``fitted`` is what predict returns, where its kernel values cannot be bounded and its distance must be measured.
+    """
+    v, s, a = machine.weights, machine.roots, np.abs(machine.a)
+    residual = machine.y - products - machine.b - machine.ridge * machine.a
+    sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
+    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _least(sizes))
+    distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b), v)
+    return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, FORMULA, tolerance)
+
+
+def careful_accuracy(
+    machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
+) -> tuple[Accuracy, Array]:
+    """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is of predict."""
+    y, a, v, s = machine.y, machine.a, machine.weights, machine.roots
+    zero = np.zeros_like(y)
+    high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+    known = s * (rows.rounding * float(s @ np.abs(a)))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and no bound
+        for some, block in rows:
+            (high[some], low[some]), unsure[some] = exact_product(block, a)
+        f = add((high, low), (np.full_like(y, machine.b), zero))
+        rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
+        residual: Array = rest[0] + rest[1]
+        apart = add((fitted, zero), minus(f))
+        implied = machine.ridge * np.abs(a)
+        sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high)
+        # the diagonal 1/(gamma v) is itself rounded, twice
+        rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _least(sizes))
+        distance = root_mean_square(apart[0] + apart[1], v)
+    formula = f"{FORMULA}, in doubled precision"
+    row = _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, formula, tolerance)
+    return row, residual
+
+
+def _least(sizes: Array) -> Array:
+    """What underflow can take from sums of these sizes: nothing where there is nothing to add."""
+    return np.where(sizes > 0.0, _LEAST, 0.0)
+
+
+def _row(
+    machine: Expansion, residual: float, rounded: float, distance: float, formula: str, tolerance: float
+) -> Accuracy:
+    """||r|| and its rounding, times what indefiniteness costs; then what predict makes of the same coefficients."""
+    spread, rounding = spread_of(machine.y, machine.weights)
+    factor, moved = _indefinite_factor(machine), _imbalance(machine)
+    bound = factor * (residual + rounded + moved) + moved + rounded + distance
+    return accuracy_row(1.01 * bound, spread, formula, tolerance=tolerance, rounding=rounding)
+
+
+def _imbalance(machine: Expansion) -> float:
+    """What the sum of the coefficients, exactly added up, moves the fitted values by."""
+    largest = float(np.abs(machine.a).max(initial=0.0))
+    if not largest < 1e300:  # the sum might overflow
+        return math.inf
+    epsilon = abs(math.fsum(machine.a))
+    if epsilon == 0.0:
+        return 0.0
+    v, s = machine.weights, machine.roots
+    # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
+    own = float(machine.ridge.min()) / float(v.sum())
+    return epsilon * (root_mean_square(s, v) * float(v @ s) / float(v.sum()) + own)
+
+
+def _indefinite_factor(machine: Expansion) -> float:
+    """What it costs that only K + negative I is semi-definite; infinite where D does not make up for it."""
+    share = 1.01 * machine.negative / float(machine.ridge.min())
+    if share >= 1.0:
+        return math.inf
+    return max(1.0, share / (1.0 - share))

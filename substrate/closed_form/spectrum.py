@@ -11,7 +11,8 @@ With :math:`P = I - 11^T/N`, :math:`P K P = U \operatorname{diag}(s) U^T` off th
 
 with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and what
 :mod:`~substrate.closed_form.leave_one_out` needs, as matrix products with one column a gamma. The direction 1 is
-reflected away before decomposing (see :mod:`~substrate.closed_form.reflection`), so :math:`1^T \alpha = 0` to rounding.
+reflected away before decomposing (see
+:mod:`~substrate.closed_form.stacked_least_squares`), so :math:`1^T \alpha = 0` to rounding.
 
 A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
@@ -23,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rows import EPS, roundoff
+from substrate.arrays import EPS, Array
+from substrate.certificates.rows import roundoff
 from substrate.closed_form.device_spectrum import device_decomposition, device_leverages
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.spectrum_error import measured_error

@@ -6,6 +6,11 @@ r"""Least squares on stacked rows of kernel values, with a free bias and coeffic
 gives orthonormal coordinates :math:`z = \Sigma V^T a` of the values, at right angles to the constant that the bias
 brings; directions below the cut-off are left out, and :math:`a = V \Sigma^{-1} z` is the shortest vector of
 coefficients with those values. The solution is then a projection: :math:`z = Q^T t`.
+
+The Householder reflection that takes the direction 1 to the first axis.
+
+Sums to zero and free constants both mean "off the direction 1". Reflected, that is "without the first entry", exactly;
+a projection :math:`I - 11^T/N` instead leaves rounding errors that a division by small singular values then magnifies.
 """
 
 from dataclasses import dataclass
@@ -15,10 +20,27 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import roundoff
-from substrate.closed_form.reflection import off_ones, reflect
 from substrate.threads import blas_threads
 
-__all__ = ["CUTOFF", "StackedBasis", "StackedSolution", "solve_stacked", "stacked_rows"]
+__all__ = ["CUTOFF", "StackedBasis", "StackedSolution", "off_ones", "reflect", "solve_stacked", "stacked_rows"]
+
+
+def reflect(V: Array) -> Array:
+    """Apply the reflection, its own inverse, to the columns of V."""
+    n = V.shape[0]
+    v = np.full(n, 1.0 / np.sqrt(n))
+    v[0] -= 1.0
+    length = float(np.linalg.norm(v))
+    if length == 0.0:  # one row: 1 is the first axis already
+        return V.copy()
+    v /= length
+    return V - np.outer(2.0 * v, v @ V)
+
+
+def off_ones(V: Array) -> Array:
+    """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
+    return reflect(np.vstack([np.zeros((1, V.shape[1])), V]))
+
 
 #: Relative size of the directions left out.
 CUTOFF = 1e-10

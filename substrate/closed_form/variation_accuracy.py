@@ -19,6 +19,22 @@ this is found in doubled precision; only rows with a multiplier or near the larg
 The directions that the cut-off keeps, and the values of the components along them, are part of the model as double
 precision computes them: a direction is kept or left out, and no bound crosses that line. What the kernel's rounding can
 move of the values that ``predict`` returns is added, as is the distance of these from the feasible point.
+
+The optimality conditions of maximal variation as certificate rows, for either way of expanding the components.
+
+.. math:: F^T(f - y) + \tau \, \partial(\tfrac12 w^T w) + \nu 1 = \sum_l C^{lT} (\xi^{-l} - \xi^{+l})
+
+with :math:`C^l = \Omega^l` in the coordinates of [Pelckmans2005]_ eq. (27a), whose right-hand side lacks that matrix in
+print; the other conditions are rows of :mod:`substrate.ingredients.component_bounds`.
+
+A settled point of maximal variation with its rows at their bounds to the last bits of v.
+
+The gap of an exact point is :math:`\sum_l \sum_i |\xi^l_i| (t_l - s_i C^l_i v)`, first order in what rounding leaves
+between rows that share a bound, and the fitted values are known to its root only. The differences between such rows
+are computed in doubled precision and taken out by the shortest step in :math:`u = R v`,
+
+.. math:: \min_{\delta} \|R \delta\| \quad \text{s.t.} \quad
+          (s_i C^l_i - s_{ref} C^l_{ref})\, \delta = s_{ref} C^l_{ref} v - s_i C^l_i v .
 """
 
 import math
@@ -28,12 +44,24 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import Accuracy, root_mean_square
+from substrate.certificates import Row
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
-from substrate.certificates.gap_accuracy import gap_accuracy, power_of_two
-from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.certificates.rows import Accuracy, gap_accuracy, power_of_two, root_mean_square
+from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
+from substrate.closed_form.maximal_variation import VariationSolution
+from substrate.ingredients.component_bounds import variation_rows
 
-__all__ = ["VariationWitness", "shrunk", "variation_accuracy"]
+__all__ = [
+    "VariationWitness",
+    "refined_witness",
+    "shrunk",
+    "solution_rows",
+    "stationarity_row",
+    "trivial_cost",
+    "variation_accuracy",
+    "variation_unit",
+]
+
 
 FORMULA = "sqrt(|R^-T q|^2 + 2 sum(rho |C v|_max - xi'C v)) + rounding"
 
@@ -138,3 +166,81 @@ def _complementarity(part: Array, v: Array, xi: Array, rho: float, values: Array
     left = max(rho - math.fsum(weights), 0.0) + 2.0 * EPS * rho
     slack = left * largest + float(weights @ behind)
     return slack * (1.0 + rows.size * EPS)
+
+
+def trivial_cost(y: Array, bias: bool) -> float:
+    """Half the squared errors of the machine without components, or a millionth of those of zero."""
+    return 0.5 * float(np.sum(centred(y, bias) ** 2)) + 0.5e-6 * float(y @ y)
+
+
+def variation_unit(y: Array) -> float:
+    """The size of the targets about their mean, or, where they are constant, of the targets."""
+    deviation, largest = float(np.abs(y - y.mean()).max()), float(np.abs(y).max())
+    return deviation if deviation > 1e-6 * largest else (largest or 1.0)
+
+
+def stationarity_row(
+    parts: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
+) -> Row:
+    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
+
+    :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
+    """
+    fitted, bounded = parts.sum(axis=0).T @ e, np.tensordot(difference, parts, 2)
+    residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
+    scale = float(np.linalg.norm(parts.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient))
+    return Row("(27a) stationarity", residual, scale, tolerance, "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||")
+
+
+def solution_rows(
+    coordinates: ComponentCoordinates, y: Array, rho: float, solved: VariationSolution, tolerance: float
+) -> tuple[Row, ...]:
+    """All conditions for a point of the fast path."""
+    values = coordinates.parts @ solved.v
+    e = y - values.sum(axis=0) - coordinates.bias_of(y, solved.v)
+    difference = solved.xi_minus - solved.xi_plus
+    cost, unit = trivial_cost(y, coordinates.bias), variation_unit(y)
+    t, minus, plus = solved.maximal_variation, solved.xi_minus, solved.xi_plus
+    return (
+        stationarity_row(coordinates.parts, coordinates.ridge_gradient(solved.v), 0.0, y, e, difference, tolerance),
+        *variation_rows(values, t, minus, plus, rho, cost, unit, tolerance),
+    )
+
+
+_STEPS = 3
+#: Share of rho from which a multiplier says that its row is at its bound.
+_ACTIVE = 1e-9
+#: Relative size of directions of the rows that are left as they are.
+_DEPENDENT = 1e-12
+
+
+def refined_witness(coordinates: ComponentCoordinates, witness: VariationWitness, rho: float) -> VariationWitness:
+    """The same multipliers with a point whose active rows agree more closely."""
+    parts, R, xi = coordinates.parts, coordinates.metric, witness.xi
+    rows: list[Array] = []
+    signs: list[float] = []
+    references: list[int] = []
+    for part in range(parts.shape[0]):
+        (active,) = np.nonzero(np.abs(xi[part]) > _ACTIVE * rho)
+        if active.size > 1:
+            start = len(rows)
+            order = active[np.argsort(-np.abs(xi[part, active]), kind="stable")]
+            rows += [parts[part, row] for row in order]
+            signs += np.sign(xi[part, order]).tolist()
+            references += [start] * order.size
+    if not rows:
+        return witness
+    signed = np.array(signs)[:, None] * np.array(rows)
+    reference = np.array(references)
+    (others,) = np.nonzero(reference != np.arange(reference.size))
+    differences = signed[others] - signed[reference[others]]
+    along = np.asarray(solve_triangular(R, differences.T, trans="T").T)
+    v = witness.v
+    for _ in range(_STEPS):
+        (high, low), _ = exact_product(signed, v)
+        apart = (high[reference[others]] - high[others]) + (low[reference[others]] - low[others])
+        if not np.isfinite(apart).all() or not apart.any():
+            break
+        step: Array = np.linalg.lstsq(along, apart, rcond=_DEPENDENT)[0]
+        v = v + np.asarray(solve_triangular(R, step))
+    return VariationWitness(v, xi)

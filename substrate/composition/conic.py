@@ -12,9 +12,21 @@ in which kinks have become cones, and a point is optimal exactly when for some z
 terms), are witnesses: nothing is believed of them, the four conditions are computed anew from the data and from the
 values the variables hold now. This proves optimality where losses and penalties bend, which no finite number of
 directions can.
+
+How far a vector is outside a cone, or outside its dual.
+
+.. math::
+
+    \mathcal{Q} = \{(t, u) : \|u\| \le t\} = \mathcal{Q}^*, \qquad
+    \mathcal{E} = \overline{\{(u, v, w) : v e^{u/v} \le w, \; v > 0\}}, \qquad
+    \mathcal{E}^* = \overline{\{(u, v, w) : -u e^{v/u} \le e\, w, \; u < 0\}}
+
+([Boyd2004]_ sections 2.2 and 2.6).
+
+The numbers cvxpy hands to a solver: P, q, A, b, and the cones the rows of A belong to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +35,150 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.composition.cones import dual_excess, misalignment, primal_excess
-from substrate.composition.standard_form import StandardForm
 
-__all__ = ["Witness", "WitnessedProblem"]
+__all__ = [
+    "CONES",
+    "StandardForm",
+    "Witness",
+    "WitnessedProblem",
+    "dual_excess",
+    "jordan_product",
+    "misalignment",
+    "primal_excess",
+]
+
+
+#: The cones that are known here, by the names cvxpy gives them.
+CONES = frozenset({"Zero", "NonNeg", "SOC", "ExpCone"})
+
+_LARGEST_EXPONENT = 700.0
+
+
+def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
+    """The largest violation among the cones of one known kind, of the given sizes, that s runs through."""
+    if kind == "Zero":
+        return float(np.abs(s).max(initial=0.0))
+    if kind == "NonNeg":
+        return float((-s).max(initial=0.0))
+    if kind == "SOC":
+        return max((float(np.linalg.norm(part[1:]) - part[0]) for part in _split(s, sizes)), default=0.0)
+    return max((_exponential(*map(float, part)) for part in _split(s, sizes)), default=0.0)
+
+
+def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
+    """The same for the dual cones: of zero it is everything, and only the exponential cone is not its own."""
+    if kind == "Zero":
+        return 0.0
+    if kind == "ExpCone":
+        return max((_exponential_dual(*map(float, part)) for part in _split(z, sizes)), default=0.0)
+    return primal_excess(kind, z, sizes)
+
+
+def misalignment(kind: str, s: Array, z: Array, sizes: Sequence[int]) -> float:
+    """How far s and z are from complementary, to first order in an error of either.
+
+    Entry by entry in the orthant; in the second-order cone by their Jordan product, since s'z alone feels a wrong angle
+    between two vectors on the boundary by its square only.
+    """
+    if kind == "SOC":
+        pairs = zip(_split(s, sizes), _split(z, sizes), strict=True)
+        return max((float(np.abs(jordan_product(p, q)).max(initial=0.0)) for p, q in pairs), default=0.0)
+    if kind == "NonNeg":
+        return float(np.abs(s * z).sum())
+    return 0.0 if kind == "Zero" else abs(float(s @ z))
+
+
+def jordan_product(s: Array, z: Array) -> Array:
+    """(s'z, s_0 z_1 + z_0 s_1): zero exactly for complementary vectors of the second-order cone."""
+    return np.append(s[1:] * z[0] + s[0] * z[1:], s @ z)
+
+
+def _split(s: Array, sizes: Sequence[int]) -> list[Array]:
+    return np.split(s, np.cumsum(sizes)[:-1])
+
+
+def _exponential(u: float, v: float, w: float) -> float:
+    """v exp(u/v) - w, or, at the edge, what is above or below zero."""
+    if v <= 0.0:
+        return max(-v, u, -w)
+    return float(v * np.exp(min(u / v, _LARGEST_EXPONENT)) - w)
+
+
+def _exponential_dual(u: float, v: float, w: float) -> float:
+    """-u exp(v/u - 1) - w, or, at the edge, what is above or below zero."""
+    if u >= 0.0:
+        return max(u, -v, -w)
+    return float(-u * np.exp(min(v / u - 1.0, _LARGEST_EXPONENT)) - w)
+
+
+class StandardForm:
+    """The numbers a solver is given, and the cones the rows of A belong to."""
+
+    def __init__(self, program: Any, solver: str) -> None:
+        self._program = program
+        self._at: tuple[Any, tuple[Any, ...]] = (None, ())
+        self.columns = dict(program.var_id_to_col)
+        # cvxpy turns the rows of equalities round when it writes them for a conic solver
+        self.sign = 1.0 if program.formatted else -1.0
+        self.cones: list[tuple[str, slice, list[int]]] = []
+        self.keys: list[int] = []
+        start = 0
+        for constraint in program.constraints:
+            rows = slice(start, start + constraint.size)
+            start = rows.stop
+            self.keys.append(constraint.id)
+            self.cones.append((type(constraint).__name__, rows, _sizes(constraint)))
+        kinds = {kind for kind, _, _ in self.cones}
+        # ECOS orders the entries of an exponential cone in its own way
+        self.understood = kinds <= CONES and not (solver == "ECOS" and "ExpCone" in kinds)
+        self.height = start
+        # some solvers are given bounds of variables apart from the rows
+        bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
+        self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
+
+    def numbers(self) -> tuple[Any, Array, Any, Array]:
+        """P, q, A, b at the parameters' present values."""
+        program, size = self._program, self._program.x.size
+        key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
+        if self._at[0] != key:
+            if program.reduced_P.matrix_data is None:
+                P, (q, _, A, b) = _nothing(size, size), program.apply_parameters()
+            else:
+                P, q, _, A, b = program.apply_parameters(quad_obj=True)
+            self._at = (key, (P, q, A, b) if self.height else (P, q, _nothing(0, size), np.zeros(0)))
+        P, q, A, b = self._at[1]
+        return P, q, A, b
+
+    def point(self, x: Array, values: dict[int, Any]) -> Array:
+        """x with the given values at the places of their variables."""
+        x = x.copy()
+        for key, value in values.items():
+            if key in self.columns:
+                start = self.columns[key]
+                x[start : start + np.size(value)] = np.ravel(value, order="F")
+        return x
+
+    def multipliers(self, duals: dict[int, Array]) -> Array | None:
+        """z, row by row; None where its order is not known."""
+        if not self.understood or not all(key in duals for key in self.keys):
+            return None
+        parts = [
+            self.sign * duals[key] if kind == "Zero" else duals[key]
+            for key, (kind, _, _) in zip(self.keys, self.cones, strict=True)
+        ]
+        z = np.concatenate([np.zeros(0), *parts])
+        return z if z.size == self.height else None
+
+
+def _sizes(constraint: Any) -> list[int]:
+    """Dimensions of the cones a constraint gathers."""
+    return list(constraint.cone_sizes()) if hasattr(constraint, "cone_sizes") else [constraint.size]
+
+
+def _nothing(rows: int, columns: int) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array((rows, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +238,7 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
     """A cvxpy problem like any other, which hands on every solver's point in standard form.
 
     ``keep`` is called with the solver's name, its word, and the witness (or None) after each solve. A twin of another
-    problem (:mod:`substrate.composition.units`) has variables that times ``unit``, and an objective that times
+    problem (:mod:`substrate.composition.machine`) has variables that times ``unit``, and an objective that times
     ``worth``, are the other's; so are its multipliers times ``unit``, as they are handed on.
     """
 

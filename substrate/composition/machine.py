@@ -1,4 +1,13 @@
-"""A hierarchical machine: substrates, and any convex terms and constraints on them, as ONE cvxpy problem."""
+r"""A hierarchical machine: substrates, and any convex terms and constraints on them, as ONE cvxpy problem.
+
+The same problem in other units, for solvers that stop at absolute tolerances.
+
+With x = u x' and an objective worth v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` becomes
+:math:`f_0(u x')/v` under :math:`g(u x')/u \in \mathcal{K}`: its solution times u, and its multipliers times v/u, are
+those of the first.
+
+What solvers said and left behind while one machine was being solved.
+"""
 
 import numbers
 from collections.abc import Iterable, Mapping
@@ -10,17 +19,89 @@ import numpy as np
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import WitnessedProblem
+from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.lagrangian import constraint_rows, cost_at, stationarity_row
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
-from substrate.composition.trials import Trials
-from substrate.composition.units import in_units, knows_units
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "Trials", "in_units", "knows_units"]
+
+
+_UNSOLVABLE = {
+    "infeasible": "its constraints contradict each other; leave some out, or give them slack",
+    "unbounded": "its objective falls without end; add a penalty, such as s.squared_norm, or a bound",
+}
+
+
+class Trials:
+    """The latest witness, the rows and the witness of the best point so far, and every solver's word."""
+
+    def __init__(self) -> None:
+        self.witness: Witness | None = None
+        self._words: dict[str, str] = {}
+        self._best: tuple[float, Witness | None] = (np.inf, None)
+
+    def begin(self) -> None:
+        """Forget earlier solves."""
+        self._words, self._best = {}, (np.inf, None)
+
+    def keep(self, solver: str, word: str, witness: Witness | None) -> None:
+        """Take down a solver's word and point; two that agree that there is no solution are enough."""
+        self.witness = witness
+        self._words[solver] = word
+        self.refuse_unsolvable(among=2)
+
+    def weigh(self, rows: tuple[Row, ...]) -> float:
+        """The largest ``relative / tolerance`` of the latest point's rows."""
+        worst = max(row.relative / row.tolerance for row in rows)
+        if worst < self._best[0]:
+            self._best = (worst, self.witness)
+        return worst
+
+    def settle(self) -> None:
+        """Return to the witness of the best point, which is the one that was kept."""
+        self.witness = self._best[1]
+
+    def refuse_unsolvable(self, among: int = 1) -> None:
+        """Say why there is no solution, if this many solvers agree that there is none."""
+        for word, why in _UNSOLVABLE.items():
+            accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
+            solvers = [solver for solver, said in self._words.items() if said in accepted]
+            if len(solvers) >= among:
+                raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
+
+
+#: Attributes of a variable that mean the same in any unit.
+_HOMOGENEOUS = frozenset({"nonneg", "nonpos", "pos", "neg", "symmetric", "diag", "PSD", "NSD"})
+
+
+def knows_units(problem: Any) -> bool:
+    """Whether no variable has an attribute that is bound to its unit."""
+    return all(_attributes(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
+
+
+def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
+    """Objective and constraints of a minimisation, with x divided by ``unit`` and the objective by ``worth``."""
+    exchange = {id(variable): unit * _like(variable) for variable in problem.variables()}
+    objective = problem.objective.args[0].tree_copy(exchange) / worth
+    constraints = [_divided(constraint.tree_copy(exchange), unit) for constraint in problem.constraints]
+    return cp.Minimize(objective), constraints
+
+
+def _attributes(variable: Any) -> dict[str, Any]:
+    return {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
+
+
+def _like(variable: Any) -> Any:
+    return cp.Variable(variable.shape, name=variable.name(), **_attributes(variable))
+
+
+def _divided(constraint: Any, unit: float) -> Any:
+    return constraint.copy([argument / unit for argument in constraint.args])
+
 
 _TOLERANCE = 1e-6
 

@@ -8,7 +8,7 @@ For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :mat
     d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
 
 since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, where P ties coordinates and where
-:math:`|d_j| \le R_j` is taken (:mod:`substrate.composition.coordinate_ties`),
+:math:`|d_j| \le R_j` is taken (:mod:`substrate.composition.determined`),
 
 .. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 (z^T s + g^T R)} \right) .
 
@@ -26,7 +26,7 @@ from scipy.sparse.linalg import lsqr
 
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, Part
-from substrate.composition.coordinate_ties import CoordinateTies
+from substrate.composition.determined import CoordinateTies
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]

@@ -20,11 +20,9 @@ additive_function    100 x 25        four additive inputs of twenty-five   drawn
 ===================  ==============  ====================================  ================
 """
 
-from substrate.datasets.additive import additive_function
-from substrate.datasets.boards import tic_tac_toe
-from substrate.datasets.classification import ionosphere, pima, ripley
+from substrate.datasets.additive import additive_function, tic_tac_toe
 from substrate.datasets.noisy_sinc import sinc, sinc_outliers, sinc_student
-from substrate.datasets.regression import boston, motorcycle
+from substrate.datasets.tables import boston, ionosphere, motorcycle, pima, ripley
 
 __all__ = [
     "additive_function",

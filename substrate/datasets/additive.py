@@ -7,21 +7,37 @@ r"""Additive function: four inputs matter, twenty-one do not.
 
 equation (31) of [Pelckmans2005], there taken from [Vapnik1998]. A method that detects structure
 should keep the first four components and drop the others.
+
+Boards: the final positions of tic-tac-toe, found by playing every legal game.
+
+A board is a word of nine letters, row by row, over {x, o, b}, b for blank. x begins; play ends when
+a line of three is full or no square is left:
+
+.. math:: 958 \text{ final boards} = 626 \text{ won by x} + 316 \text{ won by o} + 16 \text{ drawn}.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.datasets.arguments import RandomState, check_count, check_real, random_source
-from substrate.datasets.bunch import Record, deliver
-from substrate.datasets.citations import cite
+from substrate.datasets.bunch import (
+    GENERATED,
+    RandomState,
+    Record,
+    check_count,
+    check_real,
+    cite,
+    deliver,
+    random_source,
+)
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
-__all__ = ["additive_function"]
+__all__ = ["additive_function", "tic_tac_toe"]
+
 
 Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -79,3 +95,78 @@ def additive_function(
         extras={"noiseless": noiseless},
     )
     return deliver(record, return_X_y)
+
+
+Lettered: TypeAlias = tuple[NDArray[np.float64], NDArray[np.str_]]
+
+_LINES = (
+    (0, 1, 2), (3, 4, 5), (6, 7, 8),
+    (0, 3, 6), (1, 4, 7), (2, 5, 8),
+    (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
+_SQUARES = tuple(f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "middle", "right"))
+_VALUE = {"x": 1.0, "b": 0.0, "o": -1.0}
+
+
+@overload
+def tic_tac_toe(*, return_X_y: Literal[True] = True) -> Lettered: ...
+@overload
+def tic_tac_toe(*, return_X_y: Literal[False]) -> "Bunch": ...
+def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
+    """Tell from a finished game of tic-tac-toe whether the first player has won [Aha1991].
+
+    958 boards, nine inputs top_left .. bottom_right with x = +1, blank = 0 and o = -1 (our coding;
+    the source has letters). Target ``class``: "positive" where x has won (626), "negative" where o
+    has won (316) or nobody (16). Rows: won by x, won by o, drawn, each group sorted with x before o
+    before blank.
+
+    Parameters
+    ----------
+    return_X_y
+        True for ``(X, y)`` of shapes (958, 9) and (958,), y of strings; False for a
+        ``sklearn.utils.Bunch``.
+    """
+    boards = _final_boards()
+    record = Record(
+        X=np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
+        y=np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
+        feature_names=_SQUARES,
+        target_name="class",
+        target_names=("negative", "positive"),
+        description=tic_tac_toe.__doc__,
+        citation=cite("Aha1991"),
+        provenance=GENERATED,
+    )
+    return deliver(record, return_X_y)
+
+
+@cache
+def _final_boards() -> tuple[str, ...]:
+    """All distinct final boards in the order of the table."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    to_play = ["b" * 9]
+    while to_play:
+        board = to_play.pop()
+        if board in seen:  # most positions are reached by several orders of moves
+            continue
+        seen.add(board)
+        if _winner(board) != "b" or "b" not in board:
+            found.add(board)
+            continue
+        mover = "x" if board.count("x") == board.count("o") else "o"
+        to_play += [board[:square] + mover + board[square + 1 :] for square in range(9) if board[square] == "b"]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(board: str) -> tuple[int, ...]:
+    # the order x, o, b serves the groups (winner, b meaning a draw) and the squares alike
+    return tuple("xob".index(letter) for letter in _winner(board) + board)
+
+
+def _winner(board: str) -> str:
+    """Return "x" or "o" if that player holds a full line, else "b"."""
+    for first, second, third in _LINES:
+        if board[first] == board[second] == board[third] != "b":
+            return board[first]
+    return "b"

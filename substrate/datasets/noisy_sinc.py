@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.datasets.arguments import (
+from substrate.datasets.bunch import (
     RandomState,
+    Record,
     check_count,
     check_interval,
     check_real,
+    cite,
+    deliver,
     random_source,
 )
-from substrate.datasets.bunch import Record, deliver
-from substrate.datasets.citations import cite
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch

@@ -1,18 +1,95 @@
-"""One training set of a fusion: its program, its knots, and how validation errors follow from them."""
+r"""One training set of a fusion: its program, its knots, and how validation errors follow from them.
+
+Beyond the last knot: a machine whose penalty has vanished does not change any more.
+
+The objective is :math:`f_\rho = g + \rho\, p` with a penalty :math:`p \ge 0` on all feasible points. If some feasible
+:math:`\hat x` has :math:`p(\hat x) = 0`, then :math:`g(x^\star_\rho) \le g(\hat x)` for every :math:`\rho`, since
+:math:`f_\rho(x^\star_\rho) \le f_\rho(\hat x)`. The penalty of the optimum falls with rho, and a knot :math:`x_0` with
+gap :math:`\delta_0` at :math:`\rho_0 < \rho_1` bounds it: adding up the two optimality conditions,
+
+.. math:: p(x^\star_{\rho_1}) \le p(x_0) + \frac{\delta_0}{\rho_1 - \rho_0} .
+
+With the gap :math:`\hat\delta` of :math:`\hat x` at the last knot :math:`\rho_1`, strong convexity in the norm of P
+gives for all :math:`\rho \ge \rho_1`
+
+.. math::
+
+    \tfrac12 \|x^\star_\rho - x^\star_{\rho_1}\|_P^2 \le f_{\rho_1}(x^\star_\rho) - f_{\rho_1}(x^\star_{\rho_1})
+    \le \hat\delta + \rho_1 \Big( p(x_0) + \frac{\delta_0}{\rho_1 - \rho_0} \Big) .
+
+That :math:`p \ge 0` is read off the rows and not computed: every variable that rho weighs has a positive weight and is
+at least zero by a row of its own, or by two rows that are each other's mirror image. Where it cannot be read off,
+nothing is claimed beyond the last knot.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.arrays import EPS, Array
 from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.fusion.tail import tail_distance
 from substrate.paths.chord_certificate import Track
 
-__all__ = ["Fold"]
+__all__ = ["Fold", "never_negative", "tail_distance"]
+
+
+#: Entries of the last knot below this share of its largest count as zero.
+_NOUGHT = 1e-9
+
+
+def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | None:
+    """The distance in the norm of P of all optima beyond the last knot from that knot; None where nothing is known."""
+    if not never_negative(program):
+        return None
+    x = np.where(np.abs(last.x) <= _NOUGHT * float(np.abs(last.x).max(initial=0.0)), 0.0, last.x)
+    point = program.feasible.at(x)
+    weighed = program.q1 != 0.0
+    if point is None or point.x[weighed].any() or point.apart[weighed].any():
+        return None
+    vanished = program.at(last.value, point, last.dual)
+    doubt = float(np.abs(program.q1) @ (before.apart + before.x.size * EPS * np.abs(before.x)))
+    penalty = max(float(program.q1 @ before.x), 0.0) + doubt
+    penalty += before.gap / ((last.value - before.value) / program.unit)
+    beyond = vanished.gap + last.value / program.unit * penalty
+    return math.sqrt(2.0 * beyond) + math.sqrt(last.gap)
+
+
+def never_negative(program: ParametricQP) -> bool:
+    """Whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
+    weighed = np.flatnonzero(program.q1)
+    if (program.q1[weighed] < 0.0).any():
+        return False
+    rows, h = sp.csr_array(program.G), program.h
+    rows.sum_duplicates()
+    return all(_bounded(rows, h, int(column)) for column in weighed)
+
+
+def _bounded(rows: Any, h: Array, column: int) -> bool:
+    """Whether rows g'x <= h say that x_column >= 0: one alone, or two whose sum has no other entry."""
+    at = rows[:, [column]].tocoo()
+    seen: dict[tuple[tuple[int, ...], bytes], float] = {}
+    for row, value in zip(at.coords[0], at.data, strict=True):
+        if value >= 0.0:
+            continue
+        start, stop = rows.indptr[row], rows.indptr[row + 1]
+        entries = zip(rows.indices[start:stop], rows.data[start:stop], strict=True)
+        others = [(int(j), float(v / -value)) for j, v in entries if j != column and v != 0.0]
+        limit = float(h[row] / -value)
+        if not others and limit <= 0.0:
+            return True
+        others.sort()
+        key = tuple(j for j, _ in others)
+        mirrored = np.array([-v for _, v in others]).tobytes()
+        if (key, mirrored) in seen and seen[key, mirrored] + limit <= 0.0:
+            return True
+        seen[key, np.array([v for _, v in others]).tobytes()] = limit
+    return False
+
 
 #: Share of the squared radius that is given up for what may move validation errors besides.
 _SHARE = 1e-3
@@ -64,7 +141,7 @@ class Fold:
     def tail(self, values: Array) -> float | None:
         """How far validation errors are from those of the last knot at any larger value; None where nothing is known.
 
-        :mod:`substrate.fusion.tail` has the argument.
+        :mod:`substrate.fusion.fold` has the argument.
         """
         last, earlier = float(values[-1]), values[values <= 0.5 * values[-1]]
         if not earlier.size or last == 0.0:

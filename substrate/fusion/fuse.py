@@ -20,8 +20,7 @@ import numpy as np
 
 from substrate.arrays import Array, positive, real_array, real_points
 from substrate.certificates import Certificate, Row
-from substrate.certificates.accuracy import spread_of
-from substrate.certificates.gap_accuracy import power_of_two
+from substrate.certificates.rows import power_of_two, spread_of
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
 from substrate.folds import checked_splits

@@ -32,8 +32,7 @@ from scipy.sparse.linalg import splu
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiplied
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.coordinate_ties import CoordinateTies
-from substrate.composition.determined import Tie, by_conditions
+from substrate.composition.determined import CoordinateTies, Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import equal_matrices, numbers_of

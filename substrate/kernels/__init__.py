@@ -6,12 +6,11 @@ matrix is the business of :class:`substrate.gram.Gram`.
 
 from substrate.kernels.algebra import Kernel, Product, Restricted, Scaled, Sum
 from substrate.kernels.componentwise import Componentwise
-from substrate.kernels.foreign import Foreign, as_kernel
+from substrate.kernels.foreign import Foreign, Precomputed, as_kernel
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
 from substrate.kernels.polynomial import Polynomial
-from substrate.kernels.precomputed import Precomputed
 from substrate.kernels.rbf import RBF
 from substrate.kernels.single_precision import SinglePrecision
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.device_matrix import device_matrix
+from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import is_device_array, namespace_of
 
 __all__ = ["BaseKernel", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]

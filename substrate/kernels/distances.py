@@ -6,6 +6,15 @@ comes out of ONE matrix product once the norms are appended as columns,
 :math:`[x_i,\ \|x_i\|^2,\ 1]\,[-2 z_j,\ 1,\ \|z_j\|^2]^T`. The points are centred first, so an offset of 1e8 costs
 nothing. Where the norms are so large that the cancellation would show, the entries that matter are computed again from
 plain differences.
+
+The median heuristic: a width for a kernel that compares distances.
+
+.. math:: \sigma = \operatorname{median}_{i<j} \|x_i - x_j\|
+
+over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
+repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, stand for all: the
+answer is deterministic and does not depend on the order of the rows. Machines on a reduced basis hand over some rows
+only where there are very many, by :func:`substrate.streaming.array_source.width_rows`.
 """
 
 import math
@@ -14,13 +23,15 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.errors import DeclarationError
+from substrate.namespaces import is_device_array, namespace_of, to_numpy
 
-__all__ = ["metric_distances", "scaled_squared_distances", "squared_distance_error"]
+__all__ = ["median_distance", "metric_distances", "needs_number", "scaled_squared_distances", "squared_distance_error"]
+
 
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
 _ABSOLUTE_ERROR = 1e-13
-#: The same on a device, see :mod:`~substrate.kernels.device_distances`.
+#: The same on a device, see :mod:`~substrate.kernels.distances_on_device`.
 _ABSOLUTE_ERROR_ON_DEVICE = 1e-12
 #: exp(-50) = 2e-22: an entry farther than this is nought to every kernel that decays.
 _NEAR = 50.0
@@ -158,3 +169,37 @@ def _far_distances(x: Array, Z: Array, metric: str, exponent: int) -> Array:
     sums = np.abs(scaled).sum(axis=1) if metric == "cityblock" else np.sqrt(np.square(scaled).sum(axis=1))
     distances: Array = np.ldexp(sums, tops + 1 - exponent)
     return distances
+
+
+_MOST_ROWS = 1000
+
+
+def _spaced(X: Any) -> Any:
+    n = X.shape[0]
+    return X[np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)]
+
+
+def median_distance(X: Any, metric: str = "euclidean") -> float:
+    """Median distance between distinct rows of X; 1 where all rows are the same point."""
+    from scipy.spatial.distance import pdist
+
+    X = to_numpy(X)
+    sparse = is_sparse(X)
+    if sparse and X.shape[0] * X.shape[1] > _MOST_DENSE:
+        X = _spaced(X)
+    sample = _spaced(np.unique(X.toarray() if sparse else X, axis=0))
+    # Distances may overflow or vanish although the points do not: measure in units of their spread.
+    halves = sample / 2.0 - sample[:1] / 2.0
+    unit = float(np.abs(halves).max())
+    if unit == 0.0:
+        return 1.0
+    distances = pdist(halves / unit, metric)
+    typical = float(np.median(distances[distances > 0.0]))
+    return min(2.0 * typical * unit, float(np.finfo(np.float64).max))
+
+
+def needs_number(kernel: object, sigma: Any) -> float:
+    """The width as a number, or an error that says how to get one."""
+    if isinstance(sigma, str):
+        raise DeclarationError(f"{kernel!r} depends on data; call kernel.resolved(X) first (estimators do)")
+    return float(sigma)

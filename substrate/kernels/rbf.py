@@ -14,9 +14,14 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import ones, width
-from substrate.kernels.device_distances import negative_squared_distances
-from substrate.kernels.distances import metric_distances, scaled_squared_distances, squared_distance_error
-from substrate.kernels.median import median_distance, needs_number
+from substrate.kernels.distances import (
+    median_distance,
+    metric_distances,
+    needs_number,
+    scaled_squared_distances,
+    squared_distance_error,
+)
+from substrate.kernels.distances_on_device import negative_squared_distances
 from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]

@@ -9,6 +9,14 @@ A new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:
 :math:`(Z w) z^T` from the others. To remove row k, one reflection turns Q until its last vector is
 :math:`Z_k / \|Z_k\|`, which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both
 cost :math:`O(mr)` and only matrix times vector; the order of the rows does not matter, so the last one fills the gap.
+
+Which event ends a segment: the ratio test of [Harris1973]_.
+
+Along a segment slacks :math:`s_i \ge 0` shrink at rates :math:`r_i`; the exact step is :math:`\min s_i / r_i`. Near
+ties are the rule on these paths, and the exact minimum may be decided by rounding and belong to a tiny rate. So the
+bounds are first relaxed by a margin, :math:`\theta = \min (s_i + \delta) / r_i`, and of all with
+:math:`s_i / r_i \le \theta` the one with the largest rate is taken: no bound is passed by more than the margin, and the
+exchange is well conditioned.
 """
 
 import math
@@ -17,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.paths.compiled import compiled
+from substrate.paths.signed_rows import Index, compiled
 
-__all__ = ["append", "exchange", "rebuild", "remove", "slopes"]
+__all__ = ["FLAT", "append", "exchange", "first_event", "rebuild", "remove", "slopes", "travel"]
 
 
 #: What is left of a vector after one projection, as a share of it, that needs no second one.
@@ -108,3 +116,108 @@ def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
     Z[k] = -Z[members].sum(axis=0)
     D[members[members != k]] -= D[k]
     D[k] = -D[k]
+
+
+#: A rate below this share of its row's norm is rounding: the row depends on those in use.
+FLAT = 1e-10
+#: By how much the test lets levels and multipliers be passed, relative to their sizes.
+_MARGIN = 1e-12
+
+
+#: A step that is longer than any.
+_ENDLESS = 1e100
+
+
+@compiled
+def _shortest(slack: Array, rate: Array, margin: float) -> float:
+    """The relaxed step over positive rates."""
+    return float(((np.maximum(slack, 0.0) + margin) / rate).min())
+
+
+@compiled
+def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
+    """The steepest of those that end within the step; with a draw in [0, 1), any of them."""
+    first = np.flatnonzero(np.maximum(slack, 0.0) <= step * rate)
+    if first.size == 0:
+        return -1
+    return int(first[int(draw * first.size)] if draw >= 0.0 else first[np.argmax(rate[first])])
+
+
+@compiled
+def first_event(
+    slack: Array,
+    rate: Array,
+    least: Array,
+    eta: Array,
+    slope: Array,
+    speed: float,
+    level: float,
+    rho: float,
+    draw: float,
+) -> tuple[bool, int, float]:
+    """Whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
+
+    Parameters
+    ----------
+    slack, rate
+        Of all signed rows: what is left to their level, and how fast it shrinks.
+    least
+        The rates from which on they count, per unit of speed; infinite for rows that may not enter.
+    eta, slope
+        Multipliers of the active rows and how they change.
+    speed, level, rho
+        Sizes of the direction, of the levels and of the multipliers.
+    draw
+        Negative for the steepest, else a number that decides by chance.
+    """
+    longest = _ENDLESS
+    fall = np.flatnonzero(slope < -FLAT)
+    if fall.size:
+        longest = _shortest(eta[fall], -slope[fall], _MARGIN * rho)
+    near = np.flatnonzero(slack <= longest * rate)  # few: rows that reach their level before a multiplier vanishes
+    near = near[rate[near] > speed * least[near]]
+    step = longest
+    if near.size:
+        step = min(longest, _shortest(slack[near], rate[near], _MARGIN * level))
+    if step >= _ENDLESS:
+        return False, -1, np.inf
+    if fall.size:  # a row that can leave does so first: fewer rows are better conditioned
+        found = _steepest(eta[fall], -slope[fall], step, draw)
+        if found >= 0:
+            return True, int(fall[found]), max(eta[fall[found]], 0.0) / -slope[fall[found]]
+    found = near[_steepest(slack[near], rate[near], step, draw)]
+    return False, int(found), max(slack[found], 0.0) / rate[found]
+
+
+@compiled
+def travel(
+    dv: Array,
+    block: Index,
+    slack: Array,
+    least: Array,
+    eta: Array,
+    slope: Array,
+    t: Array,
+    dt: Array,
+    speed: float,
+    rho: float,
+    floor: float,
+    draw: float,
+) -> tuple[int, int, float]:
+    """Go to the end of the segment: ``slack``, ``eta`` and ``t`` are moved there.
+
+    Returns what ends it (0 nothing: then nothing was moved; 1 a row enters, 2 one leaves, 3 the levels are at the
+    floor), which row, and the step in rho. ``dv`` are the slopes of the rows without signs, ``dt`` of the levels.
+    """
+    rate = np.concatenate((dv, -dv)) - np.take(dt, block)
+    leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
+    fall, height = -dt.sum(), t.sum() - floor
+    kind = 2 if leaves else 1
+    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
+        kind, step = 3, height / fall
+    elif which < 0:
+        return 0, which, step
+    eta += step * slope
+    slack -= step * rate
+    t += step * dt
+    return kind, which, step

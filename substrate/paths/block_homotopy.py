@@ -25,11 +25,10 @@ between the candidates, so that no round of exchanges goes on for ever.
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.paths import block_basis, ratio_test
-from substrate.paths.compiled import chosen
-from substrate.paths.low_rank import Product
-from substrate.paths.ratio_test import FLAT
-from substrate.paths.signed_rows import Knots, SignedRows
+from substrate.paths import block_basis
+from substrate.paths import block_basis as ratio_test
+from substrate.paths.block_basis import FLAT
+from substrate.paths.signed_rows import Knots, Product, SignedRows, chosen
 
 __all__ = ["BlockPath"]
 
@@ -39,7 +38,7 @@ _RENEW = 100
 _STEEPEST, _PATIENCE = 4, 200
 #: Levels that have fallen to this share of what they were are at the end.
 _LEVEL = 1e-12
-#: What :func:`substrate.paths.ratio_test.travel` says of the end of a segment.
+#: What :func:`substrate.paths.block_basis.travel` says of the end of a segment.
 _NOTHING, _LEAVES, _FLOOR = 0, 2, 3
 #: A step below this share of rho is none.
 _STILL = 1e-14

@@ -28,7 +28,7 @@ inverse and :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :m
 All factors fall in lambda but :math:`1/B_{ii}`, which rises, and :math:`\|B e_i\|^2 / B_{ii}` falls too, so between two
 points the left one bounds the former and the right one the latter.
 
-Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths.chebyshev`), with
+Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths.polynomial_minimum`), with
 :math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without.
 """
 

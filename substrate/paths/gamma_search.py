@@ -3,7 +3,7 @@ r"""The best gamma of a whole range, with a proof: branch and bound on a criteri
 .. math:: \min_{\lambda_0 \le \lambda \le \lambda_1} F(\lambda), \qquad \lambda = 1/\gamma
 
 The range is cut into intervals. On each, F is replaced by its interpolant, off by at most a computed number
-(:mod:`~substrate.paths.chebyshev`), and the interpolant is bounded from below by second-order Taylor bounds
+(:mod:`~substrate.paths.polynomial_minimum`), and the interpolant is bounded from below by second-order Taylor bounds
 (:mod:`~substrate.paths.polynomial_minimum`). An interval whose bound comes within ``gap`` of the best value known is
 closed; the others are halved. One evaluation costs two matrix products for all points at once, and about five intervals
 of 33 points cover ten decades. [Pelckmans2005]_ eq. (17)-(19) call the problem non-convex, which it is; it has one
@@ -20,14 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import EPS
 from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DeclarationError
-from substrate.paths.chebyshev import DEGREE, LEBESGUE, coefficients, interpolation_error, points
 from substrate.paths.criteria import Criterion, Samples, Spectral, Sum
-from substrate.paths.polynomial_minimum import minimum_of_polynomial
+from substrate.paths.polynomial_minimum import (
+    DEGREE,
+    LEBESGUE,
+    coefficients,
+    interpolation_error,
+    minimum_of_polynomial,
+    points,
+)
 
 __all__ = ["GAP", "PRICE", "GammaSearch", "gamma_ends", "lambda_range", "search_gamma", "search_spectra"]
 

@@ -4,6 +4,6 @@ Needs python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses 
 are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs.
 """
 
-from substrate.proof.record import Proof, worst_proof
+from substrate.proof.balls import Proof, worst_proof
 
 __all__ = ["Proof", "worst_proof"]

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Kernel
-from substrate.proof.balls import above, ball, balls, flint, precision
+from substrate.proof.balls import Proof, above, ball, balls, flint, precision
 from substrate.proof.least_squares import given_values, kernel_products, spread_below, weighted_root
-from substrate.proof.record import Proof
 
 __all__ = ["centred", "gap_root", "largest", "proof_of", "prove_sparse", "smallest"]
 

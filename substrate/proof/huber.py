@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.huber_accuracy import AT_BOUND, HuberMachine
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import ball, balls, flint, precision
+from substrate.proof.balls import Proof, ball, balls, flint, formula_of, precision
 from substrate.proof.duality import proof_of
-from substrate.proof.kernel_balls import formula_of
 from substrate.proof.least_squares import weighted_root
-from substrate.proof.record import Proof
 
 __all__ = ["kernel_matrix", "prove_huber"]
 

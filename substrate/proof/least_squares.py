@@ -1,7 +1,7 @@
 r"""The bound of a kernel least-squares machine in ball arithmetic, from the stored numbers.
 
-As in :mod:`~substrate.closed_form.saddle_accuracy`: with fitted values f as ``predict`` returned them, :math:`\tilde f
-= K \tilde a + b 1` for the support values less their sum, and :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
+As in :mod:`~substrate.closed_form.saddle_certificate`: with fitted values f as ``predict`` returned them,
+:math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
 
 .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \|y - \tilde f - D \tilde a\|_v .
 
@@ -13,21 +13,29 @@ A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and
 :math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
 
 Where the balls are too wide to tell, the computation is repeated with twice the bits.
+
+The bound of least squares on some columns of the LS-SVM's system in ball arithmetic, from the stored numbers.
+
+With :math:`C = A_S`, :math:`x = (b, \alpha_S)`, :math:`e = B - C x` and :math:`\delta = (C^T C)^{-1} C^T e`, the exact
+solution is :math:`x + \delta`, and its fitted values are those of the machine with these coefficients:
+
+.. math:: f^\star = K_S (\alpha + \delta_\alpha) + (b + \delta_b) 1 .
+
+See :mod:`substrate.closed_form.column_accuracy` for the same in double precision.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
-from substrate.kernels import Kernel
-from substrate.proof.balls import above, ball, balls, below, flint, precision
-from substrate.proof.kernel_balls import feature_balls, formula_of
-from substrate.proof.record import Proof
+from substrate.kernels import Foreign, Kernel
+from substrate.proof.balls import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [
     "given_matrix",
@@ -36,10 +44,12 @@ __all__ = [
     "points_of",
     "proof_of",
     "prove_expansion",
+    "prove_kept_columns",
     "prove_primal",
     "spread_below",
     "weighted_root",
 ]
+
 
 _BITS = 160
 _MOST_BITS = 2560
@@ -238,3 +248,46 @@ def proof_of(
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
     return Proof(accuracy, spread_below(targets, weights), tolerance, rounding, bits, reason)
+
+
+_COLUMN_BITS = 256
+
+
+def prove_kept_columns(
+    kernel: Kernel, X: Any, y: Array, gamma: float, columns: Any, a: Array, b: float, fitted: Array,
+    *, tolerance: float = ACCURATE, bits: int = _COLUMN_BITS,
+) -> Proof:  # fmt: skip
+    """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
+    library = flint()
+    n, m = y.size, a.size
+    with precision(bits):
+        values = _values(kernel, X, columns)
+        alpha, targets, said, ones = balls(a), balls(y), balls(fitted), balls(np.ones(n))
+        d = 1 / ball(gamma)
+        C = library.arb_mat(
+            n + 1, m + 1, [ball(0.0)] + [ball(1.0)] * m + [k for row in values for k in (ball(1.0), *row)]
+        )
+        for place, row in enumerate(columns.tolist()):
+            C[row + 1, place + 1] += d
+        x = library.arb_mat(m + 1, 1, [ball(b), *alpha])
+        B = library.arb_mat(n + 1, 1, [ball(0.0), *targets])
+        across = C.transpose()
+        try:
+            step = (across * C).solve(across * (B - C * x))
+        except ZeroDivisionError:  # what python-flint says where no enclosure of an inverse is found
+            spread, rounding = spread_of(y, np.ones(n))
+            return Proof(math.inf, spread, tolerance, rounding, bits, f"{bits} bits cannot tell the columns apart")
+        exact = [
+            sum((k * (x[j + 1, 0] + step[j + 1, 0]) for j, k in enumerate(row)), x[0, 0] + step[0, 0]) for row in values
+        ]
+        apart = [one - other for one, other in zip(said, exact, strict=True)]
+        return proof_of(weighted_root(apart, ones), y, targets, ones, tolerance, bits)
+
+
+def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
+    """Kernel values of all rows against the kept ones; a matrix or a function counts as the values it gives."""
+    if kernel.pairwise or isinstance(kernel, Foreign):
+        return [balls(row) for row in given_values(kernel, X)[:, columns]]
+    points = points_of(X)
+    formula = formula_of(kernel, len(points[0]))
+    return [[formula(x, points[j]) for j in columns.tolist()] for x in points]

@@ -23,11 +23,9 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.accuracy import ACCURATE
+from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import above, ball, balls, below, flint, precision
-from substrate.proof.kernel_balls import formula_of
-from substrate.proof.record import Proof
+from substrate.proof.balls import Proof, above, ball, balls, below, flint, formula_of, precision
 
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from substrate.errors import DataError
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.checks import checked_block
-from substrate.streaming.source import Block, Source
+from substrate.streaming.source import Block, Source, checked_block
 
 __all__ = ["DaskSource", "is_dask"]
 

@@ -1,19 +1,36 @@
-"""Rows in a Parquet file, or in all files of a folder in the order of their names, row group by row group."""
+"""Rows in a Parquet file, or in all files of a folder in the order of their names, row group by row group.
 
+Columns written row block by row block to a ``.npy``, Parquet or CSV file that is whole or absent.
+
+Text in the cells of a CSV file that a spreadsheet shows instead of evaluating.
+
+A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break for a formula, and a
+formula may start programs or send cells away; OWASP calls it CSV injection. A label is data from outside, so such a one
+is written with an apostrophe before it, by which spreadsheets mean text. Numbers stay numbers. So that different labels
+stay different, one that has apostrophes before such a character gets another; a program that reads the labels back
+takes one away again.
+"""
+
+import csv
+import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
+from numpy.lib import format as npy
 
 from substrate.errors import DataError
-from substrate.streaming.checks import checked_block, reblocked, refuse_short
-from substrate.streaming.source import Block, Source
+from substrate.streaming.source import Block, Source, checked_block, reblocked, refuse_short
+from substrate.whole_file import written_whole
 
-__all__ = ["ParquetSource", "pyarrow_parquet"]
+__all__ = ["SUFFIXES", "ParquetSource", "column_file", "csv_cells", "csv_row", "pyarrow_parquet"]
+
 
 _SUFFIXES = (".parquet", ".pq")
 #: Columns that a message names at most.
@@ -168,3 +185,107 @@ def _check_schema(file: str, schema: Any, columns: Sequence[str], target: str | 
         kind = schema.field(column).type
         if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             raise DataError(f"column {column!r} of {file} is of type {kind}; real numbers are needed: code or drop it")
+
+
+#: The last four are the full-width forms, which some spreadsheets read like the first.
+_FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+
+
+def csv_row(values: Iterable[Any]) -> list[Any]:
+    """Values of any kind, text among them as a spreadsheet may see it; the header of a file is one such row."""
+    return [_shown(value) if isinstance(value, str) else value for value in values]
+
+
+def csv_cells(column: Any) -> list[Any]:
+    """The values of an array, likewise."""
+    values: list[Any] = column.tolist()
+    return values if column.dtype.kind in "biuf" else csv_row(values)
+
+
+def _shown(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.match(text) else text
+
+
+#: What a file may be called.
+SUFFIXES = (".npy", ".parquet", ".pq", ".csv")
+
+Columns = Mapping[str, Any]
+Write = Callable[[Columns], None]
+
+
+@contextmanager
+def column_file(path: str | os.PathLike[str], n_rows: int) -> Iterator[Write]:
+    """A function that appends a block; the file appears when the block ends with all rows written, and only then."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise DataError(f"{os.fspath(path)} must end in {', '.join(SUFFIXES)}")
+    kind = {".npy": _npy, ".csv": _csv}.get(suffix, _parquet)
+    written = 0
+
+    with written_whole(path) as stream, kind(stream, n_rows) as append:
+
+        def counted(columns: Columns) -> None:
+            nonlocal written
+            append(columns)
+            written += len(next(iter(columns.values())))
+
+        yield counted
+        if written != n_rows:
+            raise DataError(f"{written} of {n_rows} rows came for {os.fspath(path)}; nothing was written")
+
+
+@contextmanager
+def _npy(stream: BinaryIO, n_rows: int) -> Iterator[Write]:
+    head: list[Any] = []
+
+    def append(columns: Columns) -> None:
+        if len(columns) > 1:
+            columns = {"prediction": columns["prediction"]}
+        (values,) = (np.ascontiguousarray(column) for column in columns.values())
+        if not head:
+            shape = (n_rows, *values.shape[1:])
+            descr = npy.dtype_to_descr(values.dtype)
+            npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+            head.append(values.dtype)
+        stream.write(values.astype(head[0], casting="safe").tobytes())
+
+    yield append
+
+
+@contextmanager
+def _csv(stream: BinaryIO, n_rows: int) -> Iterator[Write]:
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    head: list[Any] = []
+
+    def append(columns: Columns) -> None:
+        if not head:
+            writer.writerow(csv_row(columns))
+            head.append(columns)
+        writer.writerows(zip(*map(csv_cells, columns.values()), strict=True))
+
+    try:
+        yield append
+    finally:
+        text.detach()
+
+
+@contextmanager
+def _parquet(stream: BinaryIO, n_rows: int) -> Iterator[Write]:
+    parquet = pyarrow_parquet()
+    from pyarrow import table
+
+    opened: list[Any] = []
+
+    def append(columns: Columns) -> None:
+        block = table({name: part.tolist() if part.dtype.kind == "U" else part for name, part in columns.items()})
+        if not opened:
+            opened.append(parquet.ParquetWriter(stream, block.schema))
+        opened[0].write_table(block)
+
+    try:
+        yield append
+    finally:
+        if opened:
+            opened[0].close()

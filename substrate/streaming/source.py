@@ -5,15 +5,22 @@ span only; the rows themselves do not travel, unless they live in one process to
 
 Rows are read in steps of any multiple of :data:`MICRO` rows, and worked on in micro-blocks of exactly that many: what
 is computed of a row never depends on how it was read.
+
+What every block that is read must be: rows of one width, real and finite; a fault is named with source and rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["LEAF", "MICRO", "Block", "Source", "micro_blocks"]
+from substrate.arrays import refuse_disguised
+from substrate.errors import DataError
+from substrate.namespaces import is_device_array, where_it_lives
+
+__all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblocked", "refuse_short"]
+
 
 #: Rows of a micro-block: what a function of rows is called with.
 MICRO = 4096
@@ -89,3 +96,92 @@ def micro_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
         for first in range(0, n, MICRO):
             part = slice(first, min(first + MICRO, n))
             yield Block(block.X[part], None if block.Y is None else block.Y[part], block.start + first)
+
+
+def _where(name: str, start: int, n: int) -> str:
+    return f"{name}, rows {start} to {start + max(n, 1) - 1}"
+
+
+def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None) -> Block:
+    """A block as finite float64 rows and one target a row (None: there are none); ``n_features`` None: any width."""
+    for array, word in ((X, "rows"), (y, "targets")):
+        if is_device_array(array):
+            raise DataError(
+                f"{name}, rows from {start}: the {word} are {where_it_lives(array)}, and what is read in passes is "
+                "numpy's; convert each block (X.cpu().numpy() for torch, X.get() for CuPy), or fit one array that fits "
+                "the device"
+            )
+    try:
+        refuse_disguised(X, "X")
+        rows = np.asarray(X)
+        known = None if y is None else np.asarray(y)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name}, rows from {start}: {error}") from error
+    if rows.ndim != 2:
+        raise DataError(f"{name}, rows from {start}: a block of rows must be 2-D, received shape {rows.shape}")
+    here = _where(name, start, rows.shape[0])
+    if rows.shape[0] == 0:
+        raise DataError(f"{name}, at row {start}: the block is empty; leave it out")
+    if n_features is not None and rows.shape[1] != n_features:
+        raise DataError(f"{here}: {rows.shape[1]} columns where {n_features} are expected")
+    if rows.shape[1] == 0:
+        raise DataError(f"{here}: no column beside the target")
+    if rows.dtype.kind not in "fiub":
+        raise DataError(f"{here}: the rows have dtype {rows.dtype}; real numbers are needed")
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    if not np.isfinite(rows).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        raise DataError(f"{here}: NaN or infinity, first in row {start + row}, column {column}; drop or impute it")
+    return Block(rows, None if known is None else _targets(known, here, start, rows.shape[0]), start)
+
+
+def _targets(y: Any, here: str, start: int, n: int) -> Any:
+    if y.shape != (n,):
+        raise DataError(f"{here}: targets of shape {y.shape} for {n} rows; one a row is needed")
+    if y.dtype.kind == "c" or y.dtype.kind in "Mm":
+        raise DataError(f"{here}: the targets have dtype {y.dtype}; real numbers or labels are needed")
+    missing = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n, dtype=bool)
+    if y.dtype.kind == "O":
+        missing = np.array([value is None or value != value for value in y])
+        y = y if missing.any() else np.array(y.tolist())  # text and numbers as arrays of their own kind
+    if missing.any():
+        raise DataError(f"{here}: the target has no finite value, first in row {start + int(missing.argmax())}")
+    return y
+
+
+def refuse_short(name: str, expected: int, found: int) -> None:
+    """Name a source that holds fewer rows, or more, than it did or says."""
+    if found != expected:
+        word = "ends early" if found < expected else "goes on"
+        raise DataError(f"{name} {word}: row {min(found, expected)} is {'missing' if found < expected else 'there'}, "
+                        f"{expected} rows were announced")  # fmt: skip
+
+
+def reblocked(parts: Iterable[Block], start: int, stop: int, step: int) -> Iterator[Block]:
+    """Consecutive blocks of any size as blocks of ``step`` rows from ``start`` to ``stop``; the rest is cut."""
+    held: list[Block] = []
+    size, begin = 0, start
+    for part in parts:
+        first, last = max(start - part.start, 0), min(stop - part.start, int(part.X.shape[0]))
+        if first >= last:
+            continue
+        held.append(_cut(part, first, last))
+        size += last - first
+        while size >= step:
+            joined = _joined(held)
+            yield Block(*_cut(joined, 0, step)[:2], begin)
+            begin, size = begin + step, size - step
+            held = [_cut(joined, step, step + size)] if size else []
+    if held:
+        yield Block(*_joined(held)[:2], begin)
+
+
+def _cut(block: Block, first: int, last: int) -> Block:
+    return Block(block.X[first:last], None if block.Y is None else block.Y[first:last], block.start + first)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])
+    return Block(np.concatenate([block.X for block in blocks]), Y, blocks[0].start)

@@ -3,21 +3,88 @@ r"""What is learnt of rows before anything is fitted, in one pass: that all can 
 Means and squared deviations of parts make those of all ([Chan1983]_):
 
 .. math:: M = M_1 + M_2 + \frac{l_1 l_2}{l_1 + l_2} (\bar x_1 - \bar x_2)^2 .
+
+What is known of targets before anything is fitted: how many, their means and their extremes, one column per output.
+
+Means of parts make the mean of all, :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum
+that could overflow.
+
+Exact order statistics of a number a row, of any number of rows, by counting passes.
+
+A double is a key of 64 bits that sorts as the number does. Sixteen bits of the keys are counted in a pass,
+
+.. math:: h_j = \#\{i : \text{bits of } \kappa(v_i) = j\}, \qquad
+          j^* = \min \Big\{ j : \sum_{k \le j} h_k > r \Big\},
+
+and the bin :math:`j^*` that holds rank r is all that the next pass looks at. As soon as what is left is few enough it
+is gathered and sorted. So the r-th smallest number is found exactly, in five passes at most and, up to :data:`GATHERED`
+rows, in one; memory does not depend on the number of rows. Nothing is rounded, hence nothing depends on who counts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.streaming.coded_source import numbers
+from substrate.streaming.array_source import numbers
+from substrate.streaming.executors import LeafSum
 from substrate.streaming.source import Block
-from substrate.streaming.target_summary import TargetSummary, summary_of_targets
 
-__all__ = ["Labels", "Survey", "SurveyOfLeaf"]
+__all__ = [
+    "GATHERED",
+    "Counted",
+    "CountsOfLeaf",
+    "Labels",
+    "Survey",
+    "SurveyOfLeaf",
+    "TargetSummary",
+    "near_largest",
+    "order_statistics",
+    "summary_of_targets",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSummary:
+    """The number of rows; means, lowest and highest targets."""
+
+    count: int
+    mean: Array
+    low: Array
+    high: Array
+
+    def __add__(self, other: "TargetSummary") -> "TargetSummary":
+        count = self.count + other.count
+        mean = self.mean * (self.count / count) + other.mean * (other.count / count)
+        return TargetSummary(count, mean, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    @property
+    def extremes(self) -> Array:
+        """The lowest and the highest, a row each."""
+        return np.stack([self.low, self.high])
+
+    def about(self, unit: float) -> Array:
+        """The means in a unit; of a constant target exactly the constant."""
+        return np.asarray(np.clip(self.mean / unit, self.low / unit, self.high / unit))
+
+
+def near_largest(low: Array, high: Array) -> Array:
+    """A power of two near the largest size, in which a sum cannot overflow."""
+    exponents = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
+    return np.asarray(np.exp2(np.maximum(exponents, -1000).clip(max=1000)))
+
+
+def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
+    """Of the targets of a leaf, whose mean is taken in units of a power of two near the largest."""
+    Y = np.concatenate([block.Y for block in blocks])
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    unit = near_largest(low, high)
+    return TargetSummary(Y.shape[0], (Y / unit).mean(axis=0) * unit, low, high)
+
 
 #: Different labels beyond which they are taken for something else.
 MOST_CLASSES = 10_000
@@ -92,3 +159,125 @@ class SurveyOfLeaf:
             raise DataError(f"{self.name} has no targets; a fit needs them")
         classes, counts = np.unique(np.concatenate([block.Y for block in blocks]), return_counts=True)
         return Labels(classes, counts)
+
+
+#: Numbers that are gathered and sorted rather than counted: 8 MB of them.
+GATHERED = 1 << 20
+_BITS, _ALL = 16, 64
+_SIGN = np.uint64(1 << 63)
+
+
+def keys_of(values: Array) -> NDArray[np.uint64]:
+    """Integers in the order of the numbers: the sign bit turned, and of negative numbers all others too."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    return np.asarray(np.where(bits & _SIGN, ~bits, bits | _SIGN))
+
+
+def value_of(key: int) -> float:
+    """The number of a key."""
+    bits = np.uint64(key)
+    return float(np.asarray(bits & ~_SIGN if bits & _SIGN else ~bits).view(np.float64))
+
+
+class Bracket(NamedTuple):
+    """Keys that begin with the given bits, to be gathered or to be counted by their next ones."""
+
+    prefix: int
+    bits: int
+    gathered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Of each bracket the counts of its bins, or what was gathered; and the largest absolute value of all."""
+
+    parts: tuple[Any, ...]
+    gathered: tuple[bool, ...]
+    largest: float
+
+    def __add__(self, other: "Counted") -> "Counted":
+        parts = tuple(
+            np.concatenate([one, another]) if together else one + another
+            for one, another, together in zip(self.parts, other.parts, self.gathered, strict=True)
+        )
+        return Counted(parts, self.gathered, max(self.largest, other.largest))
+
+
+@dataclass(frozen=True, slots=True)
+class CountsOfLeaf:
+    """``values`` is a pure function from a micro-block to a number a row."""
+
+    values: Callable[[Block], Array]
+    brackets: tuple[Bracket, ...]
+
+    def __call__(self, blocks: Iterable[Block]) -> Counted:
+        """Over the micro-blocks of a leaf."""
+        values = np.concatenate([np.zeros(0), *(self.values(block) for block in blocks)])
+        keys = keys_of(values)
+        parts: list[Any] = []
+        for bracket in self.brackets:
+            inside = keys >> np.uint64(_ALL - bracket.bits) == bracket.prefix if bracket.bits else slice(None)
+            if bracket.gathered:
+                parts.append(values[inside])
+                continue
+            bins = keys[inside] >> np.uint64(_ALL - bracket.bits - _BITS) & np.uint64((1 << _BITS) - 1)
+            parts.append(np.bincount(bins.astype(np.int64), minlength=1 << _BITS))
+        gathered = tuple(bracket.gathered for bracket in self.brackets)
+        return Counted(tuple(parts), gathered, float(np.abs(values).max(initial=0.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Where a rank is: a prefix of its key, how many keys are below the prefix, and how many have it."""
+
+    rank: int
+    prefix: int
+    bits: int
+    below: int
+    inside: int
+
+    def bracket(self, most: int) -> Bracket:
+        return Bracket(self.prefix, self.bits, self.inside <= most)
+
+    def narrowed(self, counts: Any) -> "_Search":
+        cumulated = np.cumsum(counts)
+        place = int(np.searchsorted(cumulated, self.rank - self.below, side="right"))
+        below = self.below + (int(cumulated[place - 1]) if place else 0)
+        return _Search(self.rank, self.prefix << _BITS | place, self.bits + _BITS, below, int(counts[place]))
+
+
+def order_statistics(
+    sums: Callable[[LeafSum], Any],
+    values: Callable[[Block], Array],
+    n: int,
+    ranks: Iterable[int],
+    most: int = GATHERED,
+) -> tuple[dict[int, float], float]:
+    """The numbers of the given ranks (from 0) among those of n rows, and the largest absolute value.
+
+    ``sums`` makes a pass: it sums a function of leaves over all rows.
+    """
+    open_ = [_Search(rank, 0, 0, 0, n) for rank in sorted(set(ranks))]
+    found: dict[int, float] = {}
+    largest = 0.0
+    while open_:
+        brackets = tuple(dict.fromkeys(search.bracket(most // len(open_)) for search in open_))
+        counted: Counted = sums(CountsOfLeaf(values, brackets))
+        largest = counted.largest
+        still: list[_Search] = []
+        parts = {
+            bracket: np.sort(part) if bracket.gathered else part
+            for bracket, part in zip(brackets, counted.parts, strict=True)
+        }
+        for search in open_:
+            bracket = search.bracket(most // len(open_))
+            if bracket.gathered:
+                found[search.rank] = float(parts[bracket][search.rank - search.below])
+                continue
+            narrower = search.narrowed(parts[bracket])
+            if narrower.bits == _ALL:
+                found[search.rank] = value_of(narrower.prefix)
+            else:
+                still.append(narrower)
+        open_ = still
+    return found, largest

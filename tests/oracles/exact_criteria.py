@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from substrate.proof.balls import ball, flint, precision
-from substrate.proof.kernel_balls import formula_of
+from substrate.proof.balls import ball, flint, formula_of, precision
 
 __all__ = ["exact_criterion"]
 

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 
 import problems
-from problems.estimators.saved_parameters import OUTSIDE
+from problems.estimators.shared.saved import OUTSIDE
 from substrate import archive
 
 

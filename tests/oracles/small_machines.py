@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate import Machine, Substrate
-from substrate.composition.standard_form import StandardForm
+from substrate.composition.conic import StandardForm
 from substrate.kernels import RBF, Componentwise, Linear
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 

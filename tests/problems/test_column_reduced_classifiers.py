@@ -16,7 +16,7 @@ from problems import (
     LSSVMClassifier,
     column_reduced_ls_svm,
 )
-from problems.reproductions.carvalho_tables import PUBLISHED
+from problems.reproductions.column_classifiers import PUBLISHED
 from substrate.datasets import pima, tic_tac_toe
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF

@@ -15,10 +15,9 @@ from sklearn.model_selection import KFold
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor, load
-from problems.estimators import files
-from problems.estimators.files import save
-from problems.estimators.saved_attributes import FITTED
-from problems.estimators.saved_parameters import OUTSIDE, PARAMETERS
+from problems.estimators.shared import files
+from problems.estimators.shared.files import save
+from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
 from substrate.certificates import Certificate
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian

@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, load
-from problems.estimators.files import save
+from problems.estimators.shared.files import save
 from substrate.archive import VERSION
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError, SubstrateError

@@ -10,8 +10,8 @@ import pytest
 from problems import weighted_ls_svm
 from problems.command_line.verify import problem_modules
 from substrate import datasets
-from substrate.certificates.accuracy import UNPOLISHED
 from substrate.certificates.certificate import NO_BOUND
+from substrate.certificates.rows import UNPOLISHED
 
 CASES = [
     pytest.param(module, case, id=f"{name}: {case.label}")

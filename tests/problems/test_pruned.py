@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor, load
-from problems.estimators.pruning_fit import Line
+from problems.estimators.pruned.pruning_fit import Line
 from substrate.codings import code_book
 from substrate.datasets import ripley, sinc, sinc_outliers
 from substrate.errors import DataError, DeclarationError

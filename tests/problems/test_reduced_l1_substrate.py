@@ -10,14 +10,13 @@ from sklearn.linear_model import lars_path_gram
 
 from problems import SparseL1SubstrateClassifier, SparseL1SubstrateRegressor, load
 from problems.reduced_l1_substrate import closed_form, declare
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_l1 import l1_sums, mended
 from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.paths.l1_homotopy import l1_path
-from substrate.paths.reduced_l1_path import coefficients_at, reduced_l1_paths
+from substrate.paths.homotopies import l1_path
+from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(120, 2))

@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import MaximalVariationRegressor, SparseMaximalVariationRegressor, load
 from problems.reduced_maximal_variation import closed_form, declare
-from substrate.closed_form import reduced_variation
-from substrate.closed_form.component_features import ComponentFeatures
-from substrate.closed_form.kernel_rows import KernelRows, KernelValues
 from substrate.closed_form.maximal_variation import solve_on_rows
-from substrate.closed_form.reduced_variation import VariationRows, solve_reduced_variation
-from substrate.closed_form.variation_sweep import VariationSweep
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.reduced import variation as reduced_variation
+from substrate.reduced.features import ComponentFeatures
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.variation import VariationRows, solve_reduced_variation
+from substrate.reduced.variation_sweep import VariationSweep
 from substrate.streaming.source import Block
 
 RNG = np.random.default_rng(9)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMRegressor, RobustLSSVMRegressor, load, weighted_ls_svm
-from problems.estimators.records import Reweighting
+from problems.estimators.shared.encoding import Reweighting
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError

@@ -15,11 +15,11 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
-from problems.estimators.basis_choice import RULES
-from problems.estimators.row_stream import RowStream
+from problems.estimators.reduced.basis_choice import RULES
+from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
-from substrate.streaming import row_numbers
-from substrate.streaming.executors.joblib_threads import Joblib
+from substrate.streaming import array_source as row_numbers
+from substrate.streaming.executors import Joblib
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -37,11 +37,11 @@ SMALL = {"n_basis": 7, "n_candidates": 30, "n_scoring": 40, "random_state": 0}
 THRESHOLDS = [
     ("MICRO", None, 64),
     ("LEAF", None, 256),
-    ("WIDTH_ROWS", "substrate.streaming.row_numbers", 200),
-    ("_SPREAD", "substrate.closed_form.reduced_statistic", 100),
-    ("_FEW_ROWS", "problems.estimators.reduced_fit", 50),
-    ("KEPT", "substrate.paths.reduced_leave_one_out", 2.0**10),
-    ("_MOST_ROWS", "substrate.kernels.median", 150),
+    ("WIDTH_ROWS", "substrate.streaming.array_source", 200),
+    ("_SPREAD", "substrate.reduced.solution", 100),
+    ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
+    ("KEPT", "substrate.reduced.left_out", 2.0**10),
+    ("_MOST_ROWS", "substrate.kernels.distances", 150),
 ]
 
 READERS = [

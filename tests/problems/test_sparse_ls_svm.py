@@ -18,7 +18,7 @@ from problems import (
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
 )
-from problems.estimators.basis_choice import RULES, generator_of
+from problems.estimators.reduced.basis_choice import RULES, generator_of
 from substrate import conventions
 from substrate.closed_form.leave_one_out import relative_error
 from substrate.datasets import boston, motorcycle, ripley

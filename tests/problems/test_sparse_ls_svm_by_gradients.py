@@ -7,11 +7,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import problems
-import problems.estimators.reduced_fit
+import problems.estimators.reduced.fit
 from problems import SparseLSSVMClassifier, SparseLSSVMRegressor
-from substrate.closed_form.reduced_gradient import solve_by_gradients
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
+from substrate.reduced.gradients import solve_by_gradients
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(2000, 3))
@@ -91,7 +91,7 @@ def test_an_iteration_cut_short_warns_and_its_certificate_does_not_hold(monkeypa
     def short(*given, **named):
         return solve_by_gradients(*given, **named, most=2)
 
-    monkeypatch.setattr(problems.estimators.reduced_fit, "solve_by_gradients", short)
+    monkeypatch.setattr(problems.estimators.reduced.fit, "solve_by_gradients", short)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
         model = clone(MODEL).fit(X, y)
     assert not model.certificate_.holds

@@ -12,12 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems import SparseLSSVMClassifier, SparseLSSVMClassifierCV, SparseLSSVMRegressor, SparseLSSVMRegressorCV
-from problems.estimators.left_out_sums import LeftOutSums
+from problems.estimators.reduced.ls_svm_machine import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
-from substrate.streaming.executors.joblib_threads import Joblib
-from substrate.streaming.executors.serial import Serial
-from substrate.streaming.row_numbers import width_rows
+from substrate.streaming.array_source import width_rows
+from substrate.streaming.executors import Joblib, Serial
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -132,7 +131,7 @@ def test_executors_change_no_bit(folder, client):
 
 def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
     """Whatever the budget; but not where the file is not what the map shows."""
-    from problems.estimators.row_stream import NpySource
+    from problems.estimators.reduced.row_stream import NpySource
 
     asked = []
     monkeypatch.setattr(NpySource, "mapped", lambda *given, made=NpySource.mapped: asked.append(1) or made(*given))

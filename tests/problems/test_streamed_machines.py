@@ -13,9 +13,8 @@ from problems import (
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF
-from substrate.streaming.executors.joblib_threads import Joblib
-from substrate.streaming.executors.serial import Serial
-from substrate.streaming.order_statistics import CountsOfLeaf
+from substrate.streaming.executors import Joblib, Serial
+from substrate.streaming.survey import CountsOfLeaf
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -21,7 +21,7 @@ from problems import (
     load,
     maximal_variation,
 )
-from problems.estimators import variation_fit
+from problems.estimators.full import variation_fit
 from substrate import Machine, Substrate
 from substrate.closed_form.component_coordinates import decoupled_coordinates, shared_coordinates
 from substrate.closed_form.maximal_variation import rho_max

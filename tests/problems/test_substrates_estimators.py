@@ -21,7 +21,7 @@ from problems import (
     load,
     ls_svm_substrate,
 )
-from problems.estimators import sparse_fit
+from problems.estimators.full import l1_fit as sparse_fit
 from substrate.closed_form.l1_active_set import solve_l1
 from substrate.errors import DataError, DeclarationError, OverfittingWarning
 from substrate.kernels import RBF, Precomputed

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor, SparseLSSVMRegressor
 from substrate import fuse
-from substrate.certificates.accuracy import ACCURATE, UNPOLISHED, accuracy_row, unpolished
+from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
 

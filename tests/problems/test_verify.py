@@ -12,14 +12,16 @@ import pytest
 
 import problems
 import problems.command_line.verify
-from problems import fused_conditions, fused_l1_substrate, ls_svm_regression, optimality_conditions
+from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
 from problems.command_line.verdicts import table
 from problems.command_line.verify import TIME_LIMIT, Line, Miss, problem_modules, verify
-from problems.progress import Progress
-from problems.saddle_proof import prove_saddle
 from substrate import datasets, solver_call, solvers
+from substrate.declarations import optimality_conditions
+from substrate.declarations import optimality_conditions as fused_conditions
+from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.errors import DeclarationError
+from substrate.progress import Progress
 from substrate.solvers import ORDER, installed_solvers
 
 GOOD = """
@@ -45,7 +47,7 @@ AMBIGUOUS = """
 import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION
 from substrate.certificates import Row
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
 
 def declare(K, y, gamma, form="primal"):
     x = cp.Variable(2, name="x")
@@ -69,7 +71,7 @@ def declare(K, y, gamma, form="primal"):
 CANNOT_BE_SOLVED = """
 import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION, closed_form
-from substrate.declaration import Declared
+from substrate.declarations.declaration import Declared
 
 def declare(K, y, gamma, form="primal"):
     x = cp.Variable(name="x")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from problems.progress import Progress
 from problems.reproductions import STUDIES
+from substrate.progress import Progress
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from problems.command_line.main import main
 from problems.command_line.models import MODELS, WIDTHS
 from problems.command_line.table import read_table
 from problems.command_line.tabular_model import TabularModel
-from problems.estimators.files import load_with_notes, save
+from problems.estimators.shared.files import load_with_notes, save
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
@@ -303,7 +303,7 @@ def fails(*arguments):
 
 def test_a_report_that_cannot_be_drawn_leaves_nothing(tmp_path, regression, monkeypatch, capsys):
     path, _, _ = regression
-    monkeypatch.setattr("problems.command_line.report.page", fails)
+    monkeypatch.setattr("problems.command_line.report.report.page", fails)
     before = sorted(tmp_path.iterdir())
     files = ["--out", str(tmp_path / "m.npz"), "--report", str(tmp_path / "r.html")]
     assert main(["fit", str(path), "--target", "y", "--gamma", "2", *files]) == 2

@@ -74,7 +74,7 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     kind(special)
     before = special.lstat()
     monkeypatch.setattr("problems.command_line.table.read_table", never)
-    monkeypatch.setattr("problems.command_line.streamed.fit_stream", never)
+    monkeypatch.setattr("problems.command_line.tabular_model.fit_stream", never)
     monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
     monkeypatch.setattr(TabularModel, "load", never)
     names = {
@@ -141,7 +141,7 @@ def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
     estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y)
     kind(tmp_path / "special.csv")
     monkeypatch.setattr(type(estimator), "_passes", never)
-    monkeypatch.setattr("problems.estimators.files.encode", never)
+    monkeypatch.setattr("problems.estimators.shared.files.encode", never)
     for write in (lambda path: estimator.predict_to(X, path), estimator.save):
         with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
             write(tmp_path / "special.csv")

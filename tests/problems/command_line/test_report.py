@@ -11,10 +11,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from problems.command_line.fit import Choices, fit_table
+from problems.command_line.fit import Choices, bound_of, fit_table, scores
 from problems.command_line.models import Weights
-from problems.command_line.report import report
-from problems.command_line.scores import bound_of, scores
+from problems.command_line.report.report import report
 from problems.command_line.table import Table, read_table
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -138,7 +137,7 @@ def test_a_structured_model_names_its_inputs_and_draws_them(structure):
 
 
 def test_components_are_drawn_in_the_units_of_the_table(structure, monkeypatch):
-    from problems.command_line import pictures
+    from problems.command_line.report import pictures
 
     fit, _ = structure
     part = pictures._component(fit, fit.model.estimator, 0, list(fit.preparation.features), "y")

@@ -7,8 +7,7 @@ import pytest
 
 import problems
 from problems.command_line.main import main
-from problems.command_line.streamed import predict_stream
-from problems.command_line.tabular_model import TabularModel
+from problems.command_line.tabular_model import TabularModel, predict_stream
 from substrate.kernels import RBF
 
 pa = pytest.importorskip("pyarrow")

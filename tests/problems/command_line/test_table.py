@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from problems.command_line.embedded import as_csv, dataset_rows
-from problems.command_line.table import Table, named_columns, named_rows, number, read_table
+from problems.command_line.table import Table, as_csv, dataset_rows, named_columns, named_rows, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from problems.reproductions.measured import Measured, Printed, Round, collected
-from problems.reproductions.verdict import Claim, better, level, verdict
+from problems.reproductions.measured import Claim, Measured, Printed, Round, better, collected, level, verdict
 from substrate.errors import DataError, DeclarationError
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from substrate.certificates import Row
-from substrate.certificates.duality import gap_row
-from substrate.certificates.rows import EPS, roundoff
+from substrate.certificates.rows import EPS, gap_row, roundoff
 
 INF, NAN = math.inf, math.nan
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.closed_form.adaline import solve_by_adaline, spectral_norm
-from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
 from substrate.datasets import tic_tac_toe
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF

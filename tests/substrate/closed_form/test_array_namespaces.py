@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
 
-from substrate.closed_form.device_reduced import accumulate_on_device, solve_on_device
-from substrate.closed_form.device_rows import DeviceRows
-from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.fold_labels import GivenFolds
-from substrate.closed_form.hat_matrix import projected_diagonal
-from substrate.closed_form.kernel_rows import KernelRows
-from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_basis import solve_reduced
-from substrate.closed_form.reduced_left_out import leverage_factor
-from substrate.closed_form.reduced_spectrum import reduced_spectrum
-from substrate.closed_form.reduced_statistic import accumulate
-from substrate.closed_form.rows_anywhere import statistic_of
+from substrate.closed_form.leave_one_out import projected_diagonal
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.device_gram import DeviceGram, gram_kind
@@ -23,9 +12,18 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.device_leave_one_out import DeviceLeaveOneOut
 from substrate.paths.gamma_search import lambda_range, search_gamma
-from substrate.paths.reduced_leave_one_out import ReducedLeaveOneOut
+from substrate.reduced.device_leave_one_out import DeviceLeaveOneOut
+from substrate.reduced.device_reduced import accumulate_on_device, solve_on_device
+from substrate.reduced.device_rows import DeviceRows
+from substrate.reduced.features import eigen_features
+from substrate.reduced.folds import GivenFolds
+from substrate.reduced.left_out import ReducedLeaveOneOut, leverage_factor
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.rows_anywhere import statistic_of
+from substrate.reduced.solution import accumulate, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
 
 everywhere = pytest.mark.parametrize("home", HOMES)
 

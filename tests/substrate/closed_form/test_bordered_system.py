@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
-from substrate.closed_form.bordered_system import bordered_matrix, bordered_system, bordered_target
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_system, bordered_target
 from substrate.errors import DataError
 from substrate.kernels import RBF
 

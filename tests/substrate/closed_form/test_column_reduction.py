@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
 from substrate.closed_form.column_reduction import column_rows, solve_columns, with_bias
-from substrate.closed_form.saddle_system import solve_saddle_system
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_target, solve_saddle_system
 from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from substrate.closed_form.bordered_system import bordered_matrix, bordered_system
-from substrate.closed_form.column_selection import (
+from substrate.closed_form.column_reduction import (
     echelon_columns,
     echelon_threshold,
     ranked_columns,
     support_count,
 )
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_system
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
 

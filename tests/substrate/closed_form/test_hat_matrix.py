@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.closed_form.hat_matrix import effective_degrees_of_freedom, hat_matrix, projected_inverse
+from substrate.closed_form.leave_one_out import effective_degrees_of_freedom, hat_matrix, projected_inverse
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial

@@ -14,7 +14,7 @@ from substrate.closed_form.l1_active_set import ActiveSetSolution, correlation_n
 from substrate.datasets import boston, motorcycle
 from substrate.errors import SolverError
 from substrate.kernels import RBF, Linear
-from substrate.paths.l1_homotopy import l1_path
+from substrate.paths.homotopies import l1_path
 
 
 def objective(Phi, y, zeta, a, b):

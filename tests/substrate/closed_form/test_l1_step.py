@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.closed_form.kernel_products import PlainProducts
+from substrate.closed_form.l1_accuracy import Correlations, stepped_gap
 from substrate.closed_form.l1_active_set import solve_l1
-from substrate.closed_form.l1_step import Correlations, stepped_gap
 from substrate.kernels import RBF
 
 KERNEL, ZETA = RBF(1.0), 0.3

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.closed_form.hat_matrix import hat_matrix, projected_diagonal, projected_inverse
 from substrate.closed_form.leave_one_out import (
     generalized_cross_validation,
+    hat_matrix,
     k_fold_residuals,
     leave_one_out_residuals,
     left_out_residuals,
@@ -16,6 +16,8 @@ from substrate.closed_form.leave_one_out import (
     median_absolute,
     misclassification,
     press,
+    projected_diagonal,
+    projected_inverse,
     trimmed_mean_square,
 )
 from substrate.closed_form.saddle_system import solve_saddle_system

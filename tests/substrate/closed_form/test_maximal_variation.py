@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from substrate.closed_form import maximal_variation
 from substrate.closed_form.component_coordinates import centred, decoupled_coordinates, shared_coordinates
 from substrate.closed_form.maximal_variation import rho_bound, rho_max, solve_maximal_variation
-from substrate.closed_form.variation_certificate import solution_rows, trivial_cost, variation_unit
+from substrate.closed_form.variation_accuracy import solution_rows, trivial_cost, variation_unit
 from substrate.closed_form.variation_polish import VariationPoint, gap_of, polished
 from substrate.datasets import additive_function
 from substrate.errors import SolverError

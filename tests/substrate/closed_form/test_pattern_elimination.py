@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.closed_form.adaline import solve_by_adaline
-from substrate.closed_form.bordered_system import bordered_matrix, bordered_target
-from substrate.closed_form.pattern_elimination import _staying, eliminate_patterns
+from substrate.closed_form.adaline import _staying, eliminate_patterns, solve_by_adaline
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
 from substrate.kernels import RBF
 
 RULE = {"threshold": 0.1, "count": 10, "max_epochs": 2000, "seed": 0}

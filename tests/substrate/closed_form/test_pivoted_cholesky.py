@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.closed_form.pivoted_cholesky import pivoted_cholesky
+from substrate.closed_form.conjugate_gradient import pivoted_cholesky
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(1.5), 0.3 * RBF(0.5) + Linear()]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.closed_form.hat_matrix import projected_inverse
+from substrate.closed_form.leave_one_out import projected_inverse
 from substrate.closed_form.pruning import DownDating, bordered_inverse
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.errors import SolverError

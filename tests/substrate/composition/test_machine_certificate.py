@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate, solvers
-from substrate.composition.cones import dual_excess, primal_excess
-from substrate.composition.conic import WitnessedProblem
+from substrate.composition.conic import WitnessedProblem, dual_excess, primal_excess
 from substrate.datasets import ripley
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.solvers import installed_solvers

@@ -9,14 +9,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.coordinate_ties import CoordinateTies
-from substrate.composition.determined import by_conditions, by_loss, by_norm
-from substrate.composition.feasible_point import Feasibility
-from substrate.composition.least_step import least_step
+from substrate.composition.conic import StandardForm
+from substrate.composition.determined import CoordinateTies, by_conditions, by_loss, by_norm
+from substrate.composition.feasible_point import Feasibility, least_step
 from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
-from substrate.composition.polish import interior_point, polished
-from substrate.composition.standard_form import StandardForm
-from substrate.composition.sublevel import within_radius
+from substrate.composition.polish import interior_point, polished, within_radius
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 from tests.oracles.small_machines import KINDS, small_machine
 

@@ -8,8 +8,8 @@ from substrate import Machine, Substrate, fuse
 from substrate.closed_form.component_coordinates import shared_coordinates
 from substrate.closed_form.l1_active_set import solve_l1
 from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.fusion.fold import never_negative
 from substrate.fusion.fuse import _fold
-from substrate.fusion.tail import never_negative
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
 from tests.oracles.small_machines import exact_fitted_values
 

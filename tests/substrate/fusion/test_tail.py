@@ -4,8 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from substrate.fusion.fold import tail_distance
 from substrate.fusion.parametric_qp import ParametricQP
-from substrate.fusion.tail import tail_distance
 
 
 def norms(seed=0, floor=0.0):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.kernels.median import median_distance
+from substrate.kernels.distances import median_distance
 
 WIDTHS = [RBF, Laplacian, Matern]
 with_width = pytest.mark.parametrize("kernel", WIDTHS, ids=lambda kernel: kernel.__name__)

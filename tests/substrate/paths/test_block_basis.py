@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from substrate.paths.block_basis import append, exchange, rebuild, remove, slopes
-from substrate.paths.compiled import chosen, has_compiler, interpreted
-from substrate.paths.low_rank import Product
-from substrate.paths.ratio_test import first_event, travel
+from substrate.paths.block_basis import append, exchange, first_event, rebuild, remove, slopes, travel
+from substrate.paths.signed_rows import Product, chosen, has_compiler, interpreted
 
 
 def checked(Q, Z, D, m):

@@ -8,9 +8,16 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.chebyshev import DEGREE, coefficients, ellipse, growth_on_ellipse, interpolation_error, points
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Validation
-from substrate.paths.polynomial_minimum import minimum_of_polynomial
+from substrate.paths.polynomial_minimum import (
+    DEGREE,
+    coefficients,
+    ellipse,
+    growth_on_ellipse,
+    interpolation_error,
+    minimum_of_polynomial,
+    points,
+)
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(30, 2))

@@ -8,10 +8,9 @@ from sklearn.linear_model import lars_path
 
 from substrate.closed_form.l1_active_set import correlation_noise, solve_l1, zeta_max
 from substrate.errors import DataError, DeclarationError
-from substrate.paths.compiled import interpreted
-from substrate.paths.knots import Path, SparseRows
-from substrate.paths.l1_homotopy import SMALLEST_ZETA, l1_path
-from substrate.paths.residuals import knots_and_midpoints, l1_point_rows
+from substrate.paths.homotopies import SMALLEST_ZETA, l1_path
+from substrate.paths.knots import Path, SparseRows, knots_and_midpoints, l1_point_rows
+from substrate.paths.signed_rows import interpreted
 
 
 @pytest.fixture(autouse=True)

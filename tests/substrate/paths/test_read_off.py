@@ -12,10 +12,9 @@ from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.paths.chord_certificate import Track
-from substrate.paths.compiled import interpreted
 from substrate.paths.knots import Path
-from substrate.paths.read_off import read_off
-from substrate.paths.tracks import L1Fold, VariationFold
+from substrate.paths.signed_rows import interpreted
+from substrate.paths.tracks import L1Fold, VariationFold, read_off
 
 
 @pytest.fixture(autouse=True)

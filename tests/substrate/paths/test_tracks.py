@@ -12,11 +12,10 @@ from substrate.closed_form.l1_active_set import solve_l1, zeta_max
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.paths.chord_certificate import Track, interval_bounds
-from substrate.paths.compiled import interpreted
+from substrate.paths.homotopies import l1_path
 from substrate.paths.knots import Path
-from substrate.paths.l1_homotopy import l1_path
-from substrate.paths.read_off import read_off
-from substrate.paths.tracks import L1Fold, VariationFold, _l1_track, _variation_track
+from substrate.paths.signed_rows import interpreted
+from substrate.paths.tracks import L1Fold, VariationFold, _l1_track, _variation_track, read_off
 
 SMOOTH = RBF(0.5)
 

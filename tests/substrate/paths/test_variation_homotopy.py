@@ -10,12 +10,10 @@ from sklearn.linear_model import lars_path
 from substrate.datasets.additive import additive_function
 from substrate.errors import DataError, SolverError
 from substrate.paths.block_homotopy import BlockPath
-from substrate.paths.compiled import has_compiler, interpreted
 from substrate.paths.following import solve_block_qp
-from substrate.paths.knots import Path
-from substrate.paths.residuals import knots_and_midpoints, variation_point_rows
-from substrate.paths.signed_rows import SignedRows
-from substrate.paths.variation_homotopy import variation_path
+from substrate.paths.homotopies import variation_path
+from substrate.paths.knots import Path, knots_and_midpoints, variation_point_rows
+from substrate.paths.signed_rows import SignedRows, has_compiler, interpreted
 
 
 @pytest.fixture(autouse=True)

@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from substrate.closed_form.eigen_features import eigen_features
-from substrate.closed_form.kernel_rows import KernelRows, KernelValues
-from substrate.closed_form.moments import origin_of
-from substrate.closed_form.reduced_statistic import accumulate
 from substrate.kernels import RBF
+from substrate.reduced.features import eigen_features
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.solution import accumulate
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors.serial import Serial
+from substrate.streaming.executors import Serial, SummationTree, height
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import LEAF, MICRO
-from substrate.streaming.tree import SummationTree, height
 
 RNG = np.random.default_rng(3)
 N = 5 * LEAF + MICRO + 77

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from substrate.closed_form.fold_labels import ConsecutiveFolds
-from substrate.closed_form.kernel_rows import KernelValues
-from substrate.closed_form.moment_sums import MomentsOfLeaf
-from substrate.closed_form.moments import Origin
 from substrate.errors import DataError
 from substrate.kernels import RBF
+from substrate.progress import RowProgress
+from substrate.reduced.folds import ConsecutiveFolds
+from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.checkpoint import Checkpoint, digest
-from substrate.streaming.executors.joblib_threads import Joblib
-from substrate.streaming.executors.serial import Serial
-from substrate.streaming.passes import Passes
-from substrate.streaming.progress import RowProgress
+from substrate.streaming.executors import Joblib, Serial
+from substrate.streaming.passes import Checkpoint, Passes, digest
 from substrate.streaming.source import LEAF
 
 RNG = np.random.default_rng(4)

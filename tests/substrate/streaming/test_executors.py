@@ -6,24 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from substrate.closed_form.kernel_rows import KernelValues
-from substrate.closed_form.moment_sums import MomentsOfLeaf
-from substrate.closed_form.moments import Origin
-from substrate.closed_form.reduced_outputs import OutputsOfBlock
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.coded_source import CodedSource, numbers
-from substrate.streaming.executors.base import Pass
-from substrate.streaming.executors.choice import executor_of
-from substrate.streaming.executors.dask_client import DaskClient, DaskCluster
-from substrate.streaming.executors.joblib_threads import Joblib
-from substrate.streaming.executors.serial import Serial
+from substrate.reduced.left_out import OutputsOfBlock
+from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.reduced.rows import KernelValues
+from substrate.streaming.array_source import ArraySource, CodedSource, numbers
+from substrate.streaming.dask_client import DaskClient, DaskCluster, executor_of
+from substrate.streaming.executors import Joblib, Pass, Serial, SummationTree, sum_over
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
-from substrate.streaming.span import sum_over
-from substrate.streaming.tree import SummationTree
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 

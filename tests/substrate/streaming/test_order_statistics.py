@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors.serial import Serial
-from substrate.streaming.order_statistics import CountsOfLeaf, keys_of, order_statistics, value_of
+from substrate.streaming.executors import Serial
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import LEAF
+from substrate.streaming.survey import CountsOfLeaf, keys_of, order_statistics, value_of
 
 RNG = np.random.default_rng(5)
 N = 2 * LEAF + 333

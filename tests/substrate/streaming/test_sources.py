@@ -44,7 +44,7 @@ def sources(folder):
     dd = pytest.importorskip("dask.dataframe")
     blocks = [(X[k : k + 777], Y[k : k + 777]) for k in range(0, N, 777)]
     mapped = [np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
-    from substrate.streaming.npy_source import NpySource
+    from substrate.streaming.sources import NpySource
 
     return {
         "npy": source_of(folder / "X.npy", folder / "y.npy"),
@@ -76,7 +76,7 @@ def test_what_is_sent_to_workers_is_small(made):
 
 
 def test_a_part_of_a_mapped_file_is_that_part(made):
-    from substrate.streaming.npy_source import NpySource
+    from substrate.streaming.sources import NpySource
 
     part = np.load(made / "X.npy", mmap_mode="r")[100:5000]
     (block,) = NpySource.mapped(part, None).blocks(0, 4900, LEAF)

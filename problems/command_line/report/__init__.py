@@ -1,0 +1,1 @@
+"""The report of a fit: one page of HTML that stands alone."""

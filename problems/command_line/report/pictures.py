@@ -1,0 +1,228 @@
+"""The pictures of a report: the displays of the package, inputs in their own units, as images inside the page."""
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.fit import Fit
+from problems.command_line.preparation import Input
+from problems.displays import (
+    CertificateDisplay,
+    ComponentFunctionsDisplay,
+    CriterionDisplay,
+    EvolutionDiagramDisplay,
+    LeaveOneOutDisplay,
+    ResidualsDisplay,
+    SupportVectorsDisplay,
+)
+from problems.displays.canvas import ACCENT, GREY, axes_for
+from problems.estimators.shared.additive import AdditiveEstimator
+from substrate.arrays import Array
+from substrate.errors import SubstrateError
+
+__all__ = ["Picture", "pictures"]
+
+_GRID = 400
+#: Most components drawn.
+_COMPONENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` says why not."""
+
+    title: str
+    caption: str
+    address: str
+    small: bool = False
+
+
+def pictures(fit: Fit) -> list[Picture]:
+    """Everything that can be drawn of a fit; without matplotlib one entry that says how to get it."""
+    try:
+        import matplotlib
+    except ImportError:
+        reason = 'matplotlib is not installed: pip install "lssvm-substrate[plot]", then fit again.'
+        return [Picture("No pictures", reason, "")]
+    matplotlib.use("agg")  # files only: no window, no display needed
+    settings: Any = {"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}
+    with matplotlib.rc_context(settings):
+        return list(_all(fit))
+
+
+def _all(fit: Fit) -> Iterator[Picture]:
+    model, task = fit.model.estimator, fit.preparation.task
+    n_inputs = fit.X.shape[1]
+    names = _names(fit)
+    target = _plain(fit.preparation.target)
+    if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
+        caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
+        yield _drawn("Classes and their border", caption, lambda: _plane(fit))
+    if task == "regression" and n_inputs == 1:
+        yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
+    elif task == "regression":
+        yield _drawn("Predicted against observed", "On the dashed line a prediction is exact.", lambda: _against(fit))
+    if hasattr(model, "best_parameter_") and "maximal_variation" in model.path_:
+        caption = "How much each component varies as rho grows, and the validation error along the same path."
+        yield _drawn(
+            "Which inputs stay",
+            caption,
+            lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
+        )
+    if hasattr(model, "best_parameter_") and fit.choices.model == "l1":
+        yield _drawn("Validation error over zeta", "The dashed line is the lower bound.", lambda: _validation(fit))
+    if isinstance(model, AdditiveEstimator):
+        yield from _components(fit)
+    if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
+        caption = "The error by which gamma was chosen, with the chosen kernel; no gamma goes below the dashed line."
+        yield _drawn("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model))
+    if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
+        caption = "Each row predicted by the machine without it. Far from the line, the row matters to its own fit."
+        yield _drawn(
+            "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
+        )
+    if fit.choices.model == "robust":
+        caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
+        yield _drawn("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
+    caption = "One bar a check: left of zero it passes, and the length says by how many powers of ten."
+    yield _drawn("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
+
+
+def _drawn(title: str, caption: str, draw: Callable[[], Any], small: bool = False) -> Picture:
+    """A display as an image, or the reason why there is none."""
+    import matplotlib.pyplot as plt
+
+    before = set(plt.get_fignums())
+    try:
+        figure = draw().figure_
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    except SubstrateError as error:
+        return Picture(title, f"Not drawn: {error}", "")
+    finally:
+        for number in set(plt.get_fignums()) - before:
+            plt.close(number)
+    code = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return Picture(title, caption, f"data:image/svg+xml;base64,{code}", small)
+
+
+@dataclass(frozen=True, slots=True)
+class _Canvas:
+    """A figure drawn here, in the shape of a display."""
+
+    figure_: Any
+
+
+def _plain(text: object) -> str:
+    """Text in which matplotlib does not look for formulas."""
+    return str(text).replace("$", r"\$")
+
+
+def _names(fit: Fit) -> list[str]:
+    return [_plain(name) for name in fit.preparation.features]
+
+
+def _numeric_inputs(fit: Fit) -> list[Input]:
+    """The input of every column of X; a category's column is in its own units already."""
+    return [one if one.categories is None else Input(f) for one in fit.preparation.inputs for f in one.features]
+
+
+def _own_units(fit: Fit, column: int, values: Array) -> Array:
+    one = _numeric_inputs(fit)[column]
+    return np.asarray(values * one.scale + one.center)
+
+
+def _curve(fit: Fit) -> _Canvas:
+    figure, (axes,) = axes_for(None)
+    grid = np.linspace(fit.X.min(), fit.X.max(), _GRID)
+    axes.plot(_own_units(fit, 0, fit.X[:, 0]), fit.y, "o", color=GREY, markersize=4, label="rows that train")
+    if fit.y_val.size:
+        held = _own_units(fit, 0, fit.X_val[:, 0])
+        axes.plot(held, fit.y_val, "x", color="black", markersize=5, label="rows that validate")
+    predicted = fit.model.estimator.predict(grid[:, None])
+    axes.plot(_own_units(fit, 0, grid), predicted, "-", color=ACCENT, linewidth=2.0, label="f")
+    axes.set(xlabel=_names(fit)[0], ylabel=_plain(fit.preparation.target))
+    axes.legend(frameon=False, fontsize="small")
+    return _Canvas(figure)
+
+
+def _against(fit: Fit) -> _Canvas:
+    figure, (axes,) = axes_for(None)
+    predict = fit.model.estimator.predict
+    axes.plot(fit.y, predict(fit.X), "o", color=GREY, markersize=4, label="rows that train")
+    if fit.y_val.size:
+        axes.plot(fit.y_val, predict(fit.X_val), "x", color="black", markersize=5, label="rows that validate")
+    ends = [float(fit.y.min()), float(fit.y.max())]
+    axes.plot(ends, ends, "--", color=ACCENT, linewidth=1.4)
+    target = _plain(fit.preparation.target)
+    axes.set(xlabel=f"{target} observed", ylabel=f"{target} predicted")
+    axes.legend(frameon=False, fontsize="small")
+    return _Canvas(figure)
+
+
+def _plane(fit: Fit) -> Any:
+    names = _names(fit)
+    drawn = SupportVectorsDisplay.from_estimator(fit.model.estimator, fit.X, fit.y, names=names)
+    grid = tuple(_own_units(fit, column, part) for column, part in enumerate(drawn.grid))
+    X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
+    classes = [_plain(label) for label in fit.model.estimator.classes_]
+    return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, classes).plot()
+
+
+def _validation(fit: Fit) -> _Canvas:
+    model = fit.model.estimator
+    values, errors = (np.asarray(model.path_[name]) for name in ("values", "validation_errors"))
+    figure, (axes,) = axes_for(None)
+    axes.plot(values[values > 0.0], errors[values > 0.0], "-", color="black", linewidth=1.4, label="validation")
+    place = f"chosen: zeta = {model.best_parameter_:.4g}, {model.n_support_} support vectors"
+    axes.plot([model.best_parameter_], [model.validation_error_], "o", color=ACCENT, markersize=8, label=place)
+    axes.axhline(model.lower_bound_, color="0.35", linestyle="--", linewidth=1.2, label="lower bound")
+    axes.set(xscale="log", xlabel="zeta (weight of the 1-norm)", ylabel="mean squared error, validation rows")
+    axes.legend(frameon=False, fontsize="small")
+    return _Canvas(figure)
+
+
+def _components(fit: Fit) -> Iterator[Picture]:
+    """One small picture a component that matters, all with one vertical axis."""
+    model, target = fit.model.estimator, _plain(fit.preparation.target)
+    variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
+    mask = model.get_support()  # a component an input
+    chosen = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
+    names = _names(fit)
+    drawn = [_component(fit, model, number, names, target) for number in chosen[:_COMPONENTS]]
+    if not drawn:
+        yield Picture("Component functions", "Not drawn: no component varies.", "")
+        return
+    seen = [np.concatenate([one.curve, _or_empty(one.partial_residuals)]) for one in drawn]
+    low, high = min(map(np.nanmin, seen)), max(map(np.nanmax, seen))
+    room = 0.05 * float(high - low)
+    for number, part in enumerate(drawn):
+
+        def draw(part: Any = part) -> Any:
+            display = ComponentFunctionsDisplay((part,), target).plot()
+            display.axes_[0].set_ylim(low - room, high + room)
+            for legend in (display.axes_[0].get_legend(), *display.figure_.legends):
+                if legend is not None:
+                    legend.remove()  # small pictures: the caption says it
+            return display
+
+        caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
+        name = fit.preparation.features[chosen[number]]
+        yield _drawn(f"Component of {name}", caption, draw, small=True)
+
+
+def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:
+    import matplotlib.pyplot as plt
+
+    display = ComponentFunctionsDisplay.from_estimator(model, fit.X, fit.y, [number], names=names, target=target)
+    plt.close(display.figure_)
+    (part,) = display.components
+    return replace(part, grid=_own_units(fit, number, part.grid), places=_own_units(fit, number, part.places))
+
+
+def _or_empty(values: Array | None) -> Array:
+    return np.zeros(0) if values is None else values

@@ -1,0 +1,256 @@
+"""The report of ``substrate fit``: what was fitted, how well, how surely, and how to use it, on one page."""
+
+from collections.abc import Iterable
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import substrate
+from problems.command_line.fit import Bound, Fit, bound_of, scores
+from problems.command_line.models import MODELS
+from problems.command_line.report.page import (
+    choice_formula,
+    code,
+    kernel_formula,
+    machine_formula,
+    page,
+    paragraph,
+    problem_formulas,
+    section,
+    spoken,
+    table,
+)
+from problems.command_line.report.pictures import Picture, pictures
+from problems.estimators.shared.additive import AdditiveEstimator
+from substrate.kernels import Componentwise
+
+__all__ = ["report"]
+
+_WORDS = {
+    "lssvm": "A least-squares support vector machine",
+    "robust": "A weighted least-squares support vector machine, robust against outliers",
+    "sparse": "A least-squares support vector machine on few basis vectors",
+    "l1": "A kernel machine with few support vectors, by a penalty on the 1-norm",
+    "structure": "A sum of functions of one input each, by a penalty on how much each varies",
+    "fused": "A least-squares support vector machine whose weight the validation rows chose",
+}
+_SYMBOLS = {
+    "lssvm": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight.",
+    "robust": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight; v is small "
+    "for a row whose error was large in a first fit.",
+    "sparse": "w is a combination of few features φ of the kernel, b is the bias, e the errors, γ their weight.",
+    "l1": "α are the support values, most of them zero; b is the bias, e the errors, ζ the weight of the 1-norm.",
+    "structure": "The component of input l varies by at most t over the training rows; b is the bias, e the errors, ρ "
+    "the weight of the variations.",
+    "fused": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight.",
+}
+
+
+def report(fit: Fit, model_path: str | None) -> str:
+    """The page as text."""
+    prepared = fit.preparation
+    bound = bound_of(fit)
+    drawn = pictures(fit)
+    # the bars of the certificate belong beside its table
+    parts = [
+        _summary(fit),
+        _fitted(fit, bound),
+        _errors(fit, bound),
+        section("Pictures", *_figures(drawn[:-1])) if len(drawn) > 1 else "",
+        _inputs(fit),
+        _certificate(fit, drawn[-1]),
+        _warnings(fit),
+        _use(fit, model_path),
+        f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
+    ]
+    return page(f"{prepared.target} from {Path(prepared.source.removeprefix('@')).name}", filter(None, parts))
+
+
+def _summary(fit: Fit) -> str:
+    certificate = fit.model.estimator.certificate_
+    words = f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task})."
+    if certificate.holds:
+        verdict = (
+            f"The certificate holds: {certificate.promise}. All {len(certificate.rows)} conditions of the solution, "
+            "computed anew, are met."
+        )
+        return paragraph(words) + paragraph(verdict, "verdict") + _facts(fit)
+    failed = ", ".join(row.name for row in certificate.failures)
+    verdict = f"The certificate does not hold ({failed}): do not rely on this model. Known is: {certificate.promise}."
+    return paragraph(words) + paragraph(verdict, "verdict fails") + _facts(fit)
+
+
+def _facts(fit: Fit) -> str:
+    return "<ul>" + "".join(f"<li>{escape(one[0].upper() + one[1:])}.</li>" for one in fit.said) + "</ul>"
+
+
+def _fitted(fit: Fit, bound: Bound | None) -> str:
+    model, task, estimator = fit.choices.model, fit.preparation.task, fit.model.estimator
+    kernel = estimator.kernel_
+    parts = [*problem_formulas(model, task), paragraph(_SYMBOLS[model])]
+    n_classes = len(estimator.classes_) if task == "classification" else 0
+    if task == "classification":
+        several = n_classes > 2
+        coded = "one such machine a class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
+        parts.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
+    parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
+    parts.append(kernel_formula(kernel))
+    if isinstance(kernel, Componentwise):
+        inner = kernel.components(fit.X.shape[1])[0]
+        parts.append(kernel_formula(getattr(inner, "kernel", inner)))
+        parts.append(paragraph("The last is the kernel of one component; its width differs from input to input."))
+    elif hasattr(kernel, "sigma"):
+        unit = " (inputs standardised)" if fit.preparation.standardised else ""
+        parts.append(paragraph(f"σ = {kernel.sigma:.4g}{unit}."))
+    weight = MODELS[model].weight
+    if bound is not None:
+        parts += [paragraph(f"{spoken(weight)} was chosen by"), choice_formula(weight, bound.by)]
+    elif fit.choices.weights.of(model) is not None:
+        parts.append(paragraph(f"{spoken(weight)} = {fit.choices.weights.of(model):g} was given."))
+    else:
+        parts.append(
+            paragraph(f"{spoken(weight)} = {estimator.gamma:.4g}, chosen by the mean absolute leave-one-out error.")
+        )
+    n = estimator.support_values_.shape[0]
+    parts.append(paragraph(f"Its sum has {n} terms, from {fit.y.size} training rows."))
+    return section("What was fitted", *parts)
+
+
+def _errors(fit: Fit, bound: Bound | None) -> str:
+    lines = scores(fit)
+    classification = fit.preparation.task == "classification"
+    guess = "always the most frequent class" if classification else "always the training mean"
+    head = ("error", "training", "validation", f"guess\n{guess}")
+    rows = [[one.name, _n(one.training), _n(one.validation), _n(one.guess)] for one in lines]
+    parts = [table(head, ("", "number", "number", "number"), rows)]
+    if bound is not None:
+        rule = "leave-one-out" if bound.by == "loo" else "validation"
+        unit = " of the outputs against -1 and +1" if classification else ""
+        words = (
+            f"{spoken(bound.weight)} = {bound.value:.5g} has a mean squared {rule} error{unit} of {bound.error:.7g}."
+        )
+        if np.isfinite(bound.lower_bound):
+            words += (
+                f" It is proved that no other {spoken(bound.weight)} of the range searched, with any kernel tried, has "
+                f"less than {bound.lower_bound:.7g}."
+            )
+        parts.append(paragraph(words))
+        if bound.by == "validation":
+            parts.append(
+                paragraph(
+                    "The validation rows chose this weight, so their error is a little too good to expect of new rows."
+                )
+            )
+    if not fit.y_val.size:
+        parts.append(paragraph("No rows were held out; the training error says little about new rows."))
+    elif classification:
+        parts.append(_confusion(fit))
+    return section("How good it is", *parts)
+
+
+def _confusion(fit: Fit) -> str:
+    """Validation rows by class and predicted class."""
+    classes = fit.model.estimator.classes_
+    predicted = fit.model.estimator.predict(fit.X_val)
+    head = ["class", *(f"as {label}" for label in classes)]
+    rows = [
+        [str(label), *(str(int(((fit.y_val == label) & (predicted == other)).sum())) for other in classes)]
+        for label in classes
+    ]
+    kinds = ["", *("number" for _ in classes)]
+    return paragraph("Validation rows by their class (down) and the predicted one (across):") + table(head, kinds, rows)
+
+
+def _n(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _figures(drawn: Iterable[Picture]) -> Iterable[str]:
+    for small, group in groupby(drawn, key=lambda one: one.small):
+        figures = "".join(_figure(one) for one in group)
+        yield f'<div class="grid">{figures}</div>' if small else figures
+
+
+def _figure(one: Picture) -> str:
+    title, caption = escape(one.title), escape(one.caption)
+    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
+    below = f"<figcaption>{caption}</figcaption>" if caption else ""
+    return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"
+
+
+def _inputs(fit: Fit) -> str:
+    model = fit.model.estimator
+    additive = isinstance(model, AdditiveEstimator)
+    head, kinds = ["input", "centre", "scale"], ["", "number", "number"]
+    if additive:
+        head, kinds = [*head, "variation", "selected"], [*kinds, "number", ""]
+    variation = np.atleast_2d(model.maximal_variation_).max(axis=0) if additive else np.zeros(0)
+    mask = model.get_support() if additive else np.zeros(0)
+    rows, column = [], 0
+    for one in fit.preparation.inputs:
+        for feature in one.features:
+            row = [feature, f"{one.center:.6g}", f"{one.scale:.6g}"]
+            rows.append(row + ([f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []))
+            column += 1
+    words = (
+        "Each input x enters as (x - centre) / scale." if fit.preparation.standardised else "Inputs enter as they are."
+    )
+    if any(one.categories is not None for one in fit.preparation.inputs):
+        words += " A category enters as 1 where it is the row's and 0 elsewhere."
+    parts = [paragraph(words)]
+    if additive:
+        chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
+        share = f"{model.tolerance:g}"
+        parts.append(paragraph(f"Selected, varying by more than {share} of the largest: {chosen}."))
+    return section("Inputs", *parts, table(head, kinds, rows))
+
+
+def _certificate(fit: Fit, bars: Picture) -> str:
+    certificate = fit.model.estimator.certificate_
+    head = ("check", "residual", "scale", "residual / scale", "allowed", "pass")
+    kinds = ("", "number wide", "number wide", "number", "number", "")
+    rows = [
+        [f"{row.name}\n{row.formula}", f"{row.value:.2e}", f"{row.scale:.2e}", f"{row.relative:.1e}",
+         f"{row.tolerance:.1e}", "yes" if row.passes else "NO"]
+        for row in certificate.rows
+    ]  # fmt: skip
+    words = (
+        "The accuracy bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
+        "A solution of the problem above is also recognised by equations, whoever computed it. Each further line is "
+        "one of them, with what is left of it when the numbers of this model are put in; it passes when that is "
+        "rounding, and the gap of a chosen weight when it is as small as was asked."
+    )
+    facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
+    verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
+    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), _figure(bars), f"<ul>{facts}</ul>"]
+    return section("Certificate", *parts)
+
+
+def _warnings(fit: Fit) -> str:
+    if not fit.warnings:
+        return section("Warnings", paragraph("None were raised."))
+    listed = "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in fit.warnings) + "</ul>"
+    return section("Warnings", listed, paragraph("Columns are counted from 0, in the order of the table of inputs."))
+
+
+def _use(fit: Fit, model_path: str | None) -> str:
+    if model_path is None:
+        return section("Use it", paragraph("The model was not kept: fit again with --out model.npz to predict by it."))
+    name: Any = Path(model_path).name
+    python = (
+        "from problems.command_line.tabular_model import TabularModel\n\n"
+        f"model = TabularModel.load({name!r})\n"
+        'print(model.predict("new.csv"))  # columns by name, coded and scaled as in training\n'
+        "print(model.estimator.certificate_)"
+    )
+    plain = (
+        f"problems.load({name!r}) gives the {type(fit.model.estimator).__name__} alone, which expects inputs coded and "
+        "scaled as in the table of inputs."
+    )
+    shell = f"substrate predict {name} new.csv --out predictions.csv"
+    return section(
+        "Use it", paragraph("At the prompt:"), code(shell), paragraph("In Python:"), code(python), paragraph(plain)
+    )

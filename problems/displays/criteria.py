@@ -1,0 +1,266 @@
+r"""A criterion of model selection over gamma, its certified minimum, and the bound below all of it.
+
+.. math:: F(\gamma) \ge \underline F \quad \text{for every } \gamma \text{ of the range}, \qquad
+          F(\gamma^\star) - \underline F \le \text{gap} \cdot F(\gamma^\star)
+
+([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.paths.gamma_search`). The criterion is not convex in gamma; the bound
+is what says that no valley was missed.
+
+What a machine says of a row it has seen, and of the same row left out.
+
+.. math:: f^{(-i)}(x_i) = y_i - \frac{\alpha_i}{B_{ii}}
+
+([Cawley2004]_ Fig. 2), exactly and without refitting. Over one input the left-out values are drawn around the fit;
+otherwise against it, where distance from the diagonal is what the row itself adds to its own fit.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import (
+    ACCENT,
+    GREY,
+    LEGEND,
+    axes_for,
+    column_names,
+    demand,
+    training_rows,
+    unit_of,
+    with_unit,
+)
+from problems.estimators.chosen.candidates import SMOOTH, Task, criterion_of
+from problems.estimators.chosen.fused_ways import OverGamma
+from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.full.saddle_machine import SaddleMachine
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+
+__all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
+
+
+#: Points of the curve.
+_CURVE = 200
+_NAMES = {"loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds"}
+#: How far the curve may be off the criterion of the fit; more, and it is another criterion.
+_SAME = 1e-6
+
+
+class CriterionDisplay:
+    """The criterion over gamma.
+
+    Parameters
+    ----------
+    gammas : array of shape (n_points,)
+        Where the curve is given, ascending.
+    values : array of shape (n_points,)
+        The criterion there, in squared units of y.
+    best_gamma, best_value, lower_bound : float
+        The gamma chosen, its criterion, and what no gamma of the range (and no candidate kernel) can go below.
+    name : str
+        What the criterion is.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure.
+    """
+
+    def __init__(
+        self, gammas: Array, values: Array, best_gamma: float, best_value: float, lower_bound: float, name: str
+    ) -> None:
+        self.gammas = gammas
+        self.values = values
+        self.best_gamma = best_gamma
+        self.best_value = best_value
+        self.lower_bound = lower_bound
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, output: int = 0, ax: Any = None) -> Self:
+        """Draw the search of a machine that chose its gamma, with the kernel it chose; ``output`` is one of several."""
+        usable = "FusedLSSVMRegressor, FusedLSSVMClassifier, LSSVMRegressorCV and LSSVMClassifierCV"
+        demand(estimator, (OverGamma, ModelSearch), cls.__name__, usable)
+        if isinstance(estimator, OverGamma):
+            path = estimator.path_
+            gammas, values = np.asarray(path["values"]), np.asarray(path["validation_errors"])
+            best: tuple[float, ...] = (estimator.best_parameter_, estimator.validation_error_, estimator.lower_bound_)
+            name = "leave-one-out" if isinstance(estimator.cv, str) else "validation"
+        else:
+            gammas, values = _curve(estimator, output)
+            numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
+            best = tuple(float(np.atleast_1d(number)[output]) for number in numbers)
+            name = _NAMES[estimator.criterion]
+        gamma, value, bound = best
+        return cls(gammas, values, gamma, value, bound, name).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the axes given, or on new ones."""
+        self.figure_, (self.ax_,) = axes_for(ax)
+        self.ax_.plot(self.gammas, self.values, "-", color="black", linewidth=1.4, label=f"criterion: {self.name}")
+        place = f"chosen: gamma = {self.best_gamma:.4g}, {self.best_value:.6g}"
+        self.ax_.plot([self.best_gamma], [self.best_value], "o", color=ACCENT, markersize=8, label=place)
+        if np.isfinite(self.lower_bound):
+            share = (self.best_value - self.lower_bound) / self.best_value if self.best_value > 0.0 else 0.0
+            bound = f"certified lower bound: {self.lower_bound:.6g} ({share:.1e} below)"
+            self.ax_.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
+        self.ax_.axvline(self.best_gamma, color=ACCENT, linestyle=":", linewidth=1.4)
+        self.ax_.set_xscale("log")
+        if self.values.min() > 0.0 and self.values.max() > 10.0 * self.values.min():
+            self.ax_.set_yscale("log")
+        self.ax_.set(xlabel="gamma (weight of the squared errors)", ylabel="mean squared error (units of y, squared)")
+        self.ax_.legend(**LEGEND)
+        return self
+
+
+def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
+    """The criterion of a search, computed anew from what the fitted machine knows of its rows."""
+    if estimator.criterion not in SMOOTH:
+        raise DataError(f"criterion {estimator.criterion!r} has no lower bound; choose gamma by {', '.join(SMOOTH)}")
+    if estimator.kernel_.pairwise:
+        raise DataError("a model with a precomputed kernel has not kept its matrix; fit it to rows and a kernel")
+    outputs = np.size(estimator.gamma_)
+    if not 0 <= output < outputs:
+        raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")
+    gram = Gram.of(estimator.kernel_, estimator.support_vectors_)
+    pooled = hasattr(estimator, "classes_")
+    Y, labels = _targets(estimator, gram, pooled)
+    splits = estimator._splits(estimator.support_vectors_, labels, pooled)
+    task = Task(estimator.support_vectors_, Y, estimator.criterion, splits, estimator.gamma_range, 1.0, pooled)
+    criterion = criterion_of(gram, task)
+    high, low = (1.0 / float(end) for end in estimator.gamma_range_)
+    t = np.linspace(np.log(high - criterion.lift), np.log(low - criterion.lift), _CURVE)
+    chosen = np.log(1.0 / np.atleast_1d(estimator.gamma_)[output] - criterion.lift)
+    values = criterion.sample(np.append(t, chosen)[None, :]).values[0, :, output] * criterion.unit**2
+    known = float(np.atleast_1d(estimator.criterion_)[output])
+    if abs(values[-1] - known) > _SAME * max(abs(known), float(np.abs(values).min())):
+        raise DataError(
+            f"the criterion at the chosen gamma is {values[-1]:.6g} now and was {known:.6g}: the splits of cv are not "
+            "the same twice; give it a random_state"
+        )
+    return np.asarray(1.0 / (np.exp(t) + criterion.lift)), np.asarray(values[:-1])
+
+
+def _targets(estimator: Any, gram: Gram, classifier: bool) -> tuple[Array, Any]:
+    """Targets one column per output, which y = f + e gives back, and the labels or targets as they were given."""
+    if classifier:
+        codes = np.reshape(estimator.support_codes_, (gram.n, -1))
+        nearest = np.argmin(((codes[:, None, :] - estimator.code_book_[None, :, :]) ** 2).sum(axis=2), axis=1)
+        return codes, estimator.classes_[nearest]
+    alpha = np.reshape(estimator.support_values_, (gram.n, -1))
+    ridge = np.reshape(estimator.ridge_, (gram.n, -1))
+    primal = estimator._primal()
+    fitted = (
+        primal(estimator.support_vectors_)
+        if primal is not None
+        else gram.product(alpha) + np.atleast_1d(estimator.bias_)
+    )
+    Y = np.ascontiguousarray(fitted + ridge * alpha)
+    return Y, Y[:, 0] if Y.shape[1] == 1 else Y
+
+
+class LeaveOneOutDisplay:
+    """Left-out outputs against the fit.
+
+    Parameters
+    ----------
+    fitted : array of shape (n,)
+        f at the rows of the fit.
+    left_out : array of shape (n,)
+        f at each row, of the machine without it.
+    targets : array of shape (n,)
+        y, or the codes -1 and +1 of the classes.
+    places : array of shape (n,) or None
+        The one input there is, or None.
+    mean_square : float
+        The mean squared leave-one-out residual.
+    name, target : str
+        Of the input and of y.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure.
+    """
+
+    def __init__(
+        self,
+        fitted: Array,
+        left_out: Array,
+        targets: Array,
+        places: Array | None,
+        mean_square: float,
+        name: str = "x",
+        target: str = "y",
+    ) -> None:
+        self.fitted = fitted
+        self.left_out = left_out
+        self.targets = targets
+        self.places = places
+        self.mean_square = mean_square
+        self.name = name
+        self.target = target
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, output: int = 0, names: Any = None, target: str = "y", ax: Any = None
+    ) -> Self:
+        """Draw an LS-SVM and the rows it was fitted to; ``output`` is the number of an output or of a machine."""
+        usable = "LSSVMRegressor, LSSVMClassifier, their CV twins and RobustLSSVMRegressor"
+        demand(estimator, (SaddleMachine,), cls.__name__, usable)
+        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        training_rows(estimator, X)
+        if np.shape(y)[:1] != (X.shape[0],):
+            raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {np.shape(y)}")
+        left = estimator.leave_one_out(X if estimator.kernel_.pairwise else None)
+        outputs, residuals = (np.reshape(part, (part.shape[0], -1)) for part in (left.outputs, left.residuals))
+        if not 0 <= output < outputs.shape[1]:
+            raise DeclarationError(f"the model has outputs 0 to {outputs.shape[1] - 1}; received output={output!r}")
+        rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
+        known = outputs[rows, output] + residuals[rows, output]
+        targets = _own_targets(estimator, np.asarray(y), rows, known, output)
+        fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
+        one = X.shape[1] == 1 and not estimator.kernel_.pairwise
+        places = X[estimator.support_][rows, 0] if one else None
+        name = column_names(estimator, names)[0]
+        mean_square = float(np.mean(residuals[rows, output] ** 2))
+        return cls(fitted, outputs[rows, output], targets, places, mean_square, name, target).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the axes given, or on new ones."""
+        self.figure_, (self.ax_,) = axes_for(ax)
+        marks = {"markerfacecolor": "none", "color": "black", "markersize": 5.5, "label": "row left out"}
+        if self.places is not None:
+            order = np.argsort(self.places, kind="stable")
+            self.ax_.plot(self.places, self.targets, "o", color=GREY, markersize=3.5, label="data")
+            self.ax_.plot(self.places[order], self.fitted[order], "-", color=ACCENT, linewidth=2.0, label="fit")
+            self.ax_.plot(self.places, self.left_out, "D", **marks)
+            self.ax_.set(xlabel=with_unit(self.name), ylabel=with_unit(self.target))
+        else:
+            ends = [min(self.fitted.min(), self.left_out.min()), max(self.fitted.max(), self.left_out.max())]
+            self.ax_.plot(ends, ends, "--", color=ACCENT, linewidth=1.4, label="a row that adds nothing to its fit")
+            self.ax_.plot(self.fitted, self.left_out, "D", **marks)
+            self.ax_.set(xlabel=f"fit ({unit_of(self.target)})", ylabel=f"without the row ({unit_of(self.target)})")
+        title = f"mean squared leave-one-out error {self.mean_square:.4g}, of the fit {self.fit_mean_square:.4g}"
+        self.ax_.set_title(f"{title} ({unit_of(self.target)}, squared)", fontsize="small")
+        self.ax_.legend(**LEGEND)
+        return self
+
+    @property
+    def fit_mean_square(self) -> float:
+        """The mean squared error of the fit itself, which is smaller."""
+        return float(np.mean((self.targets - self.fitted) ** 2))
+
+
+def _own_targets(estimator: Any, y: Any, rows: Any, known: Array, output: int) -> Array:
+    """Targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f + e."""
+    own = y[estimator.support_][rows]
+    if hasattr(estimator, "classes_"):
+        numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
+        own = estimator.code_book_[numbers, output]
+    else:
+        own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
+    if not np.allclose(own, known, atol=1e-6 * float(np.abs(known).max())):
+        raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")
+    return np.asarray(own)

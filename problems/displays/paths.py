@@ -1,0 +1,287 @@
+r"""The maximal variation evolution diagram: which components are left as rho grows.
+
+.. math:: t_l(\rho) = \max_i |f^l(x_i)|, \qquad
+          \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
+
+([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
+the error on the validation rows, the rho that fusion chose, and the bound that no rho of the path can go below. The
+errors are joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0
+components may be enormous and cancel each other, so that the diagram begins a little below the optimum unless told
+otherwise.
+
+The support values of the sparse substrate along zeta, and how many there are.
+
+.. math:: \min_{a, b} \tfrac12 \|y - K a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
+
+([Pelckmans2005]_ eq. (16); :mod:`substrate.paths.homotopies`). The path is exact: lines are straight in zeta between
+knots, so that they bend on a logarithmic axis, where they are drawn through further points.
+"""
+
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct, unit_of
+from problems.estimators.chosen.fused_ways import OverRho, OverZeta
+from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
+from substrate.arrays import Array, is_sparse, non_negative, real_array
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.paths.homotopies import l1_path
+from substrate.paths.knots import Path, claimed
+
+__all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
+
+
+#: Components that get a name; the others are thin grey lines.
+_NAMED = 6
+#: Where the diagram begins unless told, as a share of the chosen rho.
+_BELOW_BEST = 0.05
+#: Points drawn beside the knots: a logarithmic axis bends the lines between them.
+_POINTS = 200
+
+
+class EvolutionDiagramDisplay:
+    """Maximal variations and validation error over rho.
+
+    Parameters
+    ----------
+    values : array of shape (n_knots,)
+        rho at the knots of the path, ascending.
+    maximal_variation : array of shape (n_knots, n_components)
+        t at the knots.
+    validation_errors : array of shape (n_knots,)
+        Mean squared error on the validation rows at the knots.
+    best_parameter, validation_error, lower_bound : float
+        The rho of fusion, its error, and what no rho of ``coverage`` can go below.
+    names : list of str
+        A name a component.
+    target : str
+        In whose unit t and rho are given.
+    holes : tuple of pairs
+        Intervals of rho on which the path claims nothing; nothing is drawn there.
+    rho_min : float or None
+        Where the diagram begins; 0 draws all of it on a linear axis.
+    coverage : pair of float
+        The values of rho that the lower bound speaks of.
+
+    Attributes
+    ----------
+    axes_, figure_
+        The two axes, maximal variations and validation error, and their figure.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        maximal_variation: Array,
+        validation_errors: Array,
+        best_parameter: float,
+        validation_error: float,
+        lower_bound: float,
+        names: list[str],
+        target: str = "y",
+        holes: tuple[tuple[float, float], ...] = (),
+        rho_min: float | None = None,
+        coverage: tuple[float, float] = (0.0, np.inf),
+    ) -> None:
+        self.coverage = coverage
+        self.values = values
+        self.maximal_variation = maximal_variation
+        self.validation_errors = validation_errors
+        self.best_parameter = best_parameter
+        self.validation_error = validation_error
+        self.lower_bound = lower_bound
+        self.names = names
+        self.target = target
+        self.holes = holes
+        self.rho_min = rho_min
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, names: Any = None, target: str = "y", rho_min: float | None = None, ax: Any = None
+    ) -> Self:
+        """Draw the path of a fused maximal variation machine; ``names`` are of the inputs, ``target`` of y."""
+        usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
+        demand(estimator, (OverRho,), cls.__name__, usable)
+        path = estimator.path_
+        if "maximal_variation" not in path:
+            raise DataError(
+                "this path is of several folds or machines, which have a maximal variation each; fit two classes or a "
+                "regression with one validation set: cv=None"
+            )
+        inputs = column_names(estimator, names)
+        components = [", ".join(inputs[column] for column in columns) for columns in estimator._component_columns()]
+        return cls(
+            np.asarray(path["values"]),
+            np.asarray(path["maximal_variation"]),
+            np.asarray(path["validation_errors"]),
+            estimator.best_parameter_,
+            estimator.validation_error_,
+            estimator.lower_bound_,
+            components,
+            target,
+            tuple(path.get("holes", ())),
+            None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
+            tuple(path["coverage"]),
+        ).plot(ax)
+
+    def at_best(self) -> Array:
+        """t at the chosen rho, between the two knots beside it."""
+        return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
+
+    def drawn(self) -> Array:
+        """The rho at which curves are drawn: the knots from ``rho_min`` on, and points between them."""
+        first, largest = float(self.values[0]), float(self.values[-1])
+        low = _BELOW_BEST * self.best_parameter if self.rho_min is None else self.rho_min
+        low = min(max(low, first), largest)
+        between = np.geomspace(low, largest, _POINTS) if 0.0 < low < largest else np.array([low, largest])
+        return np.union1d(between.clip(low, largest), self.values[self.values >= low])
+
+    def _between(self, rho: Array, values: Array) -> Array:
+        """Values at the knots, carried to rho by chords; NaN in holes."""
+        found = np.interp(rho, self.values, values)
+        for low, high in self.holes:
+            found[(low < rho) & (rho < high)] = np.nan
+        return found
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the two axes given, or on new ones."""
+        self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
+        above, below = self.axes_
+        # named are those that matter at the optimum; where those are few, the largest elsewhere
+        rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
+        styles = distinct(min(_NAMED, rank.size))
+        rho = self.drawn()
+        t = np.array([self._between(rho, column) for column in self.maximal_variation.T])
+        for component in rank[_NAMED:]:
+            above.plot(rho, t[component], color="0.7", linewidth=0.8)
+        if rank.size > _NAMED:
+            above.lines[-1].set_label(f"{rank.size - _NAMED} others")
+        for component, style in zip(rank, styles, strict=False):
+            above.plot(rho, t[component], markevery=0.09, label=self.names[component], **style)
+        below.plot(
+            rho, self._between(rho, self.validation_errors), "-", color="black", linewidth=1.4, label="validation"
+        )
+        place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
+        below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
+        if np.isfinite(self.lower_bound):
+            bound = f"{claimed('rho', self.coverage, self.holes)}: {self.lower_bound:.4g}"
+            below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
+        for axes in self.axes_:
+            axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
+            axes.set_xscale("log" if rho[0] > 0.0 else "linear")
+        above.set_ylabel(f"maximal variation t ({unit_of(self.target)})")
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
+        below.set_xlabel(f"rho ({unit_of(self.target)})")
+        below.set_ylabel(f"mean squared error\n({unit_of(self.target)}, squared)")
+        below.legend(**LEGEND)
+        return self
+
+
+#: Rows that get a name; the others are thin grey lines.
+_NAMED_VALUES = 5
+#: Points drawn between two knots, which a logarithmic axis bends.
+_BETWEEN = 4
+
+
+class L1PathDisplay:
+    """Coefficients and their number over zeta.
+
+    Parameters
+    ----------
+    values : array of shape (n_points,)
+        zeta, ascending: the knots and points between them.
+    coefficients : array of shape (n_points, n_rows)
+        The coefficients there; NaN in holes of the path, where nothing is claimed and nothing is drawn.
+    zeta : float or None
+        The zeta of a model, if there is one.
+
+    Attributes
+    ----------
+    axes_, figure_
+        The two axes, coefficients and number of support vectors, and their figure.
+    """
+
+    def __init__(self, values: Array, coefficients: Array, zeta: float | None = None) -> None:
+        self.values = values
+        self.coefficients = coefficients
+        self.zeta = zeta
+
+    @classmethod
+    def from_path(cls, path: Path, zeta: float | None = None, *, ax: Any = None) -> Self:
+        """Draw a path of :func:`substrate.paths.homotopies.l1_path`, with a mark at ``zeta``."""
+        if not isinstance(path, Path) or path.parameter != "zeta":
+            raise DeclarationError(f"L1PathDisplay draws a path in zeta, as l1_path returns; received {path!r}")
+        knots = path.values[path.values > 0.0]
+        if knots.size < 2:
+            raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
+        inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
+        values = np.concatenate([*inner, knots[-1:]])
+        nothing = np.full(path.at(float(knots[-1])).primal.size, np.nan)
+        coefficients = np.array([path.at(float(v)).primal if path.covers(float(v)) else nothing for v in values])
+        return cls(values, coefficients, zeta).plot(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, machine: int = 0, ax: Any = None) -> Self:
+        """Draw the path on these rows with the kernel of a fitted model, and a mark at the model's zeta."""
+        usable = "L1SubstrateRegressor, L1SubstrateClassifier and their fused twins"
+        demand(estimator, (OverZeta, L1SubstrateRegressor, L1SubstrateClassifier), cls.__name__, usable)
+        X = X if is_sparse(X) else real_array(X, "X", ndim=2)
+        given = np.asarray(y)
+        if given.shape != (X.shape[0],):
+            raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {given.shape}")
+        if hasattr(estimator, "classes_"):
+            strange = np.setdiff1d(given, estimator.classes_)
+            if strange.size or not 0 <= machine < estimator.code_book_.shape[1]:
+                raise DataError(
+                    f"y must hold classes of the model, and machine be below {estimator.code_book_.shape[1]}; received "
+                    f"classes {strange[:5]} besides, machine {machine!r}"
+                )
+            target = estimator.code_book_[np.searchsorted(estimator.classes_, given), machine]
+        else:
+            target = real_array(y, "y", ndim=1)
+        rows = np.flatnonzero(target) if hasattr(estimator, "classes_") else np.arange(target.size)
+        K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
+        zeta = estimator.best_parameter_ if isinstance(estimator, OverZeta) else estimator.zeta
+        known = np.ascontiguousarray(target[rows])
+        path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)
+        if len(path) < 2:  # the model's zeta is far above zeta_max
+            path = l1_path(K, known)
+        return cls.from_path(path, float(zeta), ax=ax)
+
+    @property
+    def n_support(self) -> Array:
+        """How many coefficients are not zero between one point and the next (at a knot one may be); NaN in holes."""
+        nonzero = self.coefficients != 0.0
+        counts = np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1).astype(np.float64)
+        unknown = np.asarray(np.isnan(self.coefficients).any(axis=1))
+        return np.where(unknown[:-1] | unknown[1:], np.nan, counts)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on the two axes given, or on new ones."""
+        self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
+        above, below = self.axes_
+        sizes = np.nan_to_num(np.abs(self.coefficients))
+        here = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
+        rank = np.lexsort((sizes.max(axis=0), sizes[here]))[::-1]  # the largest where the model is
+        rank = rank[sizes[:, rank].max(axis=0) > 0.0]
+        for row in rank[_NAMED_VALUES:]:
+            above.plot(self.values, self.coefficients[:, row], "-", color="0.7", linewidth=0.8)
+        if rank.size > _NAMED_VALUES:
+            above.lines[-1].set_label(f"{rank.size - _NAMED_VALUES} others")
+        for row, style in zip(rank, distinct(min(_NAMED_VALUES, rank.size)), strict=False):
+            above.plot(self.values, self.coefficients[:, row], markevery=0.1, label=f"row {row}", **style)
+        below.stairs(self.n_support, self.values, baseline=None, color="black", linewidth=1.4)
+        below.yaxis.get_major_locator().set_params(integer=True)
+        if self.zeta is not None and self.zeta > 0.0:
+            for axes in self.axes_:
+                axes.axvline(self.zeta, color=ACCENT, linestyle=":", linewidth=1.6)
+            above.lines[-1].set_label(f"zeta = {self.zeta:.4g}")
+        above.set_xscale("log")
+        below.set_xscale("log")
+        above.set_ylabel("support value a (units of y / kernel)")
+        above.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **LEGEND)
+        below.set(xlabel="zeta (units of y times kernel)", ylabel="support vectors\n(number)")
+        return self

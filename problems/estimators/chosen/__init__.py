@@ -1,0 +1,1 @@
+"""Machines that choose a parameter by validation, with a proof."""

@@ -1,0 +1,190 @@
+r"""Sparse LS-SVMs that choose their gamma, with a proof.
+
+.. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
+
+for leave-one-out, generalised cross-validation or folds, on a basis chosen once a kernel. One statistic of all rows and
+one eigendecomposition (for folds, one each) serve every gamma; see :mod:`substrate.reduced.criteria` for the
+criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for what
+rounding and decomposition may change of it. What is left out, in every criterion, is left out
+of the fit, not of the choice of the basis.
+"""
+
+from typing import Any, Self
+
+from problems.estimators.chosen.basis_search import SparseSearch
+from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
+from substrate.certificates.rows import ACCURATE
+from substrate.paths.gamma_search import GAP
+from substrate.streaming.passes import BUDGET
+
+__all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
+
+
+class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
+    """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; where ``kernels`` are given, those are used.
+    kernels : list of kernels, default=None
+        Candidates, each with a basis of its own, judged at its best gamma.
+    criterion : {"loo", "gcv", "folds"}, default="loo"
+        Mean square leave-one-out residual, generalised cross-validation, or mean square error over the folds of ``cv``.
+    cv : int, splitter or iterable, default=None
+        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise. A
+        number makes consecutive folds in regression and stratified ones in classification, the same ones wherever the
+        rows are. A splitter is told the targets of rows that are read in passes, and not their inputs.
+    gamma_range : pair of float, default=None
+        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
+        rounding could change the criterion by a part of the gap. The certificate names the range, and says where the
+        best gamma is at an end of it; a wider one is searched when given, and the certificate fails where the lower
+        bound is not within the gap.
+    gap : float, default=1e-4
+        Relative distance between criterion and lower bound at which the search ends.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    gamma_, criterion_, criterion_lower_bound_, cv_results_
+        As for :class:`~problems.LSSVMRegressorCV`; the bound is for the machine that is fitted, on the basis and the
+        directions of it that were kept, with what rounding and decomposition can change taken off.
+    support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
+        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are."""
+        self._begin_fit()
+        self._check_search()
+        self._choice()
+        with self._reading(X, y) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data), False))
+        self._keep_search(judged, best, True)
+        self._keep(fit, "Sparse LS-SVM regression, gamma selected", True)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)
+
+
+class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
+    """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
+
+    Parameters
+    ----------
+    kernel, kernels, cv, gamma_range, gap
+        As for :class:`SparseLSSVMRegressorCV`.
+    criterion : {"loo", "gcv", "folds"}, default="loo"
+        As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`SparseLSSVMRegressorCV`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`SparseLSSVMClassifier`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    gamma_, criterion_, criterion_lower_bound_, cv_results_
+        As for :class:`SparseLSSVMRegressorCV`, one gamma for all machines.
+    classes_, code_book_, support_values_, bias_, basis_, basis_indices_, reconstruction_error_, certificate_
+        As for :class:`SparseLSSVMClassifier`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        coding: str = "one_vs_rest",
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.coding = coding
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
+        self._begin_fit()
+        self._check_search()
+        self._choice()
+        self._check_coding()
+        with self._reading(X, y, coding=self.coding) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data), True))
+        self._keep_search(judged, best, True)
+        self._keep_classes(data.classes)
+        self._keep(fit, "Sparse LS-SVM classification, gamma selected", data.outputs == 1)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)

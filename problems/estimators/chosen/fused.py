@@ -1,0 +1,305 @@
+"""Fused estimators: training, and the choice of one hyper-parameter by validation, in one fit with a proof."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import check_cv, train_test_split
+
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.coded import CodedClassifier, classes_of, members_of
+from substrate.arrays import EPS, Array, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import Accuracy
+from substrate.codings import code_book
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.folds import checked_splits
+from substrate.gram import Gram
+from substrate.kernels import Kernel, as_kernel
+
+__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds", "machines_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Rows that train and rows that validate: points and targets, one column per machine (0: not in it)."""
+
+    X: Any
+    Y: Array
+    X_check: Any
+    Y_check: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """One round, or one a fold, and the rows of the final machine."""
+
+    rounds: tuple[Round, ...]
+    rows: Any
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What validation chose with one kernel: value, mean squared error, lower bound, and the path that was seen."""
+
+    kernel: Kernel
+    value: float
+    error: float
+    lower_bound: float
+    path: dict[str, Any]
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The machines at the chosen value: coefficients (one column each), biases, rows, facts, further attributes."""
+
+    coefficients: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    kept: dict[str, Any]
+
+    @property
+    def known(self) -> bool:
+        """Whether double precision can tell the machines to the tolerance."""
+        return all(row.passes for row in self.rows if isinstance(row, Accuracy))
+
+
+class FusedEstimator(KernelEstimator):
+    """Base: cuts the rows, tries the kernels, and keeps the proof."""
+
+    #: The name of the hyper-parameter.
+    _over: str
+    kernels: Any
+    cv: Any
+    validation_fraction: float
+    gap: float
+    random_state: Any
+
+    @abstractmethod
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        """The best value of the hyper-parameter with one kernel; ``rounds`` is empty for leave-one-out."""
+
+    @abstractmethod
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        """The machines at that value."""
+
+    @abstractmethod
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows and targets of the fit, given again, one column per machine."""
+
+    @property
+    def _labels(self) -> bool:
+        """Whether targets are codes, of which zero leaves a row out of a machine."""
+        return False
+
+    def _candidates(self, X: Any) -> list[Kernel]:
+        """The kernels to choose from, their widths taken from the rows of the final machine."""
+        if self.kernels is None:
+            return [self._resolved_kernel(X)]
+        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not len(self.kernels):
+            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {self.kernels!r}")
+        given = self.kernel
+        try:
+            found = []
+            for candidate in self.kernels:
+                self.kernel = as_kernel(candidate)
+                found.append(self._resolved_kernel(X))
+        finally:
+            self.kernel = given
+        return found
+
+    def _rules(self) -> float:
+        """The gap, checked, before any long work."""
+        if isinstance(self.cv, str) and not (self.cv == "loo" and self._over == "gamma"):
+            raise DeclarationError(f"cv must be a number of folds, a splitter or a list of folds, received {self.cv!r}")
+        fraction = positive(self.validation_fraction, "validation_fraction")
+        if fraction >= 1.0:
+            raise DeclarationError(f"validation_fraction must be below 1, received {self.validation_fraction!r}")
+        return positive(self.gap, "gap")
+
+    def _rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
+        """How the rows are cut: a validation set, folds, or a fraction."""
+        every = np.arange(Y.shape[0])
+        if self.__sklearn_tags__().input_tags.pairwise:
+            self._resolved_kernel(X)  # refuses a matrix that is not square, before it is cut
+        if Y_val is not None:
+            return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
+        if isinstance(self.cv, str):
+            return Rounds((), every, "every row left out in turn")
+        if self.cv is not None:
+            splitter = check_cv(self.cv, labels, classifier=classifier)
+            splits = checked_splits(splitter.split(every, labels), every.size)
+            rounds = tuple(
+                Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train)) for train, test in splits
+            )
+            return Rounds(rounds, every, f"{len(splits)} folds")
+        stratify = labels if classifier else None
+        try:
+            train, test = train_test_split(
+                every, test_size=self.validation_fraction, random_state=self.random_state, stratify=stratify
+            )
+        except ValueError:  # a class too small to be cut in proportion: one row of each trains
+            _, first = np.unique(labels, return_index=True) if classifier else (None, every[:0])
+            rest = np.setdiff1d(every, first)
+            train, test = train_test_split(
+                rest if rest.size > 1 else every, test_size=self.validation_fraction, random_state=self.random_state
+            )
+            train = np.union1d(train, first if rest.size > 1 else train)
+        train, test = np.sort(train), np.sort(test)
+        cut = Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train))
+        return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
+
+    def _refuse_small(self, rounds: Rounds) -> Rounds:
+        for number, one in enumerate(rounds.rounds):
+            if one.Y.shape[0] < 2:
+                raise DataError(
+                    f"round {number} would train on {one.Y.shape[0]} row, at least two are needed; give more rows, a "
+                    "smaller validation_fraction, fewer folds, or a validation set"
+                )
+        return rounds
+
+    def _part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
+        """Some of the rows; of a precomputed matrix also some of the columns."""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        return (X[rows][:, columns] if pairwise else X[rows]), Y[rows]
+
+    def _best(self, X: Any, rounds: Rounds) -> tuple[Choice, list[Choice]]:
+        final = X if not self.__sklearn_tags__().input_tags.pairwise else X[:, rounds.rows]
+        choices = [self._choose(kernel, rounds.rounds) for kernel in self._candidates(final[rounds.rows])]
+        return min(choices, key=lambda choice: choice.error), choices
+
+    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
+        """The choice, those of all kernels, and the machine on the rows of the final fit."""
+        best, choices = self._best(X, rounds)
+        return best, choices, self._final(best.kernel, X_final, Y_final, best.value)
+
+    def _keep_fused(
+        self, X: Any, Y: Array, rounds: Rounds, title: str, one: bool, also: dict[str, Any] | None = None
+    ) -> None:
+        """Choose, fit, and set the fitted attributes, all at the end."""
+        known: tuple[tuple[str, str], ...] = ()
+        with warnings.catch_warnings():
+            if self.__sklearn_tags__().input_tags.pairwise:  # of a matrix all of it is checked, before it is cut
+                gram = Gram.of(self._resolved_kernel(X), X)
+                gram.check_definite()
+                known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
+                warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
+            X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
+            best, choices, final = self._fused(X, X_final, Y_final, rounds)
+        lower = min(choice.lower_bound for choice in choices)
+        formula = f"validation error - lower bound over {self._over}"
+        # an error of rounding size needs no bound, nor does one that rounding of the targets may change
+        unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
+        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
+        row = Row(f"gap of {self._over}", best.error - lower, scale, float(self.gap), formula)
+        facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
+        if len(choices) > 1:
+            facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
+        self.best_parameter_, self.validation_error_, self.lower_bound_ = best.value, best.error, lower
+        self.path_ = best.path
+        for name, value in {**final.kept, **(also or {})}.items():
+            setattr(self, name, value)
+        if self._sparse:  # the support does not tell which rows trained
+            self.training_rows_ = rounds.rows
+        self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
+        warn_unless_holds(self.certificate_)
+        a = final.coefficients
+        (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
+        kept = np.ascontiguousarray((a[:, 0] if one else a)[used])
+        if self._labels:  # from regression's sign to that of y f = 1 - e
+            codes = np.ascontiguousarray((Y_final[:, 0] if one else Y_final)[used])
+            self.support_codes_ = codes
+            kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
+        bias = float(final.bias[0]) if one else final.bias
+        self._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
+
+    @property
+    def _sparse(self) -> bool:
+        """Whether rows without a coefficient are dropped."""
+        return False
+
+
+class FusedRegressor(RegressorMixin, FusedEstimator):
+    """A fused estimator for one real target."""
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
+        self._begin_fit()
+        self._rules()
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        known = None
+        if X_val is not None:
+            X_val, y_val = self._validation(X_val, y_val)
+            known = y_val[:, None]
+        rounds = self._refuse_small(self._rounds(X, y[:, None], y, X_val, known, False))
+        self._keep_fused(X, y[:, None], rounds, f"Fusion over {self._over}, regression", True)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) of the machine at the chosen value."""
+        return self._expansion(X)
+
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows and targets of the fit, given again."""
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
+        return X, y[:, None]
+
+
+class FusedClassifier(FusedEstimator, CodedClassifier):
+    """A fused estimator for classes: one value of the hyper-parameter for all machines of the coding."""
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
+        self._begin_fit()
+        self._rules()
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        known = None
+        if X_val is not None:
+            X_val, other = self._validation(X_val, y_val, numeric=False)
+            strange = np.setdiff1d(other, classes)
+            if strange.size:
+                raise DataError(f"y_val has classes {strange[:5]} that y lacks")
+            known = book[np.searchsorted(classes, other)]
+        Y = book[np.searchsorted(classes, labels)]
+        rounds = self._refuse_small(self._rounds(X, Y, labels, X_val, known, True))
+        for number, one in enumerate(rounds.rounds):
+            for train, _, column in machines_of(one, True):
+                if np.unique(one.Y[train, column]).size < 2:
+                    raise DataError(
+                        f"round {number} trains machine {column} on one class only; give more rows of the rare class, "
+                        "fewer folds, or a validation set"
+                    )
+        title = f"Fusion over {self._over}, classification"
+        self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, {"classes_": classes, "code_book_": book})
+        return self
+
+    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows of the fit and the codes of their labels, given again."""
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        return X, self.code_book_[np.searchsorted(classes, labels)]
+
+    @property
+    def _labels(self) -> bool:
+        return True
+
+
+def machines_of(one: Round, labels: bool) -> list[tuple[Any, Any, int]]:
+    """For every machine the rows that train it and the rows that validate it: those whose code is not zero."""
+    return [(members_of(one.Y, k, labels), members_of(one.Y_check, k, labels), k) for k in range(one.Y.shape[1])]

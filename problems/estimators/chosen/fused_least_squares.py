@@ -1,0 +1,194 @@
+r"""Training and validation fused by least squares, see :mod:`problems.fused_least_squares`.
+
+.. math:: \min_{a, b} \; \|t - \Phi a - b 1\|^2 \quad \text{s.t.} \quad 1^T a = 0
+
+over the directions of :math:`\Phi` above a cut-off. Nothing else regularises: which directions count is decided by
+singular values near the cut-off, and rounding moves those. The fitted values therefore have no bound; the certificate
+says so, and checks that what ``predict`` returns is the projection of the targets on the directions that were kept.
+"""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import check_given
+from substrate.arrays import Array, positive
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import ACCURATE, root_mean_square, scale_of, spread_of
+from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+
+__all__ = ["FusedLeastSquaresRegressor"]
+
+_TITLE = "Fused least squares"
+_REASON = "only the cut-off regularises, and rounding decides on which side of it a direction of kernel values falls"
+
+
+class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
+    """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
+
+    The machine is expanded in the training points and fits the validation points as well. Nothing penalises it: with
+    more training than validation points a warning of over-fitting is given.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    cutoff : float, default=1e-10
+        Relative size of the directions of kernel values left out; the only regularization there is.
+    validation_fraction : float, default=0.5
+        Share of the rows that validates when :meth:`fit` is given no validation rows.
+    random_state : int, RandomState or None, default=None
+        Seed of that split.
+    tol : float, default=1e-6
+        Share of the spread of y that predictions may be from the projection for the certificate to hold.
+
+    Attributes
+    ----------
+    validation_error_ : float
+        Mean square of y - f over the validation rows.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`, over the training rows.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        cutoff: float = CUTOFF,
+        validation_fraction: float = 0.5,
+        random_state: Any = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.cutoff = cutoff
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to training rows and validation rows, splitting the former when there are none of the latter."""
+        from problems.fused_least_squares import warn_of_overfitting
+
+        self._begin_fit()
+        cutoff = positive(self.cutoff, "cutoff")
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        if X_val is None:
+            rows, checks = self._split(y.size)
+            y_train, y_check = y[rows], y[checks]
+            kernel, gram, below = self._kernel_values(X, rows, checks)
+        else:
+            rows, y_train = np.arange(y.size), y
+            X_check, y_check = self._validation(X_val, y_val)
+            kernel, gram = self._gram(X)
+            below = kernel(X_check, X)
+        warn_of_overfitting(y_train.size, y_check.size)
+        both, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
+        basis = StackedBasis.of(Phi, cutoff)
+        solved = basis.project(both)
+        self.validation_error_ = float(np.mean(solved.errors[y_train.size :] ** 2))
+        facts = (
+            *gram.record(),
+            ("rows", f"{y_train.size} training and {y_check.size} validation"),
+            ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {cutoff:.1e}"),
+            (NO_BOUND, _REASON),
+        )
+        predicted = Phi @ solved.coefficients + solved.bias
+        self.certificate_ = Certificate(_TITLE, _checks(basis, both, predicted, self._tolerance()), facts)
+        warn_unless_holds(self.certificate_)
+        self._keep_expansion(X, rows, kernel, solved.coefficients, solved.bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_i alpha_i k(x_i, x) + b over the training rows."""
+        return self._expansion(X)
+
+    def certify(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_val: Any = None, y_val: Any = None
+    ) -> Certificate:
+        """Check that what :meth:`predict` returns is the projection of the targets, on the rows of the fit given again.
+
+        ``X_val`` and ``y_val`` are those of :meth:`fit`, where it was given any.
+        """
+        check_is_fitted(self)
+        check_given(self, y, sample_weight, False)
+        both, predicted, Phi, record = self._stacked_again(X, y, X_val, y_val)
+        basis = StackedBasis.of(Phi, positive(self.cutoff, "cutoff"))
+        rows = _checks(basis, both, predicted, self._tolerance())
+        return Certificate(f"{_TITLE}, checked again", rows, (*record, (NO_BOUND, _REASON)))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """There is nothing to prove: the cut-off has no exact optimum; the record says so."""
+        check_is_fitted(self)
+        check_given(self, y, sample_weight, False)
+        _, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        spread, rounding = spread_of(y, np.ones(y.size))
+        return Proof(math.inf, spread, self._tolerance(), rounding, 0, _REASON)
+
+    def _stacked_again(
+        self, X: Any, y: Any, X_val: Any, y_val: Any
+    ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
+        """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
+        fresh = type(self)(self.kernel)
+        X, y, _ = fresh._checked(X, y, None, numeric=True)
+        pairwise, train = self.kernel_.pairwise, self.support_
+        if train.size and int(train.max()) >= y.size:
+            raise DataError(f"the model was fitted to row {int(train.max())}, these are {y.size} rows")
+        held_out = np.setdiff1d(np.arange(y.size), train)
+        if X_val is None and held_out.size == 0:
+            raise DataError("this model was given validation rows; give the same X_val and y_val to certify")
+        if X_val is None:
+            X_check, y_check = X[held_out], y[held_out]
+        elif held_out.size:
+            raise DataError("this model cut its validation rows from X; certify it without X_val and y_val")
+        else:
+            X_check, y_check = fresh._validation(X_val, y_val)
+        gram = Gram.of(self.kernel_, X[train][:, train] if pairwise else X[train])
+        below = np.empty((y_check.size, train.size))
+        self.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
+        predicted = np.append(self._evaluated(X)[train], self._evaluated(X_check))
+        return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
+
+    def _gram(self, X: Any) -> tuple[Kernel, Gram]:
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+        return kernel, gram
+
+    def _split(self, n: int) -> tuple[Any, Any]:
+        """Rows that train and rows that validate."""
+        fraction = positive(self.validation_fraction, "validation_fraction")
+        if fraction >= 1.0:
+            raise DeclarationError(f"validation_fraction must be below 1, received {self.validation_fraction!r}")
+        train, valid = train_test_split(np.arange(n), test_size=fraction, random_state=self.random_state)
+        return np.sort(train), np.sort(valid)
+
+    def _kernel_values(self, X: Any, rows: Any, checks: Any) -> tuple[Kernel, Gram, Array]:
+        """Of both sets of rows against those that train; of a precomputed matrix all of it is checked."""
+        if self.__sklearn_tags__().input_tags.pairwise:
+            kernel, whole = self._gram(X)
+            return kernel, whole.block(rows), whole.matrix[np.ix_(checks, rows)]
+        kernel, gram = self._gram(X[rows])
+        return kernel, gram, kernel(X[checks], X[rows])
+
+
+def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
+    """The projection solves least squares on the directions kept, and the model predicts the projection."""
+    solved, weights = basis.project(t), np.ones(t.size)
+    spread, rounding = spread_of(t, weights)
+    apart = root_mean_square(predicted - (t - solved.errors), weights)
+    scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
+    return (
+        Row("predictions are the projection", apart, scale, tolerance, formula),
+        *stacked_rows(basis, t, solved.errors, 1e-9),
+    )

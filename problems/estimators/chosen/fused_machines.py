@@ -1,0 +1,412 @@
+"""Estimators whose hyper-parameter is chosen by validation with a proof: gamma, zeta and rho, for both tasks."""
+
+from typing import Any
+
+from problems.estimators.chosen.fused import FusedClassifier, FusedRegressor
+from problems.estimators.chosen.fused_ways import OverGamma, OverRho, OverZeta
+from problems.estimators.shared.additive import DecoupledExpansion
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.component_coordinates import CUTOFF
+
+__all__ = [
+    "FusedL1SubstrateClassifier",
+    "FusedL1SubstrateRegressor",
+    "FusedLSSVMClassifier",
+    "FusedLSSVMRegressor",
+    "FusedMaximalVariationClassifier",
+    "FusedMaximalVariationRegressor",
+]
+
+
+class FusedLSSVMRegressor(OverGamma, FusedRegressor):
+    """The LS-SVM for regression with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter, list of folds or "loo", default=None
+        Folds over which the error is added up, or every row left out in turn; the final machine is then trained on all
+        rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-3
+        Relative distance between error and bound that the certificate demands.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    gamma_range : pair of float, default=None
+        Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The gamma whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No gamma of the range on the certificate validates better.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-3,
+        random_state: Any = None,
+        gamma_range: Any = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.gamma_range = gamma_range
+        self.tol = tol
+
+
+class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
+    """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter or list of folds, default=None
+        Folds over which the error is added up; the final machine is then trained on all rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
+        predictions by fitted values, and rounding then keeps the bound from coming nearer.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
+        says where it ends, and whether the best zeta is there.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The zeta whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
+        said.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+    n_support_ : int
+        How many rows have a support value other than zero.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-2,
+        random_state: Any = None,
+        zeta_min: float | None = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.zeta_min = zeta_min
+        self.tol = tol
+
+
+class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
+    """Structure detection for regression with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter or list of folds, default=None
+        Folds over which the error is added up; the final machine is then trained on all rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-3
+        Relative distance between error and bound that the certificate demands.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    expansion, ridge, cutoff, tolerance
+        As for :class:`~problems.MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The rho whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No rho of the range on the certificate validates better.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        one validation set the ``maximal_variation`` at the knots.
+    maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
+        t of the machine at that rho.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-3,
+        random_state: Any = None,
+        expansion: str = "shared",
+        ridge: float = 0.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.expansion = expansion
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.tol = tol
+
+
+class FusedLSSVMClassifier(OverGamma, FusedClassifier):
+    """The LS-SVM for classification with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines; one gamma for all of them.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter, list of folds or "loo", default=None
+        Folds over which the error is added up, or every row left out in turn; the final machine is then trained on all
+        rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-3
+        Relative distance between error and bound that the certificate demands.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    gamma_range : pair of float, default=None
+        Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The gamma whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No gamma of the range on the certificate validates better.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``.
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        coding: str = "one_vs_rest",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-3,
+        random_state: Any = None,
+        gamma_range: Any = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.coding = coding
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.gamma_range = gamma_range
+        self.tol = tol
+
+
+class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
+    """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines; one zeta for all of them.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter or list of folds, default=None
+        Folds over which the error is added up; the final machine is then trained on all rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
+        predictions by fitted values, and rounding then keeps the bound from coming nearer.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    zeta_min : float, default=None
+        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
+        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
+        says where it ends, and whether the best zeta is there.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The zeta whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
+        said.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+    n_support_ : int
+        How many rows have a support value other than zero.
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        coding: str = "one_vs_rest",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-2,
+        random_state: Any = None,
+        zeta_min: float | None = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.coding = coding
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.zeta_min = zeta_min
+        self.tol = tol
+
+
+class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):
+    """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines; one rho for all of them.
+    kernels : list of kernels, default=None
+        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
+    cv : int, splitter or list of folds, default=None
+        Folds over which the error is added up; the final machine is then trained on all rows.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+    gap : float, default=1e-3
+        Relative distance between error and bound that the certificate demands.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
+    expansion, ridge, cutoff, tolerance
+        As for :class:`~problems.MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    best_parameter_ : float
+        The rho whose machine validates best.
+    validation_error_ : float
+        Its mean squared error on the rows that validate.
+    lower_bound_ : float
+        No rho of the range on the certificate validates better.
+    path_ : dict
+        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        one validation set the ``maximal_variation`` at the knots.
+    maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
+        t of the machine at that rho.
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        coding: str = "one_vs_rest",
+        kernels: Any = None,
+        cv: Any = None,
+        validation_fraction: float = 0.25,
+        gap: float = 1e-3,
+        random_state: Any = None,
+        expansion: str = "shared",
+        ridge: float = 0.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.coding = coding
+        self.kernels = kernels
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.gap = gap
+        self.random_state = random_state
+        self.expansion = expansion
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.tol = tol

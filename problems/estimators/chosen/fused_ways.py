@@ -1,0 +1,332 @@
+"""Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.chosen.candidates import centred_points, joint_rounding, row_rounding
+from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round, Rounds, machines_of
+from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
+from problems.estimators.full.saddle_fit import Method, fit_saddle
+from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
+from problems.estimators.shared.additive import component_matrices
+from problems.estimators.shared.checked_again import Asked, CheckedAgain
+from problems.estimators.shared.coded import members_of
+from substrate.arrays import Array, positive
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.l1_accuracy import SparseMachine
+from substrate.closed_form.l1_active_set import correlation_noise
+from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
+from substrate.paths.gamma_search import PRICE, search_spectra
+from substrate.paths.homotopies import variation_path
+from substrate.paths.knots import Path
+from substrate.paths.tracks import L1Fold, ReadOff, VariationFold, read_off
+
+__all__ = ["OverGamma", "OverRho", "OverZeta"]
+
+#: What a default end of the range of zeta is multiplied by where double precision cannot tell the machine there.
+_RETREAT = 10.0
+#: Points at which the criterion over gamma is kept for a picture.
+_CURVE = 200
+
+
+def _gram(kernel: Kernel, X: Any) -> Gram:
+    gram = Gram.of(kernel, X)
+    if not kernel.trusted:
+        gram.check_definite()
+    return gram
+
+
+def _kernel_rows(kernel: Kernel, one: Round) -> Array:
+    """Kernel values of the rows that validate against those that train."""
+    rows = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
+    kernel.fill(one.X_check, None if kernel.pairwise else one.X, rows)
+    return rows
+
+
+class OverGamma(CheckedAgain, FusedEstimator):
+    """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
+
+    _over = "gamma"
+    _takes_weights = False
+    gamma_range: Any
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        spectra: list[Spectrum] = []
+        parts: list[Criterion] = []
+        counts: list[float] = []
+        for given in rounds or (self._left_out,):
+            X, X_check = centred_points(kernel, given.X, given.X_check)
+            one = Round(X, given.Y, X_check, given.Y_check)
+            gram = _gram(kernel, one.X)
+            dense = not self._labels or (one.Y != 0.0).all()
+            p = joint_rounding(kernel, one.X, one.X_check)
+            whole = centred_spectrum(gram, p) if dense else None
+            below = None if not rounds else _kernel_rows(kernel, one)
+            checked = np.zeros(0) if p == 0.0 else np.asarray(kernel.diag(one.X_check))
+            for train, check, column in machines_of(one, self._labels):
+                spectrum = whole if whole is not None else centred_spectrum(gram.block(train), p)
+                y = np.ascontiguousarray(one.Y[train, column])
+                if below is None:
+                    parts.append(LeaveOneOut.of(spectrum, y))
+                elif check.size:
+                    rows = np.ascontiguousarray(below[np.ix_(check, train)])
+                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train], checked[check])
+                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column], rounding=unsure))
+                else:
+                    continue
+                counts.append(float(train.size if below is None else check.size))
+                spectra.append(spectrum)
+        criterion = Sum.of(parts, [count / sum(counts) for count in counts])
+        found = search_spectra(criterion, spectra, self._range, float(self.gap))
+        if self._range is not self.gamma_range:
+            found = replace(found, ended=True)
+        high, low = (float(np.log(1.0 / end - criterion.lift)) for end in found.gamma_range)
+        t = np.linspace(high, low, _CURVE)
+        curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
+        path = {
+            "parameter": "gamma",
+            "values": 1.0 / (np.exp(t) + criterion.lift),
+            "validation_errors": np.asarray(curve),
+            "coverage": found.gamma_range,
+        }
+        error, lower = float(found.criterion[0]), float(found.lower_bound[0])
+        return Choice(kernel, float(found.gamma[0]), error, lower, path, found.facts())
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        gram, method = _gram(kernel, X), Method.closed_form(self._tolerance())
+        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        kept: dict[str, Any] = {}
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
+            part = gram.block(members)
+            target, weights = Y[members, column][:, None], np.ones(members.size)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            # one machine may be kept in primal weights; several have no centre in common
+            fit = fit_saddle(
+                kernel, points, target, (value,), weights, method, gram=part, primal=Y.shape[1] == 1
+            )  # fmt: skip
+            a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
+            rows.append(fit.rows)
+            facts |= dict.fromkeys(fit.facts)
+            if fit.primal is not None:
+                kept |= {"primal_weights_": fit.primal.weights, "primal_center_": fit.primal.center}
+                kept |= {"primal_bias_": fit.primal.bias}
+        return Final(a, bias, worst_rows(rows), tuple(facts), kept)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, Y = self._targets_again(X, y)
+        rows = self.support_
+        if Y.shape[0] <= int(rows.max()):
+            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
+        points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
+        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
+        ones, tolerance = np.ones(rows.size), self._tolerance()
+        return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
+
+    def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
+        # what leave-one-out looks at, and the range that is searched, for the time of the fit
+        self._left_out, self._range = Round(X, Y, X, Y), self.gamma_range
+        try:
+            super()._keep_fused(X, Y, rounds, title, one, also)
+        finally:
+            del self._left_out, self._range
+
+    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
+        """As for any; a range that nobody gave ends where the machine can be known, unless a worse one is the price."""
+        first = found = super()._fused(X, X_final, Y_final, rounds)
+        while self.gamma_range is None and not found[2].known:
+            low, top = found[0].path["coverage"][0], 0.1 * found[0].value
+            if not low < top:
+                return first
+            self._range = (low, top)
+            found = super()._fused(X, X_final, Y_final, rounds)
+            if found[0].error > (1.0 + max(float(self.gap), PRICE)) * first[0].error:
+                return first  # too high a price for a certificate
+        return found
+
+
+class OverZeta(SparseAnswers, FusedEstimator):
+    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
+
+    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` says otherwise the range ends
+    at a ten-thousandth of the zeta that leaves nothing, or where rounding hides the bound or the machine; the bound
+    speaks of that range only.
+    """
+
+    _over = "zeta"
+    zeta_min: Any
+
+    def _rules(self) -> float:
+        if self.zeta_min is not None and self.zeta_min != 0.0:
+            positive(self.zeta_min, "zeta_min")
+        return super()._rules()
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        folds, machines, noise = [], [], 0.0
+        for one in rounds:
+            gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
+            for train, check, column in machines_of(one, self._labels):
+                if not check.size:
+                    continue
+                part = gram.block(train)
+                y, y_check = one.Y[train, column], one.Y_check[check, column]
+                center = np.clip(y.mean(), y.min(), y.max())  # the bias takes it up; left in, it would hide small zetas
+                y, y_check = y - center, y_check - center
+                rows = np.ascontiguousarray(below[np.ix_(check, train)])
+                K = np.array(part.matrix)
+                fold = L1Fold.of(K, y, rows, y_check, self.zeta_min)
+                folds.append(fold)
+                machines.append((one.X[train][:, train] if kernel.pairwise else one.X[train], K, y, fold.path))
+                noise = max(noise, correlation_noise(K, one.Y[train, column]))
+        tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
+        if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
+            read = read_off(tracks, paths)
+            return _chosen(kernel, "zeta", replace(read, value=noise), folds)
+        if self.zeta_min is not None:
+            return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
+        read = first = read_off(tracks, paths, float(self.gap))
+        how = Solving("auto", self._tolerance())
+        while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
+            if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
+                return _chosen(kernel, "zeta", first, folds)
+            read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
+            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a price for a certificate
+                return _chosen(kernel, "zeta", first, folds)
+        return _chosen(kernel, "zeta", read, folds)
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        gram, zeta = _gram(kernel, X), max(value, float(np.finfo(np.float64).tiny))
+        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
+            part = gram if members.size == gram.n else gram.block(members)
+            y = np.ascontiguousarray(Y[members, column])
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            fit = fit_sparse(kernel, points, part, y, zeta, Solving("auto", self._tolerance()), labels=False)
+            a[members, column], bias[column] = fit.coefficients, fit.bias
+            rows.append(fit.rows)
+            facts |= dict.fromkeys(fit.facts)
+        count = int(a.any(axis=1).sum())
+        return Final(a, bias, worst_rows(rows), tuple(facts), {"n_support_": count})
+
+    @property
+    def _sparse(self) -> bool:
+        return True
+
+
+class OverRho(VariationAnswers, FusedEstimator):
+    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
+
+    _over = "rho"
+    expansion: str
+    ridge: float
+    cutoff: float
+
+    def _at(self, rho: float) -> Variation:
+        return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+
+    def _rules(self) -> float:
+        self._at(1.0)
+        return super()._rules()
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        folds, whole = [], self._at(1.0)
+        for one in rounds:
+            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
+            matrices = component_matrices(kernel, one.X)  # type: ignore[arg-type]
+            parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
+            below = [part(one.X_check, one.X) for part in parts]
+            for train, check, column in machines_of(one, self._labels):
+                if not check.size:
+                    continue
+                here = np.ix_(train, train)
+                coordinates = whole.coordinates([matrix[here] for matrix in matrices])
+                rows = [np.ascontiguousarray(part[np.ix_(check, train)]) for part in below]
+                y, y_check = np.ascontiguousarray(one.Y[train, column]), one.Y_check[check, column]
+                folds.append(VariationFold.of(coordinates, y, coordinates.rows_at(rows), y_check))
+        read = read_off([fold.track for fold in folds], [fold.path for fold in folds])
+        choice = _chosen(kernel, "rho", read, folds)
+        if len(folds) == 1:
+            choice.path["maximal_variation"] = folds[0].variations
+        return choice
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+        matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
+        variation, tol = self._at(smallest_rho(value, Y)), self._tolerance()
+        fits, coefficients = [], []
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
+            coordinates = variation.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
+            y = np.ascontiguousarray(Y[members, column])
+            fit = variation.fit(coordinates, y)
+            if not fit.exact:
+                fit = _followed(coordinates, y, float(variation.rho)) or fit
+            fit = with_answer(kernel, X[members], coordinates, y, variation, fit, tol)  # type: ignore[arg-type]
+            a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
+            a[members] = fit.coefficients
+            fits.append(fit)
+            coefficients.append(a)
+        facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        t = np.array([fit.maximal_variation for fit in fits])
+        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
+        bias = np.array([fit.bias for fit in fits])
+        return Final(np.stack(coefficients, axis=1), bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+
+
+def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
+    """The machine at rho from its own path, where an interior point is not exact enough for what was validated."""
+    B = right_divided(coordinates.parts, coordinates.metric)
+    path = variation_path(list(B), coordinates.targets(y))
+    if not path.covers(rho):
+        return None
+    point = path.at(rho)
+    v = solve_triangular(coordinates.metric, point.primal)
+    t = np.abs(coordinates.parts @ v).max(axis=1)
+    solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
+    rows = solution_rows(coordinates, y, rho, solved, 1e-6)
+    facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
+    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
+
+
+def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
+    """Whether double precision can tell the L1 substrate at zeta to the tolerance, by the point of its path."""
+    point = path.at(zeta)
+    fitted = matrix @ point.primal + point.bias
+    machine = SparseMachine(y, max(zeta, float(np.finfo(np.float64).tiny)), point.primal, point.bias, fitted)
+    return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
+
+
+def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:
+    low, high = read.coverage
+    stops = dict.fromkeys(fold.path.stop for fold in folds)
+    path = {
+        "parameter": name,
+        "values": read.values,
+        "validation_errors": read.errors,
+        "coverage": read.coverage,
+        "holes": read.holes,
+        "stop": "; ".join(stops),
+    }
+    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    if read.at_lower_end:
+        covered += "; best at the lower end" + (f", {name}_min widens it" if name == "zeta" else "")
+    if read.ended:
+        covered += "; it ends where rounding hides what is below"
+    facts = [
+        ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
+        ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),
+    ]
+    return Choice(kernel, read.value, read.error, read.lower_bound, path, tuple(facts))

@@ -1,0 +1,289 @@
+"""What machines that choose share: the rules of a search, the search, its table, and its rows of a certificate.
+
+The search outside: over a list of kernels, or over the logarithms of a kernel's parameters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from problems.estimators.chosen.candidates import (
+    Judged,
+    Task,
+    centred_points,
+    checked_criterion,
+    judge,
+    trainable_splits,
+)
+from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
+from substrate.arrays import EPS, Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy, roundoff
+from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.device_gram import gram_kind
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel, as_kernel
+from substrate.namespaces import is_device_array, on_device_of, to_numpy
+from substrate.paths.gamma_search import PRICE, GammaSearch, gamma_ends
+from substrate.progress import Progress
+
+__all__ = ["ModelSearch", "best_of", "nelder_mead", "tunable"]
+
+
+#: Numbers that choose a formula rather than a scale.
+_FIXED = ("degree", "nu")
+_FIRST_STEP = 0.5
+#: How far from its start a logarithm may go: beyond, widths overflow and kernels are the identity or constant.
+_FARTHEST = 12.0
+
+
+def tunable(kernel: Kernel) -> dict[str, float]:
+    """The positive numbers of a resolved kernel that set a scale, by name."""
+    return {
+        name: float(value)
+        for name, value in kernel.get_params(deep=True).items()
+        if isinstance(value, float) and value > 0.0 and name.rpartition("__")[2] not in _FIXED
+    }
+
+
+def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress) -> list[Judged]:
+    """Judge every kernel, several at a time if asked."""
+    if n_jobs in (None, 1) or len(kernels) == 1:
+        judged = []
+        for kernel in kernels:
+            progress.step(repr(kernel))
+            judged.append(judge(kernel, task))
+        return judged
+    from joblib import Parallel, delayed
+
+    calls = (delayed(judge)(kernel, task) for kernel in kernels)
+    done = []
+    for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
+        progress.step(repr(result.kernel))
+        done.append(result)
+    return done
+
+
+def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> list[Judged]:
+    """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
+    from scipy.optimize import minimize
+
+    names = tunable(start.kernel)
+    if not names:
+        raise DeclarationError(f"{start.kernel!r} has no parameter to search; give kernels= or search=None")
+    origin = np.log(np.array(list(names.values())))
+    seen: dict[Kernel, Judged] = {start.kernel: start}
+    judged: list[Judged] = []
+
+    def value(x: Any) -> float:
+        near = np.exp(np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
+        kernel = start.kernel.with_params(**dict(zip(names, (float(v) for v in near), strict=True)))
+        if np.array_equal(x, origin):  # exp(log(v)) may differ from v by rounding
+            kernel = start.kernel
+        if kernel not in seen:
+            progress.step(repr(kernel))
+            seen[kernel] = judge(kernel, task)
+            judged.append(seen[kernel])
+        return _logarithm(seen[kernel].score)
+
+    simplex = np.vstack([origin, origin + _FIRST_STEP * np.eye(origin.size)])
+    options = {"maxfev": most, "xatol": 1e-2, "fatol": 1e-4, "initial_simplex": simplex}
+    minimize(value, origin, method="Nelder-Mead", options=options)
+    return judged
+
+
+def _logarithm(score: float) -> float:
+    return float(np.log(max(score, np.finfo(np.float64).tiny)))
+
+
+class ModelSearch:
+    """The parameters of a search, checked; the search; and what it leaves behind."""
+
+    kernel: Any
+    kernels: Any
+    criterion: str
+    cv: Any
+    gamma_range: Any
+    gap: float
+    search: str | None
+    max_evaluations: int
+    n_jobs: int | None
+    verbose: int
+
+    def _check_rules(self, *others: str) -> None:
+        """Refuse parameters before any work."""
+        checked_criterion(self.criterion, others)
+        positive(self.gap, "gap")
+        if self.gamma_range is not None:
+            gamma_ends(self.gamma_range)
+        if self.search not in (None, "nelder-mead"):
+            raise DeclarationError(f"search must be None or 'nelder-mead', received {self.search!r}")
+        most = self.max_evaluations
+        if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
+            raise DeclarationError(f"max_evaluations must be an integer >= 1, received {most!r}")
+        if self.kernels is None:
+            return
+        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
+            raise DeclarationError(f"kernels must be a non-empty list of candidates, received {self.kernels!r}")
+        if any(as_kernel(kernel).pairwise for kernel in self.kernels):
+            raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
+
+    def _candidates(self, X: Any) -> list[Kernel]:
+        """The kernels to judge, their widths as numbers, each once."""
+        if self.kernels is None:
+            return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
+        return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in self.kernels))
+
+    def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
+        if self.criterion != "folds":
+            return ()
+        if is_device_array(X):
+            raise DeclarationError(
+                "criterion='folds' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'loo' or 'gcv'"
+            )
+        splitter = check_cv(5 if self.cv is None else self.cv, y, classifier=classifier)
+        return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
+
+    def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
+        total = len(kernels) + (self.max_evaluations if self.search else 0)
+        progress = Progress(total, shown=bool(self.verbose))
+        try:
+            judged = best_of(kernels, task, self.n_jobs, progress)
+            if self.search is not None:
+                first = min(judged, key=lambda candidate: candidate.score)
+                judged += nelder_mead(first, task, int(self.max_evaluations), progress)
+        finally:
+            progress.close()
+        return judged
+
+    def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
+        search = _over_candidates(judged, best)
+        self.gamma_ = float(search.gamma[0]) if one else search.gamma
+        self.criterion_ = float(search.criterion[0]) if one else search.criterion
+        self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
+        self.gamma_range_ = np.array(search.gamma_range)
+        self.cv_results_ = _results(judged, one)
+
+    def _fitted_best(
+        self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
+    ) -> tuple[list[Judged], Judged, SaddleFit]:
+        """The winner of a search, fitted.
+
+        Where rounding hides the machine at the end of a range that nobody gave, and a smaller gamma is worse by no more
+        than a hundredth or the gap, the range ends there.
+        """
+        best = min(judged, key=lambda candidate: candidate.score)
+        fit = self._final_fit(X, Y, judged, best, whole)
+        found = (judged, best, fit)
+        while self.gamma_range is None and not _is_known(found[2]):
+            kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
+            if not low < top:
+                break
+            shorter = judge(kernel, replace(task, gammas=(low, float(top))))
+            if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
+                break  # too high a price for a certificate
+            shorter = replace(shorter, search=replace(shorter.search, ended=True))
+            others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
+            found = (others, shorter, self._final_fit(X, Y, others, shorter, whole))
+        return found if _is_known(found[2]) else (judged, best, fit)
+
+    def _final_fit(self, X: Any, Y: Array, judged: list[Judged], best: Judged, whole: bool) -> SaddleFit:
+        """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
+        gram = gram_kind(X).of(best.kernel, X)
+        weights = on_device_of(X, np.ones(X.shape[0]))
+        method = Method.closed_form(self._tolerance())  # type: ignore[attr-defined]
+        if whole:
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True)
+            searched = _centred_gram(gram, best.kernel, X)
+            extra = (_refitted_row(searched, Y, fit, best),) if self.criterion == "loo" else ()
+        else:
+            fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, method)  # type: ignore[attr-defined]
+            extra = ()
+        rows, facts = self._search_rows(judged, best)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
+
+    def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
+        """The gap of the winner, over all candidates, and the facts of the search."""
+        rows = _over_candidates(judged, best).rows()
+        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        facts = (
+            ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
+            *best.search.facts(),
+            ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            ("kernels", kernels),
+            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows in sight"),
+        )
+        return rows, facts
+
+
+def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
+    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    if best.search.gamma.size > 1:
+        return best.search
+    return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))
+
+
+def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
+    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+    unit = judged[0].search.unit if one else 1.0  # of several outputs each is in units of its variance
+    scores = -np.array([candidate.score for candidate in judged])
+    splits = -np.array([candidate.split_scores for candidate in judged])
+    deviations = splits.std(axis=1)
+    ranks = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
+    gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
+    seconds = np.array([candidate.seconds for candidate in judged])
+    results: dict[str, Any] = {
+        "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
+        "param_kernel": [candidate.kernel for candidate in judged],
+        "param_gamma": gammas,
+        "mean_fit_time": seconds,
+        "std_fit_time": np.zeros(seconds.size),
+    }
+    if splits.shape[1] > 1:
+        results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
+    return results | {
+        "mean_test_score": scores,
+        "std_test_score": deviations,
+        "rank_test_score": ranks,
+        "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
+        "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
+    }
+
+
+def _is_known(fit: SaddleFit) -> bool:
+    """Whether double precision can tell the machine to the tolerance."""
+    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
+
+
+def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
+    """The kernel matrix that the criterion was searched on."""
+    (points,) = centred_points(kernel, X)
+    return gram if points is X else gram_kind(points).of(kernel, points)
+
+
+def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
+    """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
+    ridge = ridge_of(float(best.search.gamma[0]), on_device_of(Y, np.ones(gram.n)))
+    diagonal = to_numpy(projected_diagonal(gram, ridge))
+    Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
+    alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
+    residuals = leave_one_out_residuals(alpha, diagonal)
+    unit = target_unit(residuals)
+    again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))
+    value = best.search.unit * float(np.sqrt(best.search.values[0]))
+    # a factor of K + D loses what a spectrum of PKP does not, by the condition of the system
+    condition = float(to_numpy(gram.diagonal).sum()) * float(best.search.gamma[0])
+    tolerance = 1e-9 + 10.0 * best.error + min(10.0 * EPS * condition, 1e-6)
+    # where nothing is left over, what is left is rounding of y
+    floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
+    scale = max(value, again) + floor
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by Cholesky factor")

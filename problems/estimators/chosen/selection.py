@@ -1,0 +1,236 @@
+r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
+
+.. math:: \min_{k} \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
+
+One eigendecomposition a kernel serves every gamma, and the inner minimum is global: a lower bound over the whole range
+is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or a
+simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
+end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
+:mod:`problems.tikhonov_fusion`.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import Task
+from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.shared.coded import classes_of, codes_of, numbers_of, scores_of, winners
+from substrate.arrays import Array
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.codings import code_book
+from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import own_copy, to_numpy
+from substrate.paths.gamma_search import GAP
+
+__all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
+
+
+class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
+    """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
+    kernels : list of kernels, default=None
+        Candidates, each judged at its own best gamma.
+    criterion : str, default="loo"
+        ``"loo"``: mean square leave-one-out residual; ``"gcv"``: generalised cross-validation; ``"folds"``: mean square
+        error over the splits of ``cv``. These come with a lower bound. ``"mean_absolute"``, ``"median_absolute"`` and
+        ``"trimmed"`` (without the largest tenth), of leave-one-out residuals, are searched on a grid, without one.
+    cv : int, splitter or iterable, default=None
+        The splits of ``criterion="folds"``; five folds unless given. A single validation set is a ``PredefinedSplit``.
+    gamma_range : pair of float, default=None
+        Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
+        where rounding of its decomposition reaches ``gap``. The certificate says where that is, and whether the choice
+        is at an end; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
+    gap : float, default=1e-4
+        Relative distance between criterion and lower bound at which the search of gamma ends.
+    search : {None, "nelder-mead"}, default=None
+        Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
+    max_evaluations : int, default=40
+        Most kernels that search may judge.
+    n_jobs : int, default=None
+        How many candidates of ``kernels`` are judged at a time.
+    verbose : int, default=0
+        Whether a bar on the terminal shows the progress.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    gamma_ : float or array of shape (n_outputs,)
+        The chosen gamma, one an output.
+    criterion_ : float or array of shape (n_outputs,)
+        Its criterion.
+    gamma_range_ : array of shape (2,)
+        Lowest and highest gamma that were searched.
+    criterion_lower_bound_ : float or array of shape (n_outputs,)
+        No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
+        this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
+        bound.
+    cv_results_ : dict
+        A row a judged kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
+        outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
+    kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
+        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion computed anew.
+
+    Notes
+    -----
+    There is no ``sample_weight``: leaving out a row of weight two is not leaving out one of two rows.
+    """
+
+    _takes_weights = False
+    _title = "LS-SVM regression, gamma selected"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        search: str | None = None,
+        max_evaluations: int = 40,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.search = search
+        self.max_evaluations = max_evaluations
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+        """Choose, then fit to all rows.
+
+        :place [Cawley2004]_ section 3: model selection by a simplex search
+        """
+        self._begin_fit()
+        self._check_rules()
+        X, y, weights = self._checked(X, y, None, numeric=True, multi_output=True)
+        Y = y[:, None] if y.ndim == 1 else y
+        one = y.ndim == 1
+        kernels = self._candidates(X)
+        task = Task(X, Y, self.criterion, self._splits(X, y, False), self.gamma_range, float(self.gap), False)
+        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
+        gammas = tuple(float(gamma) for gamma in best.search.gamma)
+        self._keep_search(judged, best, one)
+        rows = np.arange(X.shape[0])
+        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), self._title, one)
+        return self
+
+    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
+        gammas = tuple(float(gamma) for gamma in np.atleast_1d(self.gamma_))
+        if len(gammas) != n_outputs:
+            raise DataError(f"the model chose {len(gammas)} gammas, these data have {n_outputs} outputs")
+        return gammas
+
+
+class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
+    """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
+
+    Parameters
+    ----------
+    kernel, kernels, cv, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`.
+    criterion : str, default="loo"
+        As for :class:`LSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines; or
+        ``"misclassification"``, the share of rows that leave-one-out decodes to a wrong class, on a grid and without a
+        lower bound.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``"loo"`` and ``"gcv"`` only.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    gamma_, criterion_, criterion_lower_bound_, gamma_range_, cv_results_
+        As for :class:`LSSVMRegressorCV`, one gamma for all machines.
+    classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`LSSVMClassifier`.
+    """
+
+    class_weight = None
+    _takes_weights = False
+    _title = "LS-SVM classification, gamma selected"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        kernels: Any = None,
+        criterion: str = "loo",
+        cv: Any = None,
+        gamma_range: Any = None,
+        gap: float = GAP,
+        search: str | None = None,
+        max_evaluations: int = 40,
+        coding: str = "one_vs_rest",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.kernels = kernels
+        self.criterion = criterion
+        self.cv = cv
+        self.gamma_range = gamma_range
+        self.gap = gap
+        self.search = search
+        self.max_evaluations = max_evaluations
+        self.coding = coding
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+        """Choose, then fit to all rows."""
+        self._begin_fit()
+        self._check_rules("misclassification")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, weights = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        numbers, Y = to_numpy(numbers_of(labels, classes)), codes_of(labels, classes, book)
+        whole = bool((to_numpy(Y) != 0.0).all())
+        if not whole and self.criterion not in ("loo", "gcv"):
+            raise DeclarationError(
+                f"coding='one_vs_one' has no criterion {self.criterion!r}, its machines having rows of their own; use "
+                "'loo' or 'gcv', or another coding"
+            )
+        kernels = self._candidates(X)
+        wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=book)
+        splits = self._splits(X, labels, True)
+        task = Task(X, Y, self.criterion, splits, self.gamma_range, float(self.gap), True, wrong)
+        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
+        gamma = float(best.search.gamma[0])
+        self._keep_search(judged, best, True)
+        self.classes_, self.code_book_ = classes, book
+        one = Y.shape[1] == 1
+        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
+        signed = replace(fit, support_values=Y * fit.support_values)
+        self._keep(X, np.arange(X.shape[0]), best.kernel, signed, ridge_of(gamma, weights), self._title, one)
+        return self
+
+    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (float(self.gamma_),) * n_machines
+
+
+def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
+    """The share of rows whose outputs decode to a class other than their own."""
+    scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
+    return float(np.mean(winners(scores) != numbers))

@@ -1,0 +1,1 @@
+"""Machines on all training rows."""

@@ -1,0 +1,208 @@
+r"""Regression with Huber's loss: outliers pull with a bounded force, and the problem stays convex.
+
+.. math:: \min_{w, b, e} \tfrac12 w^T w + \gamma \sum_i v_i h_\delta(e_i), \qquad y_i = w^T \varphi(x_i) + b + e_i
+
+See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.closed_form.huber_active_set` for the fast path.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.shared.base import KernelEstimator
+from substrate.arrays import Array, positive
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
+from substrate.closed_form.huber_active_set import huber_solution_rows, solve_huber
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.closed_form.robust_weights import robust_scale
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+from substrate.proof.huber import prove_huber
+
+__all__ = ["HuberLSSVMRegressor"]
+
+_TITLE = "Huber LS-SVM"
+INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
+_UNKNOWN = (
+    "rounding",
+    "these are not known to be the support values of a minimum; scale the columns of X, centre them, or take a larger "
+    "delta or a smaller gamma",
+)
+Facts = tuple[tuple[str, str], ...]
+#: Of a robust deviation: 95 % as efficient as least squares where the noise is Gaussian.
+_DELTA = 1.345
+
+
+class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
+    """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the errors against the norm.
+    delta : float or "auto", default="auto"
+        The error, in the units of y, from which a row counts by its distance and not by its square. ``"auto"`` is
+        1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    delta_ : float
+        The delta used.
+    outliers_ : array of int
+        The rows of X whose error is larger than that, and whose support value is at its bound.
+    support_values_ : array of shape (n_support,)
+        alpha = gamma v clip(e, -delta, delta), the multipliers of y = f + e.
+    bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import HuberLSSVMRegressor
+    >>> from substrate.datasets import sinc_outliers
+    >>> from substrate.kernels import RBF
+    >>> X, y = sinc_outliers(random_state=0)
+    >>> model = HuberLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, delta=1.0).fit(X, y)
+    >>> len(model.outliers_)
+    3
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        delta: float | str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.delta = delta
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        self._begin_fit()
+        gamma = positive(self.gamma, "gamma")
+        given = _delta(self.delta)
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
+        X, y, weights, rows = self._kept(X, y, weights)
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+        ridge = ridge_of(gamma, weights)
+        delta = _deviation(gram, y, ridge, weights) if given is None else given
+        solved = solve_huber(gram, y, ridge, delta)
+        alpha, bias = solved.support_values, solved.bias
+        checks = huber_solution_rows(solved.products, gram.diagonal, y, ridge, delta, alpha, bias)
+        linear = np.flatnonzero(solved.signs)
+        facts = (
+            ("gamma", f"{gamma:g}"),
+            ("delta", f"{delta:.6g}{', 1.345 robust deviations of the LS-SVM' if given is None else ''}"),
+            ("linear rows", f"{linear.size} of {y.size}"),
+            ("solver", f"active set of linear rows, {solved.steps} systems"),
+        )
+        points = None if kernel.pairwise else X
+        machine = HuberMachine(
+            y, ridge, delta, alpha, bias, expansion_values(kernel, points, alpha, bias, X), gram.diagonal, gram.negative
+        )
+        answer, more = _answer(kernel, X, gram, machine, self._tolerance())
+        self.certificate_ = Certificate(_TITLE, (*answer, *checks), (*gram.record(), *facts, *more))
+        warn_unless_holds(self.certificate_)
+        self.delta_, self.outliers_ = delta, rows[linear]
+        self._keep_expansion(X, rows, kernel, alpha, bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_i alpha_i k(x_i, x) + b."""
+        return self._expansion(X)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        Everything is computed anew from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict`
+        uses.
+        """
+        X, gram, machine, _ = self._stored(X, y, sample_weight)
+        known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
+        rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
+        answer, more = _answer(self.kernel_, X, gram, machine, self._tolerance())
+        return Certificate(f"{_TITLE}, checked again", (*answer, *rows), (*gram.record(), *more))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        Where every row is linear the bound is of the fitted values about their mean. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
+        """
+        X, _, machine, weights = self._stored(X, y, sample_weight)
+        if not np.isfinite(machine.negative):
+            return Proof(float("inf"), 0.0, self._tolerance(), 0.0, 0, INDEFINITE)
+        gamma, tolerance = positive(self.gamma, "gamma"), self._tolerance()
+        return prove_huber(self.kernel_, X, machine, gamma, weights, tolerance=tolerance)
+
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
+        """The rows of positive weight, their matrix, and what is stored of the machine."""
+        check_is_fitted(self)
+        if y is None:
+            raise DataError("HuberLSSVMRegressor keeps no targets; pass the y of the fit beside its X")
+        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
+        if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
+        alpha = self.support_values_
+        if y.size != alpha.size:
+            raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
+        gram, ridge = Gram.of(self.kernel_, X), ridge_of(positive(self.gamma, "gamma"), weights)
+        if not self.kernel_.trusted:
+            gram.check_definite()
+        fitted = self._fitted_values(X)
+        known = (y, ridge, self.delta_, alpha, float(self.bias_), fitted, gram.diagonal, gram.negative)
+        return X, gram, HuberMachine(*known), weights
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            if not isinstance(self.delta_, float) or not 0.0 < self.delta_ < np.inf:
+                raise DataError(f"delta_ must be a positive number, received {self.delta_!r}")
+            if self.outliers_.dtype.kind not in "iu" or not np.isin(self.outliers_, self.support_).all():
+                raise DataError("the outliers are not rows of this model")
+
+
+def _answer(
+    kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine, tolerance: float
+) -> tuple[tuple[Row, ...], Facts]:
+    """The row that bounds the answer, and what there is to say about it."""
+    if not np.isfinite(machine.negative):
+        return (), ((NO_BOUND, INDEFINITE),)
+    plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
+    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
+    if row.passes:
+        return (row,), (("check", "in doubled precision"),) if careful else ()
+    return (row,), (_UNKNOWN,)
+
+
+def _delta(delta: Any) -> float | None:
+    """A number, or None for ``"auto"``."""
+    if not isinstance(delta, str):
+        return positive(delta, "delta")
+    if delta != "auto":
+        raise DeclarationError(f"delta must be a positive number or 'auto', received {delta!r}")
+    return None
+
+
+def _deviation(gram: Gram, y: Array, ridge: Array, weights: Array) -> float:
+    """1.345 robust deviations of the errors of the LS-SVM; where they have none, more than any of them."""
+    errors = ridge * solve_saddle_system(gram, y, ridge).support_values
+    gram.release()
+    return _DELTA * robust_scale(errors, "mad", weights) or 2.0 * float(np.abs(errors).max()) or 1.0

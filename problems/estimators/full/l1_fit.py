@@ -1,0 +1,198 @@
+"""Two ways to the L1 substrate, one record: the active set, and the declared problem.
+
+What the L1 substrates say of their answer: the accuracy row, and what a model holds now checked and proved.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
+from problems.estimators.shared.coded import CodedClassifier, members_of
+from substrate.arrays import Array
+from substrate.certificates import Certificate, Row
+from substrate.certificates.rows import Accuracy, unpolished
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.closed_form.l1_accuracy import SparseMachine, dual_errors, l1_accuracy
+from substrate.closed_form.l1_active_set import l1_rows, solve_l1, zeta_max
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.errors import DataError, SolverError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+from substrate.proof.duality import prove_sparse
+from substrate.solvers import canonical_name
+
+__all__ = ["Solving", "SparseAnswers", "SparseFit", "fit_sparse", "sparse_accuracy"]
+
+
+Facts = tuple[tuple[str, str], ...]
+
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "larger zeta",
+)
+_UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
+
+
+@dataclass(frozen=True, slots=True)
+class Solving:
+    """The solver of a fit, and ``tol``, the share of the spread of y that the accuracy of its answer may be."""
+
+    solver: str
+    tol: float
+
+    @property
+    def polished(self) -> bool:
+        """Whether the point is that of an active set, and not a conic solver's own."""
+        return self.solver == "auto"
+
+    @property
+    def tolerance(self) -> float:
+        """Of the spread of y: a conic solver's own point is less accurate than an active set."""
+        return self.tol if self.polished else unpolished(self.tol)
+
+
+def sparse_accuracy(
+    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving
+) -> tuple[Accuracy, Facts]:
+    """The row for one output, and what there is to say about it."""
+    plain = _plain_products(kernel, X, matrix)
+    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=how.tolerance)
+    if row.passes:
+        return row, (("check", "in doubled precision"),) if careful else ()
+    return row, (_UNKNOWN if how.polished else _UNPOLISHED,)
+
+
+def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
+    own = kernel.trusted and not kernel.pairwise
+    return PlainProducts(matrix, kernel.rounding(X), own, X if own else None)
+
+
+class SparseAnswers(KernelEstimator):
+    """``certify`` and ``prove`` of the L1 substrates, from what :meth:`predict` uses."""
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        Everything is computed anew from ``X``, ``y`` (those of the fit) and what :meth:`predict` uses. There are no
+        sample weights.
+        """
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[str, str] = {}
+        how = self._solving()
+        for points, machine in self._stored(X, y, sample_weight):
+            gram = Gram.of(self.kernel_, points)
+            matrix = np.array(gram.matrix)
+            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how)
+            # a conic solver's noise is in its support; its gap says what that costs
+            checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if how.polished else ()
+            rows.append((answer, *checks))
+            facts |= dict(gram.record()) | dict(more)
+        title = f"{self.certificate_.title}, checked again"
+        return Certificate(title, worst_rows(rows), tuple(facts.items()))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. Nothing of the fit is used but the
+        stored numbers. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        found = []
+        for points, machine in self._stored(X, y, sample_weight):
+            plain = _plain_products(self.kernel_, points, np.array(Gram.of(self.kernel_, points).matrix))
+            careful = CarefulProducts(self.kernel_, points, plain)
+            with np.errstate(all="ignore"):
+                witnesses = [dual_errors(machine, products) for products in (plain, careful)]
+            proof = prove_sparse(self.kernel_, points, machine, witnesses, tolerance=self._solving().tolerance)
+            found.append(proof)
+        return min(found, key=lambda one: one.digits)
+
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
+        """The rows of every machine and what is stored of it, a coefficient for every row."""
+        refuse_weights(self, sample_weight)
+        X, Y = given_again(self, X, y, labels=self._of_labels)
+        rows = rows_of_fit(self, Y.shape[0])
+        if self.support_.size and self.support_.max() >= Y.shape[0]:
+            raise DataError(f"the model has support at row {self.support_.max()}, these are {Y.shape[0]} rows")
+        coefficients = np.zeros(Y.shape)
+        held = self._coefficients()
+        coefficients[self.support_] = held[:, None] if held.ndim == 1 else held
+        biases = np.atleast_1d(self.bias_)
+        fitted = np.reshape(self._evaluated(X), Y.shape)
+        found = []
+        for column in range(Y.shape[1]):
+            members = rows[members_of(Y[rows], column, self._of_labels)]
+            points = X[members][:, members] if self.kernel_.pairwise else X[members]
+            target, a = Y[members, column], coefficients[members, column]
+            machine = SparseMachine(target, self._zeta(), a, float(biases[column]), fitted[members, column])
+            found.append((points, machine))
+        return found
+
+    @property
+    def _of_labels(self) -> bool:
+        return isinstance(self, CodedClassifier)
+
+    def _zeta(self) -> float:
+        """That of the fit: given, or chosen."""
+        chosen = getattr(self, "best_parameter_", None)
+        return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
+
+    def _solving(self) -> Solving:
+        return Solving(getattr(self, "solver", "auto"), self._tolerance())
+
+
+@dataclass(frozen=True, slots=True)
+class SparseFit:
+    """Coefficients in regression's sign, bias, certificate rows and facts."""
+
+    coefficients: Array
+    bias: float
+    zeta_max: float
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving, *, labels: bool) -> SparseFit:
+    """Fit one machine; if the active set does not settle, the declared problem does it, and the record says so.
+
+    ``gram`` is the kernel matrix of the rows of X.
+    """
+    if how.polished and not kernel.trusted:
+        gram.check_definite()  # convex whatever the matrix, but without w behind it; the declared problem refuses
+    Phi = np.array(gram.matrix)
+    a, b, rows, facts = _solved(gram, Phi, y, zeta, how.solver, labels)
+    (used,) = np.nonzero(a)
+    points = None if kernel.pairwise else X[used]
+    fitted = expansion_values(kernel, points, a[used], b, X, used)
+    machine = SparseMachine(y, zeta, a, b, fitted)
+    answer, more = sparse_accuracy(kernel, X, Phi, machine, how)
+    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *facts, *more)
+    return SparseFit(a, b, zeta_max(Phi, y), (answer, *rows), facts)
+
+
+def _solved(
+    gram: Gram, Phi: Array, y: Array, zeta: float, solver: str, labels: bool
+) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    """Coefficients in regression's sign, bias, rows and facts."""
+    name = None if solver in ("auto", "cvxpy") else canonical_name(solver)
+    note: tuple[tuple[str, str], ...] = ()
+    if solver == "auto":
+        try:
+            solved = solve_l1(Phi, y, zeta)
+        except SolverError as error:
+            note = (("fallback", str(error)),)
+        else:
+            checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
+            return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
+    from problems import l1_substrate  # brings cvxpy, which the active set must not pay for
+
+    # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
+    center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
+    declared = l1_substrate.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)
+    a = declared.support_values * (y if labels else 1.0)
+    record = declared.solver_record.facts() if declared.solver_record is not None else ()
+    return a, center + float(declared.bias), declared.certificate().rows, (*note, *record)

@@ -1,0 +1,290 @@
+r"""The LS-SVM family: regression and classification through one saddle system.
+
+.. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
+
+subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
+"""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin
+from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
+from problems.estimators.full.saddle_machine import SaddleMachine, ridges_of
+from problems.estimators.shared.checked_again import Asked
+from problems.estimators.shared.coded import (
+    CodedClassifier,
+    ScoredRegressor,
+    classes_of,
+    codes_of,
+    numbers_of_codes,
+    scores_of,
+    winners,
+)
+from substrate.arrays import Array, positive
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.codings import code_book
+from substrate.device_gram import gram_kind
+from substrate.errors import DataError
+from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
+
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+
+
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
+    """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of :mod:`substrate.kernels`; a name (``"rbf"`` is ``RBF(sigma="median")``); or a function of two
+        point sets. ``kernel__sigma`` reaches its width in a grid search.
+    gamma : float or sequence of float, default=1.0
+        Weight of the squared errors against the norm; one number, or one for each output.
+    solver : str, default="auto"
+        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for N whose matrix
+        does not fit. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
+        solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
+    cg_tol : float, default=1e-8
+        Relative residual at which ``"cg"`` stops.
+    max_iter : int, default=1000
+        Most iterations of ``"cg"``.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    support_values_ : array of shape (n_support,) or (n_support, n_outputs)
+        alpha, the multipliers of y = f + e.
+    bias_ : float or array of shape (n_outputs,)
+        b.
+    support_ : array of shape (n_support,)
+        Rows of X that carry the expansion: all rows of positive weight.
+    support_vectors_ : array or sparse matrix of shape (n_support, n_features)
+        Those rows (absent for a precomputed kernel).
+    kernel_ : Kernel
+        The kernel with its width as a number.
+    certificate_ : Certificate
+        The report on the fit.
+    ridge_ : array of shape (n_support,) or (n_support, n_outputs)
+        The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
+    n_iter_ : int
+        Iterations of ``"cg"``; for a direct method, one and its refinements.
+
+    Examples
+    --------
+    >>> from problems import LSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = LSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0).fit(X, y)
+    >>> bool(model.certificate_.holds)
+    True
+    """
+
+    _on_devices = True
+    _title = "LS-SVM regression"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: Any = 1.0,
+        solver: str = "auto",
+        cg_tol: float = 1e-8,
+        max_iter: int = 1000,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.solver = solver
+        self.cg_tol = cg_tol
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        self._begin_fit()
+        method = self._method()
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        X, y, weights, rows = self._kept(X, y, weights)
+        Y = y[:, None] if y.ndim == 1 else y
+        gammas = self._gammas(Y.shape[1])
+        kernel = self._resolved_kernel(X)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True)
+        self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), "LS-SVM regression", y.ndim == 1)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_i alpha_i k(x_i, x) + b, in memory that does not grow with the number of rows.
+
+        :equation [Suykens2002]_ (9): the predictor
+        """
+        return self._expansion(X)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        fresh = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        X, y, weights, _ = self._kept(*fresh)
+        Y = y[:, None] if y.ndim == 1 else y
+        return Asked(X, Y, weights, self._gammas(Y.shape[1]), self._title, False, *self._tolerances())
+
+    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
+        return gammas_of(self.gamma, n_outputs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class LSSVMClassifier(CodedClassifier, SaddleMachine):
+    """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
+        one factorisation; ``one_vs_one`` factors each pair's block.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
+    solver, cg_tol, max_iter
+        As for :class:`LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    code_book_ : array of shape (n_classes, n_machines)
+        Which side of each machine a class is on.
+    support_values_ : array of shape (n_support,) or (n_support, n_machines)
+        alpha, the multipliers of y f = 1 - e.
+    support_codes_ : array of the same shape
+        The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
+    bias_ : float or array of shape (n_machines,)
+        b.
+    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
+        As for :class:`LSSVMRegressor`.
+
+    Notes
+    -----
+    Least squares estimates no probabilities. For probabilities, calibrate the decision values with scikit-learn:
+    ``CalibratedClassifierCV(LSSVMClassifier(...), method="sigmoid", cv=5)`` fits Platt's sigmoid on held-out folds;
+    ``method="isotonic"`` is better beyond about a thousand rows.
+    """
+
+    _on_devices = True
+    _title = "LS-SVM classification"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        coding: str = "one_vs_rest",
+        class_weight: Any = None,
+        solver: str = "auto",
+        cg_tol: float = 1e-8,
+        max_iter: int = 1000,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coding = coding
+        self.class_weight = class_weight
+        self.solver = solver
+        self.cg_tol = cg_tol
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        self._begin_fit()
+        method = self._method()
+        gamma = positive(self.gamma, "gamma")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights, rows, classes = self._weighted(X, labels, weights)
+        book = code_book(self.coding, classes.size)
+        Y = codes_of(labels, classes, book)
+        kernel = self._resolved_kernel(X)
+        fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
+        self.classes_ = classes
+        self.code_book_ = book
+        one = Y.shape[1] == 1
+        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
+        signed = replace(fit, support_values=Y * fit.support_values)
+        title = "LS-SVM classification (as regression on the labels)"
+        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, one)
+        return self
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, labels, weights = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights, _, classes = self._weighted(X, labels, weights)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        Y = codes_of(labels, classes, self.code_book_)
+        gammas = self._class_gammas(Y.shape[1])
+        return Asked(X, Y, weights, gammas, self._title, True, *self._tolerances())
+
+    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (positive(self.gamma, "gamma"),) * n_machines
+
+    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
+        """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
+        if self.class_weight is not None:
+            weights = on_device_of(weights, self._class_weighted(to_numpy(labels), to_numpy(weights)))
+        X, labels, weights, rows = self._kept(X, labels, weights)
+        return X, labels, weights, rows, classes_of(labels)
+
+    def _class_weighted(self, labels: Any, weights: Array) -> Array:
+        kept = weights > 0.0
+        present = np.unique(labels[kept])
+        if not present.size:
+            return weights
+        factors = compute_class_weight(self.class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
+        weighted = weights.copy()
+        weighted[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
+        return weighted
+
+    def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
+        codes = to_numpy(Y)
+        if (codes != 0.0).all():
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True, primal=True)
+        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        alpha, bias = np.zeros_like(codes), np.empty(Y.shape[1])
+        fits = []
+        for column in range(Y.shape[1]):
+            (rows,) = np.nonzero(codes[:, column])
+            part = None if gram is None else gram.block(rows)
+            points = take_rows(X, rows)
+            points = take_rows(points.T, rows).T if kernel.pairwise else points
+            target, v = take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
+            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part)
+            alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
+            fits.append(fit)
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
+        warned = any(fit.warned for fit in fits)
+        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        found = winners(scores_of(outputs, self.coding, self.code_book_))
+        codes = self.support_codes_[:, None] if self.support_codes_.ndim == 1 else self.support_codes_
+        wrong = to_numpy(found != numbers_of_codes(codes, self.code_book_))
+        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(wrong))

@@ -1,0 +1,118 @@
+"""What a machine of maximal variation that is refitted says of its answer: that of the LS-SVM on chosen components."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.checked_again import given_again, refuse_weights
+from problems.estimators.shared.coded import members_of
+from substrate.arrays import Array
+from substrate.certificates import Accuracy, Certificate, Row
+from substrate.certificates.rows import distance_row
+from substrate.closed_form.answer import Question, certified
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.proof import Proof
+from substrate.proof.least_squares import prove_expansion
+
+__all__ = ["certify_refit", "mean_row", "of_selection", "prove_refit"]
+
+
+def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows of the machine that chose the components, whose accuracy is not that of the answer."""
+    return tuple(
+        Row(f"selection: {row.name}", row.value, row.scale, row.tolerance, row.formula)
+        if isinstance(row, Accuracy)
+        else row
+        for row in rows
+    )
+
+
+def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
+    """The answer where nothing but the bias is left: ``fitted`` against the means of the columns."""
+    found = []
+    for column in range(Y.shape[1]):
+        members = members_of(Y, column, labels)
+        y = Y[members, column]
+        unit = float(np.abs(y).max()) or 1.0
+        mean = unit * (math.fsum(y / unit) / y.size)
+        bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[members, column] - mean).max())
+        found.append((distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance),))
+    (row,) = worst_rows(found)  # type: ignore[arg-type]
+    if not isinstance(row, Accuracy):
+        raise TypeError("the worst of accuracy rows is one")
+    return row
+
+
+def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
+    """Check the LS-SVM that predicts, and that its components are those that would be chosen now."""
+    title, chosen = f"{model.certificate_.title}, checked again", model.component_support_
+    rows: list[tuple[Row, ...]] = []
+    facts: dict[str, str] = {"kernel": repr(model.kernel_)}
+    X, Y, machines = _machines(model, X, y, sample_weight)
+    tolerance: float = model._tolerance()
+    if not chosen.any():
+        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance),))
+    for points, target, a, b, fitted, negative in machines:
+        known = (target[:, None], (float(model.gamma),), np.ones(target.size), negative)
+        question = Question(model.kernel_, points, *known, tolerance)
+        answer = certified(question, a[:, None], np.array([b]), fitted[:, None], None)
+        rows.append(answer.rows)
+        facts |= dict(answer.facts)
+    checks = worst_rows([row for row in rows if row]) if any(rows) else ()
+    again = type(model)(**{**model.get_params(deep=False), "refit": False})
+    with_labels = model.classes_[_numbers(Y, model)] if model._of_labels else Y[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to say stands on the rows
+        again.fit(X, with_labels)
+    differ = Row(
+        "components chosen", float((again._chosen(model.tolerance) != chosen).sum()), 1.0, 0.5, "how many differ"
+    )
+    return Certificate(title, (*checks, *of_selection(again.certificate_.rows), differ), tuple(facts.items()))
+
+
+def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
+    """Prove the answer of the LS-SVM on the components it has."""
+    X, Y, machines = _machines(model, X, y, sample_weight)
+    tolerance: float = model._tolerance()
+    if not model.component_support_.any():
+        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance)
+        rounding = Y.shape[0] * float(np.finfo(np.float64).eps) * float(np.abs(Y).max())
+        return Proof(row.value, row.spread, tolerance, rounding, 53)
+    found = []
+    for points, target, a, b, fitted, negative in machines:
+        if not math.isfinite(negative):
+            return Proof(math.inf, 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
+        gamma, ones = float(model.gamma), np.ones(target.size)
+        found.append(prove_expansion(model.kernel_, points, target, gamma, ones, a, b, fitted, tolerance=tolerance))
+    return min(found, key=lambda one: one.digits)
+
+
+def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, list[Any]]:
+    """Rows, targets, and of every machine points, target, what is stored, what predict returns, and definiteness."""
+    refuse_weights(model, sample_weight)
+    X, Y = given_again(model, X, y, labels=model._of_labels)
+    if not model.component_support_.any():
+        return X, Y, []
+    held = model._coefficients()
+    a = held[:, None] if held.ndim == 1 else held
+    if a.shape != Y.shape:
+        raise DataError(f"the model has support values of shape {a.shape}, these rows need {Y.shape}")
+    fitted, biases = np.reshape(model._evaluated(X), Y.shape), np.atleast_1d(model.bias_)
+    found = []
+    for column in range(Y.shape[1]):
+        members = members_of(Y, column, model._of_labels)
+        gram = Gram.of(model.kernel_, X[members])
+        if not model.kernel_.trusted:
+            gram.check_definite()
+        stored = (a[members, column], float(biases[column]), fitted[members, column])
+        found.append((X[members], Y[members, column], *stored, gram.negative))
+    return X, Y, found
+
+
+def _numbers(Y: Array, model: Any) -> Any:
+    """The number of the class of every row of codes."""
+    return (Y[:, None, :] == model.code_book_[None, :, :]).all(axis=2).argmax(axis=1)

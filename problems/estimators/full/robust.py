@@ -1,0 +1,241 @@
+r"""Robust LS-SVM regression: weighted fits, each with weights from the errors of the one before.
+
+.. math:: \min_{w, b, e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_k v_k e_k^2, \qquad
+          v_k = v(e_k^{\text{before}} / \hat s)
+
+Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the problem and
+:mod:`substrate.closed_form.robust_weights` for weights and scales. The kernel matrix is computed once; each fit factors
+it anew in place.
+"""
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.saddle_fit import gammas_of
+from problems.estimators.full.saddle_machine import SaddleMachine
+from problems.estimators.shared.checked_again import Asked
+from problems.estimators.shared.encoding import Reweighting
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.answer import Answer, Question, answered
+from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
+from substrate.closed_form.saddle_certificate import saddle_rows
+from substrate.closed_form.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+
+__all__ = ["RobustLSSVMRegressor", "reweighted_fits", "whole_number"]
+
+_TITLE = "Weighted LS-SVM"
+
+
+def reweighted_fits(
+    gram: Gram,
+    y: Array,
+    gamma: float,
+    weights: Array,
+    weighting: str,
+    scale: str,
+    most: int,
+    tolerance: float,
+    answer: Callable[[SaddleSolution, Array], Answer] | None = None,
+) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
+    """The plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of all.
+
+    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
+    weights, and makes it better where that is needed: the errors of a fit are the weights of the next.
+    """
+    v = np.ones(y.size)
+    history: list[Reweighting] = []
+    answers: list[Answer] = []
+    while True:
+        ridge = ridge_of(gamma, weights * v)
+        solved = solve_saddle_system(gram, y, ridge)
+        alpha, bias, change = solved.support_values, float(solved.bias), np.inf
+        if answer is not None:
+            answers.append(answer(solved, weights * v))
+            alpha, bias = np.ascontiguousarray(answers[-1].support_values[:, 0]), float(answers[-1].bias[0])
+        errors = ridge * alpha
+        if history:
+            largest = float(np.abs(alpha).max())
+            change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
+        step = Reweighting(v, alpha, bias, robust_scale(errors, scale, weights), change)
+        history.append(step)
+        if len(history) > most or change <= tolerance:
+            return solved, tuple(history), tuple(answers)
+        v = robust_weights(errors, step.scale, weighting)
+
+
+class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
+    """Weighted least-squares support vector regression, robust against outliers ([Suykens2002]_ Algorithm 1).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
+    weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
+        How a row's weight falls with its error; see :mod:`substrate.closed_form.robust_weights`.
+    scale : {"iqr", "mad"}, default="iqr"
+        The robust scale the errors are measured by: interquartile range or median absolute deviation.
+    max_reweightings : int, default=1
+        Most weighted fits after the plain one. One is the paper's; more iterate until the support values settle.
+    weights_tol : float, default=1e-4
+        Largest change of a support value, relative to the largest of them, at which they count as settled.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_support,)
+        v, the weights of the last fit, without ``sample_weight``.
+    scale_ : float
+        The robust scale from which they were computed.
+    history_ : tuple of Reweighting
+        Each fit, the plain one first: its weights, support values, bias and the scale of its errors.
+    support_values_ : array of shape (n_support,)
+        alpha = gamma v e: the errors are ``ridge_ * support_values_``.
+    ridge_ : array of shape (n_support,)
+        The diagonal 1/(gamma v) of the system (13), ``sample_weight`` included.
+    bias_, support_, support_vectors_, kernel_
+        As for :class:`~problems.LSSVMRegressor`.
+    certificate_ : Certificate
+        The report on the last weighted problem.
+
+    Examples
+    --------
+    >>> from problems import RobustLSSVMRegressor
+    >>> from substrate.datasets import sinc_outliers
+    >>> from substrate.kernels import RBF
+    >>> X, y = sinc_outliers(random_state=0)
+    >>> model = RobustLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0).fit(X, y)
+    >>> int((model.weights_ < 0.01).sum())
+    3
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: Any = 1.0,
+        weighting: str = "hampel",
+        scale: str = "iqr",
+        max_reweightings: int = 1,
+        weights_tol: float = 1e-4,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.weighting = weighting
+        self.scale = scale
+        self.max_reweightings = max_reweightings
+        self.weights_tol = weights_tol
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y; a row of weight 2 counts as two rows, also in the robust scale.
+
+        :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
+        """
+        self._begin_fit()
+        (gamma,) = gammas_of(self.gamma, 1)
+        most = whole_number(self.max_reweightings, "max_reweightings")
+        tolerance = positive(self.weights_tol, "weights_tol")
+        check_choice(self.weighting, WEIGHTINGS, "weighting")
+        check_choice(self.scale, SCALES, "scale")
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
+        X, y, weights, rows = self._kept(X, y, weights)
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+
+        def answer(solved: SaddleSolution, v: Array) -> Answer:
+            question = Question(kernel, X, y[:, None], (gamma,), v, gram.negative, self._tolerance())
+            found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+            return answered(question, *found, gram.diagonal, gram, primal=True)
+
+        solved, history, answers = reweighted_fits(
+            gram, y, gamma, weights, self.weighting, self.scale, most, tolerance, answer
+        )
+        last = history[-1]
+        source = history[-2] if len(history) > 1 else last
+        if most > 1 and last.change > tolerance:
+            warnings.warn(
+                f"the support values still changed by {last.change:.2g} of the largest after {most} reweightings; "
+                "raise max_reweightings, or weights_tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        ridge = ridge_of(gamma, weights * last.weights)
+        alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
+        checks = answers[-1].rows
+        if primal is None:  # the equations of the support values say nothing of what primal weights carry
+            checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
+        facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
+        rows_before = _before(answers[:-1])
+        self.certificate_ = Certificate(_TITLE, (*checks, *rows_before), (*facts, *answers[-1].facts))
+        warn_unless_holds(self.certificate_)
+        self._keep_primal(primal)
+        self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
+        self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_k alpha_k k(x_k, x) + b."""
+        return self._expansion(X)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
+        if y.size != self.support_values_.size:
+            raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
+        tolerance = self._tolerance()
+        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), _TITLE, tolerance=tolerance)
+
+    def _facts(
+        self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float
+    ) -> tuple[tuple[str, str], ...]:
+        v, last = history[-1].weights, history[-1].change
+        settled = f", last change {last:.1e}" if np.isfinite(last) else ""
+        light = f"{int((v < 1.0).sum())} of {v.size} rows below one, the least {v.min():.2g}"
+        if len(history) > 1 and scale == 0.0:
+            light = "all left at one: the robust scale of the errors is zero, so no error is large"
+        return (
+            ("weights", f"{self.weighting}, {self.scale} scale {scale:.3g}: {light}"),
+            ("reweightings", f"{len(history) - 1}{settled}"),
+            ("solver", f"closed form, refined {solved.refinements} times"),
+        )
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            v = self.weights_
+            if v.shape != self.support_values_.shape or v.dtype.kind != "f" or not ((v > 0.0) & (v <= 1.0)).all():
+                raise DataError("the robust weights and the support values do not belong together")
+            if not all(isinstance(step, Reweighting) for step in self.history_) or not self.history_:
+                raise DataError("the history of a robust model must hold one record a fit")
+
+
+def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
+    """The accuracy of the fits from whose errors the weights come, the worst of them."""
+    found = [row for answer in answers for row in answer.rows[:1]]
+    if not found:
+        return ()
+    worst = max(found, key=lambda row: row.relative)
+    return (Row("accuracy of the fits before", worst.value, worst.scale, worst.tolerance, worst.formula),)
+
+
+def whole_number(value: object, name: str) -> int:
+    """The value if it is an integer and not negative."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise DeclarationError(f"{name} must be an integer >= 0, received {value!r}")
+    return int(value)

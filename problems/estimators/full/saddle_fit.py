@@ -1,0 +1,276 @@
+"""Three ways to the LS-SVM saddle system, one record: closed form, declared problem, conjugate gradients."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy, spread_of, unpolished
+from substrate.closed_form.answer import Answer, Question, answered
+from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
+from substrate.closed_form.primal_weights import PrimalWeights
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.device_gram import gram_kind
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.solvers import canonical_name
+
+__all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
+
+Facts = tuple[tuple[str, str], ...]
+
+#: Rows on which the definiteness of somebody else's kernel is tried when the whole matrix is never formed.
+_CHECKED_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
+
+    ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the share of the spread of y that the
+    accuracy may be.
+    """
+
+    solver: str
+    cg_tol: float
+    max_iter: int
+    tol: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
+            object.__setattr__(self, "solver", canonical_name(self.solver))
+
+    @classmethod
+    def closed_form(cls, tol: float) -> "Method":
+        """The closed form, which knows no iterations."""
+        return cls("auto", 1e-8, 1, tol)
+
+    @property
+    def tolerance(self) -> float:
+        """Of the accuracy: a conic solver's own point is allowed the root."""
+        return self.tol if self.solver in ("auto", "cg") else unpolished(self.tol)
+
+
+@dataclass(frozen=True, slots=True)
+class SaddleFit:
+    """Support values in regression's sign (one column per output), biases, certificate rows and facts.
+
+    ``warned`` says that the solver did not converge and that the caller was told.
+    """
+
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: Facts
+    iterations: int
+    primal: PrimalWeights | None = None
+    warned: bool = False
+
+
+def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
+    """One positive gamma for each output, from one for all or one for each."""
+    if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
+        return (positive(gamma, "gamma"),) * n_outputs
+    if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
+        raise DeclarationError(f"gamma must be a positive number or one for each output, received {gamma!r}")
+    gammas = tuple(positive(value, "gamma") for value in gamma)
+    if len(gammas) != n_outputs:
+        raise DeclarationError(f"gamma has {len(gammas)} entries for {n_outputs} outputs; give one each or one for all")
+    return gammas
+
+
+def fit_saddle(
+    kernel: Kernel,
+    X: Any,
+    Y: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    method: Method,
+    *,
+    labels: bool = False,
+    gram: Gram | None = None,
+    primal: bool = False,
+) -> SaddleFit:
+    """Fit every column of Y.
+
+    ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller
+    keeps primal weights: one that drops them would predict by support values that cannot carry the answer.
+    """
+    if is_device_array(X) and method.solver != "auto":
+        raise DeclarationError(
+            f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
+            "X.cpu().numpy() (torch), X.get() (CuPy)"
+        )
+    negative = 0.0
+    if method.solver == "cg":
+        alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        diagonal = kernel.diag(X)
+        negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
+        record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
+    else:
+        gram = gram_kind(X).of(kernel, X) if gram is None else gram
+        if method.solver == "auto":
+            if not kernel.trusted:
+                gram.check_definite()
+            alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
+        else:
+            alpha, bias, products, rows, facts, steps, warned = _declared(gram, Y, gammas, weights, method, labels)
+            if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
+                gram.check_definite()
+        record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
+    facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
+    if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
+        facts += (("units", "residuals in units of max|y|"),)
+    question = Question(kernel, X, Y, gammas, weights, negative, method.tolerance)
+    answer = answered(
+        question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
+    )
+    if answer.primal is not None:
+        rows = answer.rows  # the equations of the support values say nothing of an answer that primal weights carry
+    elif gram is not None and method.solver == "auto" and _refined(answer, alpha, bias):
+        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
+    else:
+        rows = (*answer.rows, *rows)
+    facts = (*record, *facts, *answer.facts)
+    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned)
+
+
+def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
+    """Whether the answer is another than what was solved for; one that was only checked with care is the same."""
+    if answer.support_values is alpha:
+        return False
+    return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
+
+
+def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
+    """The equations of support values that were refined after they were solved for."""
+    products, diagonal = gram.product(answer.support_values), gram.diagonal
+    outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
+    return worst_rows(
+        [saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b)) for p, y, gamma, a, b in outputs]
+    )
+
+
+#: Support values, biases, K alpha, rows, facts, steps, and whether the caller was warned.
+_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, bool]
+
+
+def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
+    """The outputs that share a gamma, and so a factorisation."""
+    return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
+
+
+def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
+    xp = namespace_of(Y)
+    alpha, bias, stored = xp.empty_like(Y), xp.empty_like(Y[0, :]), xp.empty_like(Y)
+    rows, refinements = [], 0
+    for gamma, columns in _columns(gammas):
+        ridge = ridge_of(gamma, weights)
+        solved = solve_saddle_system(gram, _taken(Y, columns), ridge)
+        refinements = max(refinements, solved.refinements)
+        # what takes all pairs of rows is done; a few vectors of the length of y are judged on the host
+        known = [to_numpy(part) for part in (solved.products, gram.diagonal, Y, ridge, solved.support_values)]
+        products, diagonal, targets, d, support_values = known
+        for k, column in enumerate(columns):
+            alpha[:, column], bias[column] = solved.support_values[:, k], solved.bias[k]
+            stored[:, column] = solved.products[:, k]
+            a, p = support_values[:, k], products[:, k]
+            rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
+    facts = (("solver", f"closed form, refined {refinements} times"),)
+    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
+
+
+def _taken(Y: Any, columns: list[int]) -> Any:
+    return namespace_of(Y).take(Y, on_device_of(Y, columns), axis=1) if is_device_array(Y) else Y[:, columns]
+
+
+def _conjugate_gradients(
+    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
+) -> _Parts:
+    alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
+    diagonal = kernel.diag(X)
+    most, warned = 0, False
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for gamma, columns in _columns(gammas):
+        ridge = ridge_of(gamma, weights)
+        solved = solve_by_conjugate_gradients(
+            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter
+        )
+        alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
+        steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
+        facts.append(("solver", steps))
+        most = max(most, solved.iterations)
+        if not solved.converged:
+            warned = True
+            warnings.warn(
+                f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
+                f"{method.cg_tol:g}, and the certificate does not hold; raise max_iter or lower gamma",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        for k, column in enumerate(columns):
+            y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
+            # the two systems stop at the tolerance each, and the bias joins their errors
+            limit = 10.0 * method.cg_tol
+            spread = float(np.linalg.norm(y - y.mean()))
+            residual = float(np.linalg.norm(y - p - ridge * a - b))
+            relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
+            rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
+    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned
+
+
+def _negative_of_some(kernel: Kernel, X: Any) -> float:
+    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory.
+
+    Some rows prove nothing of all: a kernel of unknown origin, whose matrix is never formed, has no bound.
+    """
+    rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _CHECKED_ROWS)).astype(np.intp)
+    some = Gram.of(kernel, X[rows])
+    some.check_definite()
+    return some.negative if rows.size == X.shape[0] else math.inf
+
+
+def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, labels: bool) -> _Parts:
+    # These bring cvxpy, which a closed form must not pay for.
+    from problems import ls_svm_classification, ls_svm_regression
+
+    name = None if method.solver == "cvxpy" else method.solver
+    page = ls_svm_classification if labels else ls_svm_regression
+    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for column, gamma in enumerate(gammas):
+        y = np.ascontiguousarray(Y[:, column])
+        center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
+        declared = page.declare(gram, (y - center) / unit, gamma, weights).solve(name)
+        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
+        bias[column] = unit * declared.bias + center
+        if not labels:
+            facts.append(("targets", "handed to the solver without their mean and in units of their spread"))
+        # the bound of what is handed on is computed from what predict uses
+        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
+        if (record := declared.solver_record) is not None:
+            facts += record.facts()
+            warned = warned or not any(attempt.accepted for attempt in record.attempts)
+    return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1, warned
+
+
+def _location_and_scale(y: Array) -> tuple[float, float]:
+    """Mean and spread of the targets: the free bias takes the one, all other quantities scale with the other.
+
+    A solver stops at a share of the numbers it is handed, and an offset must not be what it is a share of.
+    """
+    largest = target_unit(y)
+    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(largest, 1.0)

@@ -1,0 +1,147 @@
+"""What the LS-SVMs on one saddle system share: the method, the expansion, the certificate, leaving rows out."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.saddle_fit import Method, SaddleFit
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import CheckedAgain
+from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal
+from problems.estimators.shared.on_device import check_home
+from substrate.arrays import Array, positive, real_array
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import unpolished
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.device_gram import gram_kind
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.namespaces import (
+    device_points,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    room_on_device,
+    take_rows,
+    to_numpy,
+)
+
+__all__ = ["SaddleMachine", "ridges_of"]
+
+#: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
+_ACCEPTED = 1e-5
+
+
+def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
+    """The diagonal of the system, one for all outputs where their gammas agree."""
+    if len(set(gammas)) == 1:
+        return ridge_of(gammas[0], weights)
+    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+
+
+class SaddleMachine(CheckedAgain, KernelEstimator):
+    """What regression and classification share: the method, the expansion, the certificate."""
+
+    gamma: Any
+    solver: str
+    cg_tol: float
+    max_iter: int
+
+    def _method(self) -> Method:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
+        return Method(self.solver, positive(self.cg_tol, "cg_tol"), int(self.max_iter), self._tolerance())
+
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
+        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
+        self.ridge_ = ridge
+        self.certificate_ = Certificate(title, fit.rows, fit.facts)
+        self.n_iter_ = fit.iterations
+        self._keep_primal(fit.primal)
+        if not fit.warned:
+            warn_unless_holds(self.certificate_)
+        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
+        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
+
+    def _tolerances(self) -> tuple[float, float | None]:
+        """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
+        solver, tol = getattr(self, "solver", "auto"), self._tolerance()
+        if solver == "auto":
+            return tol, None
+        return (tol, 10.0 * self.cg_tol) if solver == "cg" else (unpolished(tol), _ACCEPTED)
+
+    def leave_one_out(self, K: Any = None) -> LeftOut:
+        """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+
+        Works from the fitted state, in the order of ``support_``; with a precomputed kernel, ``K`` is the matrix of all
+        training rows again. A row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the
+        left-out row had its part in choosing them: the certificate says so.
+        """
+        check_is_fitted(self)
+        n, home = self.support_.size, self.support_values_
+        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
+        advice = "leave rows out by folds, with cross_val_predict."
+        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
+        gram, primal = self._training_gram(K), self._primal()
+        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self.ridge_)
+        one = alpha.ndim == 1
+        alpha = alpha[:, None] if one else alpha
+        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
+        ridge = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
+        if primal is not None:
+            done = leave_rows_out_primal(primal, self.support_vectors_, alpha, ridge)
+        else:
+            done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, codes != 0.0)
+        parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
+        outputs, residuals = (part[:, 0] if one else part for part in parts)
+        predictions, wrong = self._judged(outputs)
+        facts = (
+            *gram.record(),
+            (
+                "conditional on",
+                "kernel, gamma, weights and scaling of the columns, chosen with the left-out row in sight",
+            ),
+            ("a row of weight v", "leaves as a whole"),
+            (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit they rest on is a row"),
+        )
+        freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
+        certificate = Certificate("Leave-one-out without refitting", (done.row, *self._rests_on()), facts)
+        return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
+
+    def _rests_on(self) -> tuple[Row, ...]:
+        """The accuracy of the fit: support values that are not those of the optimum leave out nothing that is known."""
+        answer = self.certificate_.answer
+        if answer is None:
+            return ()
+        return (Row("accuracy of the fit", answer.value, answer.scale, answer.tolerance, answer.formula),)
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
+        return outputs, None
+
+    def _training_gram(self, K: Any) -> Gram:
+        if not self.kernel_.pairwise:
+            if K is not None:
+                raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
+            return gram_kind(self.support_vectors_).of(self.kernel_, self.support_vectors_)
+        if K is None:
+            raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
+        check_home(self, self.support_values_, K, "K")
+        matrix = device_points(K, "K") if is_device_array(K) else real_array(K, "K", ndim=2)
+        wanted = (self.n_features_in_, self.n_features_in_)
+        if tuple(matrix.shape) != wanted:
+            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
+        matrix = take_rows(take_rows(matrix, self.support_).T, self.support_).T
+        return gram_kind(matrix).of(self.kernel_, matrix)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            ridge, alpha = self.ridge_, self.support_values_
+            if ridge.dtype.kind != "f" or ridge.shape not in (alpha.shape[:1], alpha.shape):
+                raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
+            if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
+                raise DataError("the ridge must hold positive numbers")

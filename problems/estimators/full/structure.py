@@ -1,0 +1,316 @@
+r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled sibling."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
+from problems.estimators.full.saddle_fit import Method, fit_saddle
+from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, with_answer
+from problems.estimators.shared.additive import component_matrices
+from problems.estimators.shared.checked_again import warn_once_unless_holds
+from problems.estimators.shared.coded import CodedClassifier, classes_of, members_of
+from substrate.arrays import Array, positive
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.component_coordinates import CUTOFF
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.codings import code_book
+from substrate.gram import Gram
+from substrate.kernels import Componentwise
+from substrate.proof import Proof
+
+__all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
+
+
+class _MaximalVariation(VariationAnswers):
+    """What regression and classification share: the choices, the components, and the refit."""
+
+    rho: float
+    ridge: float
+    cutoff: float
+    refit: bool
+    gamma: float
+    solver: str
+
+    def _choices(self) -> Variation:
+        positive(self.gamma, "gamma")
+        return Variation(self.rho, self.expansion, self.ridge, self.cutoff, self.solver)
+
+    def _fit_columns(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit]]:
+        """A fit a column of Y, over the rows where it is not zero."""
+        kernel: Any = self._resolved_kernel(X)
+        Gram.of(kernel, X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
+        matrices = component_matrices(kernel, X)
+        whole, fits, tol = None, [], self._tolerance()
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
+            y = np.ascontiguousarray(Y[members, column])
+            if members.size == Y.shape[0]:
+                whole = choices.coordinates(matrices) if whole is None else whole
+                fits.append(with_answer(kernel, X, whole, y, choices, choices.fit(whole, y), tol))
+                continue
+            part = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
+            fit = with_answer(kernel, X[members], part, y, choices, choices.fit(part, y), tol)
+            a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
+            a[members] = fit.coefficients
+            fits.append(replace(fit, coefficients=a))
+        return kernel, fits
+
+    def _keep_variation(
+        self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], title: str, one: bool
+    ) -> None:
+        """Set the fitted attributes, refitting on the components that matter if asked."""
+        a = np.stack([fit.coefficients for fit in fits], axis=1)
+        bias = np.array([fit.bias for fit in fits])
+        rows = worst_rows([fit.rows for fit in fits])
+        facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        variation = np.array([fit.maximal_variation for fit in fits])
+        self.maximal_variation_ = variation[0] if one else variation
+        support = np.arange(X.shape[0])
+        if self.refit:
+            chosen = self._chosen(self.tolerance)
+            parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
+            self.component_support_ = chosen
+            facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {self.gamma:g}"),)
+            if parts:
+                kernel = Componentwise(parts)
+                a, bias, more, further = self._refitted(X, Y, kernel)
+                facts += further
+            else:  # nothing matters but the bias
+                a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, self._labels), support[:0]
+                more = (mean_row(Y, bias, self._labels, self._tolerance()),)
+            # the answer is that of the machine that predicts; what chose its components follows
+            rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
+            rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
+        self.certificate_ = Certificate(title, rows, facts)
+        warn_once_unless_holds(self.certificate_)
+        kept = np.ascontiguousarray(a[:, 0] if one else a)
+        if self._labels:  # from regression's sign to that of y f = 1 - e
+            codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])
+            self.support_codes_ = codes
+            kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
+        self._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
+
+    def _refitted(
+        self, X: Any, Y: Array, kernel: Componentwise
+    ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+        gram, method = Gram.of(kernel, X), Method.closed_form(self._tolerance())
+        a, bias, all_rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._labels)
+            part = gram.block(members)
+            y, weights = Y[members, column][:, None], np.ones(members.size)
+            fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part, primal=False)
+            a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
+            all_rows.append(fit.rows)
+            facts |= dict.fromkeys(fact for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
+        return a, bias, worst_rows(all_rows), tuple(facts)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        The optimum is found anew, with multipliers that bound its distance from the exact one, and what
+        :meth:`predict` returns is compared with it; with ``refit=True`` the LS-SVM is checked, and that the components
+        it has are those that would be chosen. ``X`` and ``y`` are those of the fit; there are no sample weights.
+        """
+        if not self.refit:
+            return super().certify(X, y, sample_weight)
+        return certify_refit(self, X, y, sample_weight)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """As of any machine of maximal variation; with ``refit=True`` of the LS-SVM on the components it has.
+
+        ``X`` and ``y`` are those of the fit. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        return prove_refit(self, X, y, sample_weight) if self.refit else super().prove(X, y, sample_weight)
+
+    @property
+    def _labels(self) -> bool:
+        return False
+
+    @property
+    def _decoupled(self) -> bool:
+        return super()._decoupled and not self.refit
+
+    def _component_values(self, X: Any) -> Array:
+        inner = super()._component_values(X) if self.support_.size or not self.refit else None
+        if not self.refit:
+            return np.asarray(inner)
+        alpha = self._coefficients()
+        values = np.zeros((X.shape[0], self.component_support_.size, *alpha.shape[1:]))
+        if inner is not None:
+            values[:, self.component_support_] = inner
+        return values
+
+
+def _means(Y: Array, labels: bool) -> Array:
+    counts = np.count_nonzero(Y, axis=0) if labels else np.full(Y.shape[1], Y.shape[0])
+    return np.asarray(Y.sum(axis=0) / counts)
+
+
+class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
+    """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    rho : float, default=1.0
+        Weight of the sum of maximal variations beside half the squared errors, in the units of y.
+    expansion : {"shared", "decoupled"}, default="shared"
+        One vector of support values for all components, as in the paper; or one for each, whose components vanish
+        exactly.
+    ridge : float, default=0.0
+        Weight of half the squared norm of w. The decoupled expansion needs it unless its components have finite rank.
+    cutoff : float, default=1e-6
+        Relative size of the directions of component values left out; with ``ridge=0`` nothing else settles them.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
+    refit : bool, default=False
+        Whether to predict by the componentwise LS-SVM on the inputs that matter, which is less biased.
+    gamma : float, default=1.0
+        Weight of the squared errors in that machine.
+    solver : str, default="auto"
+        ``"auto"`` generates the rows that bind; ``"cvxpy"`` or a solver's name solves the declared problem.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    maximal_variation_ : array of shape (n_components,)
+        t. Zeros are exact where the kernels have finite rank or the expansion is decoupled; with a shared expansion and
+        a positive definite kernel no component vanishes alone.
+    component_support_ : array of shape (n_components,)
+        Which components the refitted machine has (with ``refit=True`` only).
+    support_values_ : array of shape (n_samples,), or (n_samples, n_components) if decoupled
+        alpha.
+    bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import MaximalVariationRegressor
+    >>> from substrate.datasets import additive_function
+    >>> from substrate.kernels import RBF
+    >>> X, y = additive_function(80, 8, random_state=0)
+    >>> model = MaximalVariationRegressor(RBF(1.0), rho=10.0, tolerance=0.1).fit(X, y)
+    >>> model.get_support(indices=True)
+    array([0, 1, 2, 3])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        rho: float = 1.0,
+        expansion: str = "shared",
+        ridge: float = 0.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        refit: bool = False,
+        gamma: float = 1.0,
+        solver: str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.rho = rho
+        self.expansion = expansion
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.refit = refit
+        self.gamma = gamma
+        self.solver = solver
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and targets y."""
+        self._begin_fit()
+        choices = self._choices()
+        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        kernel, fits = self._fit_columns(X, y[:, None], choices)
+        self._keep_variation(X, y[:, None], kernel, fits, "Maximal variation, regression", True)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_l f^l(x^l) + b.
+
+        :equation [Pelckmans2005]_ (30): the predictor
+        """
+        return self._expansion(X)
+
+
+class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
+    """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    rho : float, default=1.0
+        Weight of the sum of maximal variations beside half the squared errors.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    expansion, ridge, cutoff, tolerance, refit, gamma, solver
+        As for :class:`MaximalVariationRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
+        t, one row per machine; an input is supported if some machine needs it.
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    component_support_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        rho: float = 1.0,
+        coding: str = "one_vs_rest",
+        expansion: str = "shared",
+        ridge: float = 0.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        refit: bool = False,
+        gamma: float = 1.0,
+        solver: str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.rho = rho
+        self.coding = coding
+        self.expansion = expansion
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.refit = refit
+        self.gamma = gamma
+        self.solver = solver
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and labels y of any kind."""
+        self._begin_fit()
+        choices = self._choices()
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = book[np.searchsorted(classes, labels)]
+        kernel, fits = self._fit_columns(X, Y, choices)
+        one = Y.shape[1] == 1
+        self.classes_, self.code_book_ = classes, book
+        self._keep_variation(X, Y, kernel, fits, "Maximal variation, classification", one)
+        return self
+
+    @property
+    def _labels(self) -> bool:
+        return True

@@ -1,0 +1,254 @@
+r"""The substrate family: additive regularization with given constants, and sparse by the 1-norm.
+
+See :mod:`problems.ls_svm_substrate` and :mod:`problems.l1_substrate`.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.l1_fit import Solving, SparseAnswers, SparseFit, fit_sparse
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
+from problems.estimators.shared.coded import CodedClassifier, classes_of
+from substrate.arrays import Array, positive, real_array
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.answer import Question, answered
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import solve_saddle_system
+from substrate.codings import code_book
+from substrate.errors import DataError
+from substrate.gram import Gram
+
+__all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
+
+_SUBSTRATE = "LS-SVM substrate"
+
+
+class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
+    """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    c : float, default=0.0
+        The constant of every row, in the units of y; a vector goes to :meth:`fit`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    support_values_ : array of shape (n_samples,)
+        alpha, the multipliers of y = f + e.
+    constants_ : array of shape (n_samples,)
+        The constants c used; the errors are alpha + c.
+    bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+    """
+
+    _takes_weights = False
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        c: float = 0.0,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.c = c
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, c: Any = None) -> Self:
+        """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
+        self._begin_fit()
+        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        chosen = self.c if c is None else c
+        if isinstance(chosen, (bool, np.bool_)):
+            raise DataError(f"c must be one number or one for each row, received {chosen!r}")
+        given = real_array(chosen, "c", ndim=(0, 1))
+        if given.ndim == 1 and given.size != y.size:
+            raise DataError(f"c must be one number or one for each row: expected {y.size}, received {given.size}")
+        constants = np.array(np.broadcast_to(given, y.shape))
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+        asked = _without(X, y, constants, self._tolerance())
+        target, ridge = asked.Y[:, 0], np.ones(y.size)
+        solved = solve_saddle_system(gram, target, ridge)
+        question = Question(kernel, X, asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance)
+        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+        answer = answered(question, *found, gram.diagonal, gram, primal=True)
+        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
+        rows = nonexpansive(answer.rows, asked, 0)
+        if answer.primal is None:
+            rows += saddle_rows(gram.product(alpha), gram.diagonal, target, ridge, alpha, bias)
+        self.constants_ = constants
+        facts = (*gram.record(), ("solver", f"closed form on y - c, refined {solved.refinements} times"))
+        self.certificate_ = Certificate(_SUBSTRATE, rows, (*facts, *answer.facts))
+        warn_unless_holds(self.certificate_)
+        self._keep_primal(answer.primal)
+        self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_i alpha_i k(x_i, x) + b."""
+        return self._expansion(X)
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
+        if y.size != self.constants_.size:
+            raise DataError(f"the model has {self.constants_.size} constants, these are {y.size} rows")
+        return _without(X, y, self.constants_, self._tolerance())
+
+
+def _without(X: Any, y: Array, constants: Array, tolerance: float) -> Asked:
+    """The LS-SVM of y - c at gamma = 1, with what rounding takes from that difference."""
+    target = y - constants
+    back = target - y
+    missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
+    ones = np.ones(y.size)
+    return Asked(X, target[:, None], ones, (1.0,), _SUBSTRATE, tolerance=tolerance, missing=missing[:, None])
+
+
+class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
+    """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): support values that are exactly zero, or not.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    zeta : float, default=1.0
+        Weight of the 1-norm beside half the squared errors; from ``zeta_max_`` on nothing but the bias is left.
+    solver : str, default="auto"
+        ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
+        values are then noise and are kept.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_support,)
+        The rows with a support value other than zero.
+    n_support_ : int
+        How many they are.
+    support_values_, support_vectors_ : arrays
+        Those rows only.
+    zeta_max_ : float
+        The smallest zeta that leaves no support values.
+    bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        solver: str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.zeta = zeta
+        self.solver = solver
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and targets y."""
+        self._begin_fit()
+        zeta = positive(self.zeta, "zeta")
+        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        kernel = self._resolved_kernel(X)
+        how = Solving(self.solver, self._tolerance())
+        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False)
+        (rows,) = np.nonzero(fit.coefficients)
+        self.n_support_ = int(rows.size)
+        self.zeta_max_ = fit.zeta_max
+        self.certificate_ = Certificate("L1 substrate, regression", fit.rows, fit.facts)
+        warn_once_unless_holds(self.certificate_)
+        self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
+        return self._expansion(X)
+
+
+class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
+    """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    zeta : float, default=1.0
+        Weight of the 1-norm beside half the squared errors.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    solver : str, default="auto"
+        As for :class:`L1SubstrateRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_, n_support_, support_values_, support_vectors_
+        The rows that some machine uses.
+    bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        coding: str = "one_vs_rest",
+        solver: str = "auto",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.zeta = zeta
+        self.coding = coding
+        self.solver = solver
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and labels y of any kind."""
+        self._begin_fit()
+        zeta = positive(self.zeta, "zeta")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = book[np.searchsorted(classes, labels)]
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        alpha, bias, fits = np.zeros_like(Y), np.empty(Y.shape[1]), list[SparseFit]()
+        how = Solving(self.solver, self._tolerance())
+        for column in range(Y.shape[1]):
+            (members,) = np.nonzero(Y[:, column])
+            part = gram if members.size == gram.n else gram.block(members)
+            points = X[members][:, members] if kernel.pairwise else X[members]
+            y_column = np.ascontiguousarray(Y[members, column])
+            fit = fit_sparse(kernel, points, part, y_column, zeta, how, labels=True)
+            alpha[members, column], bias[column] = Y[members, column] * fit.coefficients, fit.bias
+            fits.append(fit)
+        (rows,) = np.nonzero(alpha.any(axis=1))
+        one = Y.shape[1] == 1
+        self.classes_, self.code_book_ = classes, book
+        self.support_codes_ = np.ascontiguousarray(Y[rows, 0] if one else Y[rows])
+        self.n_support_ = int(rows.size)
+        facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
+        warn_once_unless_holds(self.certificate_)
+        kept = np.ascontiguousarray(alpha[rows, 0] if one else alpha[rows])
+        self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if one else bias)
+        return self

@@ -1,0 +1,274 @@
+"""Two ways to a machine of maximal variation, one record: generated rows, and the declared problem.
+
+What the machines of maximal variation say of their answer: the accuracy row, checks and proofs of what is stored.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.additive import DecoupledExpansion, component_matrices
+from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
+from problems.estimators.shared.coded import CodedClassifier, members_of
+from substrate.arrays import EPS, Array, non_negative, positive
+from substrate.certificates import Certificate, Row
+from substrate.certificates.doubled_precision import add
+from substrate.certificates.rows import Accuracy, unpolished
+from substrate.closed_form.component_coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
+from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.variation_accuracy import (
+    VariationWitness,
+    refined_witness,
+    solution_rows,
+    variation_accuracy,
+)
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.kernels import Componentwise
+from substrate.proof import Proof
+from substrate.proof.variation import prove_variation
+from substrate.solvers import canonical_name
+
+__all__ = ["Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
+
+
+#: Relative residual of the optimality conditions at which a fit counts as solved.
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class VariationFit:
+    """Coefficients (N, or N x d decoupled) in regression's sign, bias, maximal variations, rows and facts."""
+
+    coefficients: Array
+    bias: float
+    maximal_variation: Array
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    #: Whether the active rows were identified and solved for, so that zeros are zeros.
+    exact: bool
+    #: The point in coordinates and its multipliers, which prove how near it is.
+    witness: VariationWitness
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """The choices of a machine of maximal variation, checked."""
+
+    rho: float
+    expansion: str
+    ridge: float
+    cutoff: float
+    solver: str
+
+    def __post_init__(self) -> None:
+        positive(self.rho, "rho")
+        if self.expansion not in ("shared", "decoupled"):
+            raise DeclarationError(f"expansion must be 'shared' or 'decoupled', received {self.expansion!r}")
+        non_negative(self.ridge, "ridge", "as the weight of a squared norm")
+        positive(self.cutoff, "cutoff")
+        if not isinstance(self.solver, str) or self.solver not in ("auto", "cvxpy"):
+            object.__setattr__(self, "solver", canonical_name(self.solver))
+
+    def coordinates(self, matrices: list[Array]) -> ComponentCoordinates:
+        """The coordinates of the chosen expansion."""
+        make = shared_coordinates if self.expansion == "shared" else decoupled_coordinates
+        return make(matrices, True, float(self.cutoff), float(self.ridge))
+
+    def fit(self, coordinates: ComponentCoordinates, y: Array) -> VariationFit:
+        """Fit one target; if the rows do not settle, the declared problem does it, and the record says so."""
+        rho = float(self.rho)
+        facts = (*coordinates.record(), ("rho", f"{rho:g}"))
+        note: tuple[tuple[str, str], ...] = ()
+        if self.solver == "auto":
+            try:
+                solved = solve_maximal_variation(coordinates, y, rho)
+            except SolverError as error:
+                note = (("fallback", str(error)),)
+            else:
+                rows = solution_rows(coordinates, y, rho, solved, _TOLERANCE)
+                how = "active set polished" if solved.polished else "interior point, not polished"
+                record = ("solver", f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {how}")
+                a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
+                witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
+                witness = refined_witness(coordinates, witness, rho) if solved.polished else witness
+                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished, witness)
+        return self._declared(coordinates, y, rho, (*facts, *note))
+
+    def _declared(
+        self, coordinates: ComponentCoordinates, y: Array, rho: float, facts: tuple[tuple[str, str], ...]
+    ) -> VariationFit:
+        from substrate.declarations.variation_expansion import (
+            variation_expansion,  # brings cvxpy; the fast path must not pay it
+        )
+
+        name = None if self.solver in ("auto", "cvxpy") else self.solver
+        # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
+        center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
+        level = variation_expansion(coordinates, y - center, rho)
+        declared: Any = level.declared("Maximal variation", "regression", ()).solve(name)
+        v = np.asarray(level.v.value)
+        record, rows = declared.solver_record.facts(), declared.certificate().rows
+        variation = np.abs(coordinates.parts @ v).max(axis=1)
+        minus, plus = level.bounds.multipliers
+        witness, facts = VariationWitness(v, np.asarray(plus - minus)), (*facts, *record)
+        a, b = coordinates.expand(v), coordinates.bias_of(y, v)
+        return VariationFit(a, b, variation, rows, facts, False, witness)
+
+
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "larger cutoff",
+)
+_UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
+_RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
+
+
+def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Array, careful: bool) -> Array:
+    """How far ``fitted`` can be from the values of this expansion in exact kernel values.
+
+    Bounded by the rounding of kernel values and sums, or measured against values that are computed carefully.
+    """
+    doubt = np.zeros(X.shape[0])
+    total = (-fitted, np.full(X.shape[0], 0.0))
+    for number, part in enumerate(kernel.components(X.shape[1])):
+        column = a if a.ndim == 1 else np.ascontiguousarray(a[:, number])
+        if careful:
+            plain = PlainProducts(np.asarray(part(X)), part.rounding(X), part.trusted)
+            product, unsure = CarefulProducts(part, X, plain)(column)
+            total, doubt = add(total, product), doubt + unsure
+        else:
+            s = np.sqrt(np.maximum(part.diag(X), 0.0))
+            doubt += 1.01 * (part.rounding(X) + (a.shape[0] + 2.0) * EPS) * float(s @ np.abs(column)) * s
+    if careful:
+        apart = add(total, (np.full(X.shape[0], b), np.zeros(X.shape[0])))
+        doubt += np.abs(apart[0] + apart[1])
+    return doubt
+
+
+def answer_of(
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness,
+    a: Array, b: float, fitted: Array, tolerance: float,
+) -> Accuracy:  # fmt: skip
+    """The row for what is stored, a plain check first and then a careful one."""
+    rows = []
+    for careful in (False, True):
+        doubt = kernel_doubt(kernel, X, a, b, fitted, careful)
+        rows.append(variation_accuracy(coordinates, y, rho, witness, fitted, doubt, tolerance=tolerance))
+        if rows[-1].passes:
+            break
+    return min(rows, key=lambda row: row.value)
+
+
+def with_answer(
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit,
+    tol: float,
+) -> VariationFit:  # fmt: skip
+    """The fit with the row that bounds its answer in front; ``tol`` is what a polished point is held to."""
+    a, b, rho = fit.coefficients, fit.bias, float(choices.rho)
+    if a.ndim == 1:
+        fitted = expansion_values(kernel, X, a, b, X)
+    else:
+        fitted = np.sum([part(X, X) @ a[:, k] for k, part in enumerate(kernel.components(X.shape[1]))], axis=0) + b
+    polished = _polished(choices.solver, fit)
+    tolerance = tol if polished else unpolished(tol)
+    row = answer_of(kernel, X, coordinates, y, rho, fit.witness, a, b, fitted, tolerance)
+    facts = (*fit.facts, _RELATIVE)
+    if not row.passes:
+        facts += (_UNKNOWN if polished else _UNPOLISHED,)
+    return replace(fit, rows=(row, *fit.rows), facts=facts)
+
+
+def _polished(solver: str, fit: VariationFit) -> bool:
+    """Whether a point is that of an active set; where that does not settle it is an interior point, a solver's own."""
+    return solver == "auto" and fit.exact
+
+
+def smallest_rho(value: float, Y: Array) -> float:
+    """A chosen weight; a weight of nothing is the smallest weight there is."""
+    return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
+
+
+class VariationAnswers(DecoupledExpansion):
+    """``certify`` and ``prove`` of the machines of maximal variation, from what :meth:`predict` uses."""
+
+    ridge: float
+    cutoff: float
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now against the training data, given again.
+
+        The optimum is found anew, with multipliers that bound its distance from the exact one, and what
+        :meth:`predict` returns is compared with it. ``X`` and ``y`` are those of the fit; there are no sample weights.
+        """
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[str, str] = {}
+        for machine in self._stored(X, y, sample_weight):
+            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
+            known = (kernel, points, coordinates, target, float(choices.rho), fit.witness, a, b)
+            row = answer_of(*known, fitted, self._tolerance_of(fit))
+            rows.append((row, *fit.rows))
+            facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
+        title = f"{self.certificate_.title}, checked again"
+        return Certificate(title, worst_rows(rows), (("kernel", repr(self.kernel_)), *facts.items()))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. The optimum is that in the
+        directions which the cut-off keeps, as double precision computes them; a point and multipliers are found anew,
+        and what they prove does not depend on how they were found. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
+        """
+        found = []
+        for machine in self._stored(X, y, sample_weight):
+            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
+            found.append(
+                prove_variation(
+                    coordinates, target, float(choices.rho), fit.witness, fitted, kernel, points, a, b,
+                    tolerance=self._tolerance_of(fit),
+                )
+            )  # fmt: skip
+        return min(found, key=lambda one: one.digits)
+
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+        """Of every machine coordinates, target, choices, a witness, what predict returns and what is stored."""
+        refuse_weights(self, sample_weight)
+        X, Y = given_again(self, X, y, labels=self._of_labels)
+        rows = rows_of_fit(self, Y.shape[0])
+        X, Y = X[rows], Y[rows]
+        held = self._coefficients()
+        if held.shape[0] != rows.size:
+            raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
+        one = held.ndim == (2 if self._decoupled else 1)
+        a = held[:, None] if one else held
+        fitted, biases = np.reshape(self._evaluated(X), Y.shape), np.atleast_1d(self.bias_)
+        kernel: Any = self.kernel_
+        matrices = component_matrices(kernel, X)
+        choices = self._again(Y)
+        found = []
+        for column in range(Y.shape[1]):
+            members = members_of(Y, column, self._of_labels)
+            coordinates = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
+            target, points = np.ascontiguousarray(Y[members, column]), X[members]
+            fit = choices.fit(coordinates, target)
+            stored = (points, kernel, np.ascontiguousarray(a[members, column]), float(biases[column]))
+            found.append((coordinates, target, choices, fit, fitted[members, column], stored))
+        return found
+
+    def _again(self, Y: Array) -> Variation:
+        """The choices of the fit, by the fast path."""
+        chosen = getattr(self, "best_parameter_", None)
+        rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)
+        return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+
+    def _tolerance_of(self, fit: VariationFit) -> float:
+        tol = self._tolerance()
+        return tol if _polished(getattr(self, "solver", "auto"), fit) else unpolished(tol)
+
+    @property
+    def _of_labels(self) -> bool:
+        return isinstance(self, CodedClassifier)

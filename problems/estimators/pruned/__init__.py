@@ -1,0 +1,1 @@
+"""Machines with fewer support vectors than rows: pruned, and with fewer columns."""

@@ -1,0 +1,196 @@
+"""What the column-reduced classifiers share: machines from a code book, columns from a rule, a solution on those."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.pruned.column_checks import (
+    Facts,
+    HeldMachine,
+    bounded_columns,
+    certify_columns,
+    certify_kept_columns,
+    points_of,
+    prove_columns,
+    worst_machines,
+)
+from problems.estimators.shared.checked_again import check_given
+from problems.estimators.shared.coded import CodedClassifier, classes_of
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.column_reduction import column_rows, solve_columns
+from substrate.closed_form.saddle_system import bordered_matrix, bordered_target, ridge_of
+from substrate.codings import code_book
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.proof import Proof
+
+__all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection", "whole_number"]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGroup:
+    """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, a column of labels each.
+
+    Labels are signs of rows and columns only (see :mod:`substrate.closed_form.saddle_system`), so one matrix serves
+    all of them.
+    """
+
+    gram: Gram
+    matrix: Array
+    labels: Array
+    ridge: Array
+    kernel: Kernel
+    points: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The kept patterns of every machine, facts for the certificate, and numbers that become fitted attributes."""
+
+    columns: tuple[Any, ...]
+    facts: Facts
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """One machine on its kept patterns, coefficients in regression's sign; ``facts`` on its answer."""
+
+    bias: float
+    coefficients: Array
+    rows: tuple[Row, ...]
+    method: str
+    facts: Facts = ()
+
+
+def whole_number(value: Any, name: str) -> int:
+    """An integer of at least one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
+        raise DeclarationError(f"{name} must be an integer >= 1, received {value!r}")
+    return int(value)
+
+
+class ColumnReducedClassifier(CodedClassifier):
+    """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
+
+    gamma: float
+    _title: str
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X and labels y of any kind."""
+        self._begin_fit()
+        gamma = positive(self.gamma, "gamma")
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        Y = book[np.searchsorted(classes, labels)]
+        self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
+        kernel = self._resolved_kernel(X)
+        gram = Gram.of(kernel, X)
+        if not kernel.trusted:
+            gram.check_definite()
+        alpha, bias, used = np.zeros_like(Y), np.empty(Y.shape[1]), np.zeros(Y.shape[0], dtype=bool)
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[tuple[str, str], None] = {}
+        measured: dict[str, float] = {}
+        for machines, members in _groups(Y):
+            part = gram if members.size == gram.n else gram.block(members)
+            ridge = ridge_of(gamma, np.ones(members.size))
+            own = np.ascontiguousarray(Y[np.ix_(members, machines)])
+            points = points_of(X, members, kernel.pairwise)
+            group = MachineGroup(part, bordered_matrix(part.matrix, ridge), own, ridge, kernel, points)
+            selected = self._select(group)
+            solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
+            for machine, columns, one in zip(machines, selected.columns, solved, strict=True):
+                alpha[members[columns], machine] = Y[members[columns], machine] * one.coefficients
+                bias[machine] = one.bias
+                used[members[columns]] = True
+                rows.append(one.rows)
+            second = ("solved by", ", ".join(dict.fromkeys(one.method for one in solved)))
+            answers = (fact for one in solved for fact in one.facts)
+            facts |= dict.fromkeys((*part.record(), ("gamma", f"{gamma:g}"), *selected.facts, second, *answers))
+            measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
+        (kept,) = np.nonzero(used)
+        single = Y.shape[1] == 1
+        self.classes_, self.code_book_ = classes, book
+        self.support_codes_ = np.ascontiguousarray(Y[kept, 0] if single else Y[kept])
+        self.n_support_ = int(kept.size)
+        for name, value in measured.items():
+            setattr(self, name, value)
+        support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
+        self.certificate_ = Certificate(self._title, worst_machines(rows), (*facts, support))
+        warn_unless_holds(self.certificate_)
+        values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
+        self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self, smallest: int) -> None:
+        """Refuse bad parameters, given the rows of the smallest machine, before the kernel is computed."""
+
+    @abstractmethod
+    def _select(self, group: MachineGroup) -> Selection:
+        """Choose the patterns that each machine of the group keeps."""
+
+    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
+        """Least squares on the kept columns, all rows."""
+        B = bordered_target(group.labels[:, machine])
+        solved = solve_columns(group.matrix, columns, B)
+        rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
+        method = f"least squares on the columns, {solved.method}"
+        y = np.ascontiguousarray(B[1:])
+        known = (group.gram, group.kernel, group.points, y, group.ridge, columns, solved)
+        bounded, facts = bounded_columns(*known, self._tolerance())
+        return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
+
+    def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The rows of the fit and the codes of their labels."""
+        check_is_fitted(self)
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        last = int(self.support_.max(initial=-1))
+        if last >= labels.size:
+            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
+        return X, self.code_book_[np.searchsorted(classes, labels)]
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now on the training data, given again.
+
+        The columns of a machine are those of its coefficients other than zero. Which columns are kept is a rule of the
+        paper, not an optimum: the certificate is about the solution on them.
+        """
+        check_given(self, y, sample_weight, False)
+        return certify_columns(self, *self._given_again(X, y), f"{self._title}, checked again")
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact solution on the columns kept.
+
+        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        check_given(self, y, sample_weight, False)
+        return prove_columns(self, *self._given_again(X, y))
+
+    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        return certify_kept_columns(self.kernel_, machine)
+
+    def _proved_machine(self, machine: HeldMachine) -> Proof:
+        return machine.prove(self.kernel_)
+
+
+def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
+    """Machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
+    if (Y != 0.0).all():
+        yield list(range(Y.shape[1])), np.arange(Y.shape[0])
+    else:
+        for machine in range(Y.shape[1]):
+            yield [machine], np.flatnonzero(Y[:, machine])

@@ -1,0 +1,369 @@
+r"""Sparse LS-SVM classifiers that keep some columns of the linear system (4) of [Carvalho2006]_.
+
+.. math:: A_S \begin{bmatrix} b \\ \alpha_S \end{bmatrix} \approx \begin{bmatrix} 0 \\ 1 \end{bmatrix},
+          \qquad f(x) = \sum_{i \in S} \alpha_i y_i k(x_i, x) + b
+
+========================  ==============================================  ===========================================
+estimator                 which patterns S                                solution
+========================  ==============================================  ===========================================
+LS2SVMClassifier          echelon reduction under a tolerance             least squares, all rows
+AdaPinvClassifier         largest absolute alpha, by an Adaline           least squares, all rows
+IPLSSVMClassifier         largest signed alpha, by the direct solution    least squares, all rows
+ALSSVMClassifier          an Adaline that lets patterns go                the LS-SVM of S: rows leave with columns
+========================  ==============================================  ===========================================
+
+The row and the column of the bias never leave. On the paper's data a random S of the same size with the same least
+squares tests as well as any of the first three rules (``substrate reproduce carvalho2006``): what matters is that
+every row counts in the fit, not which columns are kept.
+
+The problem itself is :mod:`problems.column_reduced_ls_svm`.
+"""
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, points_of, prove_kept_rows
+from problems.estimators.pruned.column_fit import (
+    ColumnReducedClassifier,
+    MachineGroup,
+    Reduced,
+    Selection,
+    whole_number,
+)
+from substrate.arrays import positive
+from substrate.certificates import Row
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline
+from substrate.closed_form.answer import Question, answered
+from substrate.closed_form.column_reduction import echelon_columns, echelon_threshold, ranked_columns, support_count
+from substrate.closed_form.saddle_certificate import saddle_rows
+from substrate.closed_form.saddle_system import bordered_target, solve_saddle_system
+from substrate.errors import DeclarationError, IndefiniteKernelWarning
+from substrate.proof import Proof
+
+__all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
+
+
+class LS2SVMClassifier(ColumnReducedClassifier):
+    """LS2-SVM: columns that the ones before them explain are dropped ([Carvalho2006]_ section 3.3).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
+    tolerance : float, default=0.2
+        A column is dropped when, with the kept columns before it eliminated, no entry exceeds
+        1/gamma + tolerance * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
+        next to nothing, only the part above it is left to choose.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    threshold_ : float
+        The threshold as published, in the units of the system.
+    support_, n_support_, support_values_, support_vectors_
+        The rows that some machine keeps. They depend on the order of the rows of X.
+    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`.
+    """
+
+    _title = "LS2-SVM classification"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        tolerance: float = 0.2,
+        coding: str = "one_vs_rest",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.tolerance = tolerance
+        self.coding = coding
+        self.tol = tol
+
+    def _check_parameters(self, smallest: int) -> None:
+        positive(self.tolerance, "tolerance")
+
+    def _select(self, group: MachineGroup) -> Selection:
+        threshold = echelon_threshold(group.gram.diagonal, group.ridge, self.tolerance)
+        columns = echelon_columns(group.matrix, threshold)
+        facts = (("columns", f"echelon reduction, threshold {threshold:.6g}"),)
+        return Selection((columns,) * group.labels.shape[1], facts, {"threshold_": threshold})
+
+
+class AdaPinvClassifier(ColumnReducedClassifier):
+    """Ada-Pinv: columns ranked by the absolute support values of an Adaline ([Carvalho2006]_ section 3.4).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    n_support : int or float, default=0.5
+        Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    accelerated : bool, default=True
+        Conjugate directions; ``False`` is the plain Adaline of the paper, whose epochs grow with the square of the
+        condition number (millions on tic-tac-toe).
+    adaline_tol : float, default=1e-3
+        Relative residual of the system at which the Adaline stops.
+    max_epochs : int, default=2000
+        Most epochs of the Adaline. Where the accelerated one does not reach ``adaline_tol``, the direct solution, its
+        limit, ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished
+        weights do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    n_epochs_, residual_
+        Epochs of the Adaline and its relative residual at their end, of the machine that took longest.
+    support_, n_support_, support_values_, support_vectors_
+        The rows that some machine keeps.
+    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`.
+    """
+
+    _title = "Ada-Pinv classification"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_support: float = 0.5,
+        coding: str = "one_vs_rest",
+        accelerated: bool = True,
+        adaline_tol: float = 1e-3,
+        max_epochs: int = 2000,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_support = n_support
+        self.coding = coding
+        self.accelerated = accelerated
+        self.adaline_tol = adaline_tol
+        self.max_epochs = max_epochs
+        self.tol = tol
+
+    def _check_parameters(self, smallest: int) -> None:
+        support_count(self.n_support, smallest)
+        positive(self.adaline_tol, "adaline_tol")
+        whole_number(self.max_epochs, "max_epochs")
+        if not isinstance(self.accelerated, (bool, np.bool_)):
+            raise DeclarationError(f"accelerated must be True or False, received {self.accelerated!r}")
+
+    def _select(self, group: MachineGroup) -> Selection:
+        trained = solve_by_adaline(
+            group.matrix,
+            bordered_target(group.labels),
+            tolerance=positive(self.adaline_tol, "adaline_tol"),
+            max_epochs=int(self.max_epochs),
+            accelerated=bool(self.accelerated),
+        )
+        weights, residual = trained.weights[1:], float(trained.residual.max())
+        kind = "accelerated" if self.accelerated else "plain"
+        told = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
+        facts = [("Adaline", told)]
+        if not trained.converged and self.accelerated:
+            weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
+            facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
+        elif not trained.converged:
+            warnings.warn(
+                f"the plain Adaline ended at a relative residual of {residual:.2e} after {trained.epochs} epochs, "
+                f"above adaline_tol = {self.adaline_tol:g}, and its unfinished weights rank the columns; raise "
+                "max_epochs or adaline_tol, or use accelerated=True",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        count = support_count(self.n_support, group.labels.shape[0])
+        columns = tuple(ranked_columns(np.abs(a), count) for a in weights.T)
+        facts.append(("columns", f"{count} of {group.labels.shape[0]} by absolute alpha"))
+        return Selection(columns, tuple(facts), {"n_epochs_": trained.epochs, "residual_": residual})
+
+
+class IPLSSVMClassifier(ColumnReducedClassifier):
+    """IP-LSSVM: columns ranked by the signed support values of the LS-SVM ([Carvalho2006]_ section 3.5).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    n_support : int or float, default=0.5
+        Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with
+        the largest alpha stay; a negative alpha is a pattern beyond its margin.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    support_, n_support_, support_values_, support_vectors_
+        The rows that some machine keeps.
+    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`.
+    """
+
+    _title = "IP-LSSVM classification"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_support: float = 0.5,
+        coding: str = "one_vs_rest",
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_support = n_support
+        self.coding = coding
+        self.tol = tol
+
+    def _check_parameters(self, smallest: int) -> None:
+        support_count(self.n_support, smallest)
+
+    def _select(self, group: MachineGroup) -> Selection:
+        solved = solve_saddle_system(group.gram, group.labels, group.ridge)
+        count = support_count(self.n_support, group.labels.shape[0])
+        columns = tuple(ranked_columns(alpha, count) for alpha in (group.labels * solved.support_values).T)
+        told = f"{count} of {group.labels.shape[0]} by signed alpha of the direct solution"
+        return Selection(columns, (("columns", told),))
+
+
+class ALSSVMClassifier(ColumnReducedClassifier):
+    """A-LSSVM: an Adaline that lets go of patterns it fits ([Carvalho2006]_ section 3.1), with a stated end.
+
+    The paper names no stopping rule, and without one every pattern is removed in time. Here elimination ends when
+    ``n_support`` patterns are left or the epochs are spent, and the solution is the limit of further training, the
+    LS-SVM of the patterns that are left; see :mod:`substrate.closed_form.adaline`.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    threshold : float, default=0.1
+        A pattern leaves when the error of its row of the system is smaller than this.
+    max_epochs : int, default=500
+        Most epochs of elimination; more patterns than wanted may be left then, and the certificate's record says so.
+    n_support : int or float, default=0.5
+        Patterns at which elimination ends: a count (an int), or a fraction of a machine's rows in (0, 1] (a float).
+        The last pattern of a class never leaves, so at least two stay.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the random start of the weights.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    n_epochs_, residual_
+        Epochs of elimination, and the relative residual of the rows left at their end, of the worst machine.
+    support_, n_support_, support_values_, support_vectors_
+        The rows that some machine keeps.
+    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`.
+    """
+
+    _title = "A-LSSVM classification"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        threshold: float = 0.1,
+        max_epochs: int = 500,
+        n_support: float = 0.5,
+        coding: str = "one_vs_rest",
+        random_state: Any = None,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.threshold = threshold
+        self.max_epochs = max_epochs
+        self.n_support = n_support
+        self.coding = coding
+        self.random_state = random_state
+        self.tol = tol
+
+    def _check_parameters(self, smallest: int) -> None:
+        positive(self.threshold, "threshold")
+        whole_number(self.max_epochs, "max_epochs")
+        support_count(self.n_support, smallest)
+        _generator(self.random_state)
+
+    def _select(self, group: MachineGroup) -> Selection:
+        seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
+        count = support_count(self.n_support, group.labels.shape[0])
+        trained = [
+            eliminate_patterns(
+                group.matrix,
+                target,
+                threshold=positive(self.threshold, "threshold"),
+                count=count,
+                max_epochs=int(self.max_epochs),
+                seed=seed,
+            )
+            for target in bordered_target(group.labels).T
+        ]
+        epochs, residual = max(one.epochs for one in trained), max(one.residual for one in trained)
+        n = group.labels.shape[0]
+        left = dict.fromkeys(f"{one.patterns.size} of {n}, elimination ended by {one.ended}" for one in trained)
+        facts = (
+            ("columns", "; ".join(left)),
+            ("Adaline", f"with elimination below {self.threshold:g}, {epochs} epochs"),
+        )
+        measured = {"n_epochs_": epochs, "residual_": residual}
+        return Selection(tuple(one.patterns for one in trained), facts, measured)
+
+    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
+        part, ridge = group.gram.block(columns), group.ridge[columns]
+        target = np.ascontiguousarray(group.labels[columns, machine])
+        # a whole matrix that is altered was warned of already, and its blocks have other eigenvalues
+        warned = bool(group.gram.alterations)
+        with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
+            solved = solve_saddle_system(part, target, ridge)
+        points = points_of(group.points, columns, group.kernel.pairwise)
+        gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
+        question = Question(group.kernel, points, target[:, None], gammas, ones, part.negative, self._tolerance())
+        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+        answer = answered(question, *found, part.diagonal, part)
+        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
+        rows = (*answer.rows, *saddle_rows(part.product(alpha), part.diagonal, target, ridge, alpha, bias))
+        done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
+        method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
+        return Reduced(bias, alpha, rows, method, answer.facts)
+
+    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        return certify_kept_rows(self.kernel_, machine)
+
+    def _proved_machine(self, machine: HeldMachine) -> Proof:
+        return prove_kept_rows(self.kernel_, machine)
+
+
+def _generator(random_state: Any) -> Any:
+    """scikit-learn's reading of a random state, and numpy's newer generators beside it."""
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.integers(2**31))
+    return check_random_state(random_state)

@@ -1,0 +1,284 @@
+r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smallest support values.
+
+.. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
+
+[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the way down is in
+:mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. A row is counted here, not weighed: there is no
+``sample_weight``.
+"""
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.saddle_fit import gammas_of
+from problems.estimators.pruned.performance_index import Index
+from problems.estimators.pruned.pruned_machine import PrunedMachine
+from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
+from problems.estimators.shared.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.shared.encoding import PruningStep
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
+from substrate.codings import code_book
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
+
+_REGRESSION = "Pruned LS-SVM regression"
+_CLASSIFICATION = "Pruned LS-SVM classification (as regression on the labels)"
+
+
+class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
+    """Least-squares support vector regression with few support vectors ([Suykens2002]_ Algorithm 2).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    step : float or int, default=0.05
+        What leaves at a time: a share of the rows left, at least one row; or a number of rows.
+    n_support : int, default=None
+        How many rows to stop at, whatever the index; None lets the index decide.
+    index : {"training", "leave_one_out", "cross_validation", "validation"}, default="training"
+        Over which rows the mean squared error is taken, see ``problems.estimators.pruned.performance_index``;
+        ``"validation"`` needs ``X_val`` and ``y_val`` in :meth:`fit`.
+    folds : int, default=10
+        The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.
+    tolerance : float, default=0.1
+        By which share the index may grow over that of the machine on all rows.
+    weighting : {"hampel", "huber", "logistic", "myriad"}, default=None
+        Robust weights as in :class:`~problems.RobustLSSVMRegressor`; None prunes the plain LS-SVM, which keeps outliers
+        longest, where the weighted one drops them first.
+    scale : {"iqr", "mad"}, default="iqr"
+        The robust scale the weights go by.
+    reweight : bool, default=False
+        Whether every step finds its weights anew, as the paper does, by two fits a step; otherwise those of the machine
+        on all rows are kept and machines are down-dated.
+    retune : bool, default=False
+        Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    pruning_path_ : tuple of PruningStep
+        Every machine on the way: its rows, weights, support values, sorted spectrum, bias, score, gamma and kernel. The
+        last is the one whose index degraded, if one did.
+    step_ : int
+        The number of the machine this model is.
+    gamma_ : float
+        Its gamma.
+    weights_ : array of shape (n_support,)
+        Its robust weights; ones without ``weighting``.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`, of the rows left.
+
+    Examples
+    --------
+    >>> from problems import PrunedLSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = PrunedLSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0, n_support=40).fit(X, y)
+    >>> model.support_.size, model.model_at(0, X, y).support_.size
+    (40, 133)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: Any = 1.0,
+        step: Any = 0.05,
+        n_support: Any = None,
+        index: str = "training",
+        folds: Any = 10,
+        tolerance: float = 0.1,
+        weighting: Any = None,
+        scale: str = "iqr",
+        reweight: bool = False,
+        retune: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.step = step
+        self.n_support = n_support
+        self.index = index
+        self.folds = folds
+        self.tolerance = tolerance
+        self.weighting = weighting
+        self.scale = scale
+        self.reweight = reweight
+        self.retune = retune
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
+
+        :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
+        """
+        self._begin_fit()
+        (gamma,) = gammas_of(self.gamma, 1)
+        self._check_settings(X_val, y_val)
+        if self.weighting is not None:
+            check_choice(self.weighting, WEIGHTINGS, "weighting")
+        check_choice(self.scale, SCALES, "scale")
+        if self.reweight and self.weighting is None:
+            raise DeclarationError("reweight=True finds weights at every step: choose a weighting")
+        X, y, _ = self._checked(X, y, None, numeric=True)
+        points, known = (None, y) if X_val is None else self._validation(X_val, y_val)
+        kernel = self._resolved_kernel(X)
+        index = Index(self.index, lambda outputs: np.square(known - outputs[:, 0]), points, int(self.folds))
+        task = self._task(
+            X, y[:, None], index, weighting=self.weighting, scale=self.scale, reweight=bool(self.reweight)
+        )
+        self._keep(X, *self._pruned(task, kernel, gamma, _REGRESSION), 1.0)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_k alpha_k k(x_k, x) + b over the rows left."""
+        return self._expansion(X)
+
+    def model_at(self, step: int, X: Any, y: Any) -> Self:
+        """The machine of another step as a model of its own, from the training rows, and certified on them."""
+        check_is_fitted(self)
+        number = self._number(step)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        self._check_rows(y.size)
+        model = copy(self)
+        model._keep(X, self.pruning_path_, number, None, 1.0)
+        model._certify_step(number, X, y[:, None], _REGRESSION)
+        return model
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        return self._asked(X, y[:, None], _REGRESSION)
+
+
+class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
+    """The least-squares support vector classifier with few support vectors ([Carvalho2006]_ section 3.2).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMClassifier`.
+    gamma : float, default=1.0
+        Weight of the squared errors against the norm.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
+        support values. To prune pairs of classes each by itself, use scikit-learn's ``OneVsOneClassifier``.
+    step, n_support, index, folds, retune
+        As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
+    tolerance : float, default=0.01
+        By how much the share of wrongly classified rows may grow over that of the machine on all rows.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`.
+    pruning_path_ : tuple of PruningStep
+        Every machine on the way, with support values in the sign of regression on the labels.
+    step_, gamma_, weights_
+        As for :class:`PrunedLSSVMRegressor`.
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`, of the rows left.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        coding: str = "one_vs_rest",
+        step: Any = 0.05,
+        n_support: Any = None,
+        index: str = "training",
+        folds: Any = 10,
+        tolerance: float = 0.01,
+        retune: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coding = coding
+        self.step = step
+        self.n_support = n_support
+        self.index = index
+        self.folds = folds
+        self.tolerance = tolerance
+        self.retune = retune
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
+
+        :place [Carvalho2006]_ section 3.2: pruning of the classifier
+        """
+        self._begin_fit()
+        gamma = positive(self.gamma, "gamma")
+        self._check_settings(X_val, y_val)
+        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        if self.coding == "one_vs_one":
+            raise DeclarationError(
+                "coding 'one_vs_one' has other rows in every machine and cannot be pruned as one; use 'one_vs_rest', "
+                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
+            )
+        X, labels, _ = self._checked(X, y, None, numeric=False)
+        classes = classes_of(labels)
+        book = code_book(self.coding, classes.size)
+        groups = np.searchsorted(classes, labels)
+        points, known = None, groups
+        if X_val is not None:
+            points, given = self._validation(X_val, y_val, numeric=False)
+            if not np.isin(given, classes).all():
+                raise DataError(f"y_val has classes {np.setdiff1d(given, classes)}, of which y has none")
+            known = np.searchsorted(classes, given)
+        kernel = self._resolved_kernel(X)
+
+        def loss(outputs: Array) -> Array:
+            seen = outputs[:, 0] if book.shape[1] == 1 else outputs
+            return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
+
+        task = self._task(X, book[groups], Index(self.index, loss, points, int(self.folds)), groups)
+        pruned = self._pruned(task, kernel, gamma, _CLASSIFICATION)
+        self.classes_, self.code_book_ = classes, book
+        self._keep_codes(X, groups, *pruned)
+        return self
+
+    def model_at(self, step: int, X: Any, y: Any) -> Self:
+        """The machine of another step as a model of its own, from the training rows, and certified on them."""
+        check_is_fitted(self)
+        number = self._number(step)
+        X, groups = self._grouped(X, y)
+        self._check_rows(groups.size)
+        model = copy(self)
+        model._keep_codes(X, groups, self.pruning_path_, number, None)
+        model._certify_step(number, X, self.code_book_[groups], _CLASSIFICATION)
+        return model
+
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        check_is_fitted(self)
+        X, groups = self._grouped(X, y)
+        return self._asked(X, self.code_book_[groups], _CLASSIFICATION)
+
+    def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Training rows given again, and the number of each one's class."""
+        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
+        refuse_strange_classes(self, labels)
+        return X, np.searchsorted(self.classes_, labels)
+
+    def _keep_codes(
+        self, X: Any, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None
+    ) -> None:
+        codes = self.code_book_[groups[path[chosen].rows]]
+        self.support_codes_ = np.ascontiguousarray(codes[:, 0] if codes.shape[1] == 1 else codes)
+        self._keep(X, path, chosen, certificate, self.support_codes_)

@@ -1,0 +1,184 @@
+"""What pruned regression and classification share: settings checked, the chosen machine kept, another taken out."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.pruned.performance_index import INDICES, Index
+from problems.estimators.pruned.pruning_fit import Pruning
+from problems.estimators.pruned.pruning_path import Pruned, prune
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
+from problems.estimators.shared.encoding import PruningStep
+from substrate.arrays import Array, non_negative
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.answer import Question, answered
+from substrate.closed_form.robust_weights import check_choice
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+
+__all__ = ["PrunedMachine"]
+
+
+class PrunedMachine(CheckedAgain, KernelEstimator):
+    """What both share: settings, the chosen machine, taking another step out."""
+
+    _takes_weights = False
+    step: Any
+    n_support: Any
+    index: str
+    folds: Any
+    tolerance: float
+    retune: bool
+
+    def _check_settings(self, X_val: Any, y_val: Any) -> None:
+        """Refuse settings before any work."""
+        check_choice(self.index, INDICES, "index")
+        non_negative(self.tolerance, "tolerance", "as growth of the index")
+        number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
+        if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):
+            raise DeclarationError(f"step must be a share in (0, 1) or a number of rows >= 1, received {self.step!r}")
+        for name, least in (("n_support", 2), ("folds", 2)):
+            value = getattr(self, name)
+            if name == "n_support" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        if (self.index == "validation") != (X_val is not None):
+            raise DataError(
+                "index='validation' judges by X_val and y_val, and only it does: "
+                f"received index={self.index!r} {'without' if X_val is None else 'with'} them"
+            )
+
+    def _task(self, X: Any, Y: Array, index: Index, groups: Any = None, **robust: Any) -> Pruning:
+        n = Y.shape[0]
+        if self.n_support is not None and self.n_support > n:
+            raise DataError(f"n_support = {self.n_support} is more than the {n} rows there are")
+        step = int(self.step) if isinstance(self.step, Integral) else float(self.step)
+        target = None if self.n_support is None else int(self.n_support)
+        return Pruning(
+            X, Y, groups, step, target, index, float(self.tolerance), groups is None, bool(self.retune), **robust
+        )
+
+    def _pruned(
+        self, task: Pruning, kernel: Any, gamma: float, title: str
+    ) -> tuple[tuple[PruningStep, ...], int, Certificate]:
+        """The path, the step chosen, fitted once more on its own, and the certificate of that."""
+        pruned = prune(task, kernel, gamma)
+        path, chosen = pruned.path, pruned.chosen
+        step = path[chosen]
+        part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
+        ridge = ridge_of(step.gamma, step.weights)
+        solved = solve_saddle_system(part, Y, ridge)
+        points = task.X[step.rows][:, step.rows] if step.kernel.pairwise else task.X[step.rows]
+        gammas, tolerance = (step.gamma,) * Y.shape[1], self._tolerance()
+        question = Question(step.kernel, points, Y, gammas, step.weights, part.negative, tolerance)
+        answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
+        checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
+        one = Y.shape[1] == 1
+        alpha = np.ascontiguousarray(answer.support_values[:, 0] if one else answer.support_values)
+        step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if one else answer.bias)
+        solver = ("solver", f"closed form, refined {solved.refinements} times")
+        facts = (*part.record(), *_facts(pruned, task), solver, *answer.facts)
+        certificate = Certificate(title, (*answer.rows, *checks), facts)
+        warn_unless_holds(certificate)
+        return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
+
+    def _keep(
+        self, X: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None, signs: Any
+    ) -> None:
+        """Set the fitted attributes; ``signs`` are the labels of the rows by which regression's alpha is multiplied."""
+        step = path[chosen]
+        if certificate is not None:
+            self.certificate_ = certificate
+        self.pruning_path_, self.step_, self.gamma_, self.weights_ = path, chosen, step.gamma, step.weights
+        self._keep_expansion(X, step.rows, step.kernel, signs * step.support_values, step.bias)
+
+    def _number(self, step: Any) -> int:
+        """The number of a step of the path, counted from its end where negative."""
+        if isinstance(step, bool) or not isinstance(step, Integral):
+            raise DeclarationError(f"step must be an integer, received {step!r}")
+        steps = len(self.pruning_path_)
+        if not -steps <= int(step) < steps:
+            raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
+        return int(step) % steps
+
+    def _check_rows(self, given: int) -> None:
+        n = self.pruning_path_[0].size
+        if given != n:
+            raise DataError(f"the path began with {n} rows, these are {given}")
+
+    def _asked(self, X: Any, Y: Array, title: str) -> Asked:
+        """The rows left of the training rows given again, with what this model holds of them."""
+        self._check_rows(Y.shape[0])
+        points = X[self.support_][:, self.support_] if self.kernel_.pairwise else X[self.support_]
+        gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
+        return Asked(points, Y[self.support_], self.weights_, gammas, title, tolerance=tolerance)
+
+    def _certify_step(self, number: int, X: Any, Y: Array, title: str) -> None:
+        """Give a model taken out of the path the certificate of its own machine."""
+        again = certify_machines(self, self._asked(X, Y, title))
+        self.certificate_ = replace(again, title=f"{title}, step {number}")
+        warn_unless_holds(self.certificate_)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not self.__sklearn_is_fitted__():
+            return
+        path = self.pruning_path_
+        if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _whole(step) for step in path):
+            raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
+        if isinstance(self.step_, bool) or not isinstance(self.step_, int) or not 0 <= self.step_ < len(path):
+            raise DataError(f"step_ must be one of the {len(path)} steps, received {self.step_!r}")
+        if not np.array_equal(path[self.step_].rows, self.support_):
+            raise DataError("the support is not that of the step chosen")
+
+
+def _whole(step: PruningStep) -> bool:
+    """Whether rows, weights and support values of a step belong together."""
+    arrays = (step.rows, step.weights, step.support_values)
+    if not all(isinstance(array, np.ndarray) and array.ndim for array in arrays) or not isinstance(step.kernel, Kernel):
+        return False
+    return step.rows.dtype.kind in "iu" and len({array.shape[0] for array in arrays}) == 1
+
+
+def _checks(part: Gram, Y: Array, ridge: Array, alpha: Array, bias: Array) -> tuple[Row, ...]:
+    products = part.product(np.ascontiguousarray(alpha))
+    return worst_rows(
+        [
+            saddle_rows(
+                products[:, k], part.diagonal, Y[:, k], ridge, np.ascontiguousarray(alpha[:, k]), float(bias[k])
+            )
+            for k in range(Y.shape[1])
+        ]
+    )
+
+
+def _facts(pruned: Pruned, task: Pruning) -> tuple[tuple[str, str], ...]:
+    path, chosen = pruned.path, pruned.chosen
+    step = path[chosen]
+    how = "refitted" if task.reweight else "down-dated"
+    if pruned.restarts:
+        at = ", ".join(str(size) for size in pruned.restarts[:5]) + (", ..." if len(pruned.restarts) > 5 else "")
+        how += f", factored anew {len(pruned.restarts)} times where accuracy was lost (at {at} rows)"
+    why = f"{step.size} rows were asked for" if task.n_support is not None else "as few rows as may be are left"
+    if chosen + 1 < len(path):
+        limit = task.limit(path[0].score)
+        why = f"the next machine, of {path[chosen + 1].size} rows, has {path[chosen + 1].score:.4g} > {limit:.4g}"
+    retuned = sum(other.retuned for other in path[: chosen + 1])
+    facts = [
+        ("gamma", f"{step.gamma:g}" + (f", retuned {retuned} times" if retuned else "")),
+        ("pruning", f"{path[0].size} rows to {step.size} in {chosen} steps, {how}"),
+        ("index", f"{task.index.name}: {path[0].score:.4g} of the whole machine, {step.score:.4g} here; {why}"),
+    ]
+    if task.weighting is not None:
+        whose = "found at every step" if task.reweight else "of the machine on all rows"
+        facts.append(("weights", f"{task.weighting}, {task.scale} scale, {whose}"))
+    return tuple(facts)

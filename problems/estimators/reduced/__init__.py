@@ -1,0 +1,1 @@
+"""Machines on a reduced basis, fitted block by block."""

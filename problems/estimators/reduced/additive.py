@@ -1,0 +1,296 @@
+r"""Componentwise LS-SVMs on a reduced basis: the sparse machine with a kernel that is a sum over the inputs.
+
+.. math:: f(x) = \sum_l f^l(x^l) + b, \qquad f^l(x^l) = \sum_{j \in S} \beta_j k^l(x^l, z_j^l)
+
+([Pelckmans2005]_ eq. (6)-(8) with the expansion of [Cawley2004]_ eq. (2).) How much a component varies is found in a
+pass over all rows.
+
+Structure detection by maximal variation on a reduced basis: see :mod:`problems.reduced_maximal_variation`.
+
+.. math::
+
+    \min \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
+        + \rho \sum_k t_k \quad \text{s.t.} \quad |f^k(x_i)| \le t_k \text{ at every row}
+
+An expansion a component, in few basis vectors; the bounds are those of all rows, found by passes over them.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.fit import ReducedFit, prepare
+from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
+from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
+from substrate.arrays import Array, non_negative, positive
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import ACCURATE, unpolished
+from substrate.closed_form.component_coordinates import CUTOFF
+from substrate.closed_form.saddle_system import target_unit
+from substrate.kernels.base import symmetric_matrix
+from substrate.proof import Proof
+from substrate.proof.variation import prove_reduced_variation
+from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
+from substrate.reduced.left_out import OutputsOfBlock
+from substrate.reduced.rows import KernelValues
+from substrate.reduced.rows_anywhere import in_passes
+from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.streaming.passes import BUDGET
+
+__all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
+
+
+class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor):
+    """The componentwise LS-SVM on a reduced basis, at any number of rows ([Pelckmans2005]_ eq. (6)-(8)).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
+    gamma, n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    maximal_variation_ : array of shape (n_components,)
+        max_i abs(f^l(x_i)) over all rows.
+    component_norms_ : array of shape (n_components,)
+        The norms of w_l.
+    support_values_, bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    degrees_of_freedom_, leverage_factor_, leverage_offset_, n_rows_, kernel_, certificate_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.05,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        super().__init__(
+            kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget,
+            checkpoint, verbose, tol=tol,
+        )  # fmt: skip
+
+    def _choice(self) -> BasisChoice:
+        non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
+        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
+
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        rows, kernel, beta = fit.prepared.host_rows, fit.prepared.kernel, fit.coefficients[:, 0]
+        points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
+        parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
+        functions = component_functions(parts, points, beta / unit)
+        self.maximal_variation_ = unit * rows.sums(VariationOfLeaf(functions), "variation of components").largest
+        squares = np.array([beta / unit @ symmetric_matrix(part, points) @ (beta / unit) for part in parts])
+        self.component_norms_ = unit * np.sqrt(np.maximum(squares, 0.0))
+
+
+#: Relative residual of the optimality conditions at which a fit counts as solved.
+_TOLERANCE = 1e-6
+_TITLE = "Maximal variation on a reduced basis, regression"
+
+
+class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
+    """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
+
+    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with an expansion a component in the basis of [Cawley2004]_ eq. (2).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    rho : float, default=1.0
+        Weight of the sum of maximal variations beside half the squared errors of all rows, in the units of y.
+    ridge : float, default=1.0
+        Weight of half the squared norm of w, positive: without it components could exchange constants.
+    cutoff : float, default=1e-6
+        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
+    n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+
+    Attributes
+    ----------
+    maximal_variation_ : array of shape (n_components,)
+        t, the largest absolute value of each component over all rows; zeros are exact.
+    support_values_ : array of shape (n_basis, n_components)
+        beta, one column per component.
+    n_bounded_ : int
+        How many rows had to be bounded for the bounds to hold at all of them.
+    bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, n_rows_, kernel_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    certificate_ : Certificate
+        Errors, bounds and the duality gap are those of all rows.
+
+    Examples
+    --------
+    >>> from problems import SparseMaximalVariationRegressor
+    >>> from substrate.datasets import additive_function
+    >>> from substrate.kernels import RBF
+    >>> X, y = additive_function(400, 8, random_state=0)
+    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, n_basis=40).fit(X, y)
+    >>> model.get_support(indices=True), bool(model.certificate_.holds)
+    (array([0, 1, 2, 3]), True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        rho: float = 1.0,
+        ridge: float = 1.0,
+        cutoff: float = CUTOFF,
+        tolerance: float = 0.05,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.rho = rho
+        self.ridge = ridge
+        self.cutoff = cutoff
+        self.tolerance = tolerance
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""
+        self._begin_fit()
+        for name in ("rho", "ridge", "cutoff"):
+            positive(getattr(self, name), name)
+        non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
+        self._choice()
+        with self._reading(X, y) as data:
+            prepared, rows, solved = self._solved(data)
+            values, unit = rows.values, rows.unit
+            coefficients = values.coefficients(solved.v)
+            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
+            answer = judge.best(coefficients / unit, solved.bias / unit)
+        how = "active set polished" if solved.exact else "interior point, not polished"
+        facts = (
+            *prepared.facts,
+            ("rho", f"{float(self.rho):g}"),
+            ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
+            ("coordinates", f"an expansion a component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
+            ("solver", f"PIQP, {solved.bounded} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}"),
+        )
+        self.maximal_variation_ = solved.maximal_variation
+        self.n_bounded_ = solved.bounded
+        self.certificate_ = Certificate(_TITLE, (answer, *solved.rows), facts)
+        warn_unless_holds(self.certificate_)
+        self._keep_machine(prepared, coefficients, solved.bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_l f^l(x^l) + b."""
+        return self._expansion(X)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses. The bound on the answer needs a
+        dual point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit.
+        ``y`` may be left out where the rows bring their targets. A fit takes no ``sample_weight``, so None is all that
+        is accepted.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            rows, solved = self._solved_again(data)
+            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
+            answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
+        facts = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
+        return Certificate(f"{_TITLE}, checked again", (answer,), facts)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; whatever it
+        is, the bound that it gives is computed in balls from the stored numbers. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        points, Y, fitted = self._in_memory(X, y)
+        with self._reading_again(X, y) as data:
+            rows, solved = self._solved_again(data)
+        kernel: Any = self.kernel_
+        parts, tol = kernel.components(self.n_features_in_), self._tolerance()
+        return prove_reduced_variation(
+            parts, points, self.support_vectors_, rows.values.transforms, Y[:, 0], self.support_values_, fitted[:, 0],
+            float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
+            tolerance=tol if solved.exact else unpolished(tol),
+        )  # fmt: skip
+
+    def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
+        """Rows against the basis of this model, and the problem solved on them."""
+        held = in_passes(self._training_rows(data))
+        kernel: Any = self.kernel_
+        points, known = self.support_vectors_, held.target_summary()
+        parts = kernel.components(self.n_features_in_)
+        matrices = [symmetric_matrix(part, points) for part in parts]
+        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
+        rows = VariationRows(values, data.source, data.passes, known, target_unit(known.extremes), points)
+        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+
+    def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
+        kernel: Any = self._data_kernel(data)
+        prepared = prepare(kernel, data, self._choice(), float(self.ridge))
+        points = prepared.basis.points
+        parts = kernel.components(data.source.n_features)
+        matrices = [symmetric_matrix(part, points) for part in parts]
+        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
+        rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
+        return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+
+    def _choice(self) -> BasisChoice:
+        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
+
+    def _outputs_of_rows(self) -> OutputsOfBlock:
+        kernel: Any = self.kernel_
+        values = component_functions(
+            kernel.components(self.n_features_in_), self.support_vectors_, self.support_values_
+        )
+        return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([self.bias_]))
+
+    @property
+    def _decoupled(self) -> bool:
+        return True

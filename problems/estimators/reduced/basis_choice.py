@@ -1,0 +1,255 @@
+"""The basis of a sparse LS-SVM from its parameters: a rule, rows by number, or points.
+
+Rows against a chosen basis, before targets and gamma have their say.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array
+
+from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
+from substrate.closed_form.saddle_system import target_unit
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array, where_it_lives
+from substrate.reduced.basis.candidates import (
+    Candidates,
+    Chosen,
+    sample_of,
+    select_by_entropy,
+    select_pivots,
+    select_spread,
+    select_stochastically,
+)
+from substrate.reduced.basis.feature_vectors import select_by_pruning, select_feature_vectors
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.folds import Folds
+from substrate.reduced.moments import Origin, RowWeights, origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.rows_anywhere import Rows, in_passes, statistic_of
+from substrate.reduced.solution import Statistic, spread_rows
+from substrate.streaming.array_source import drawn
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import Source
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["LIGHT_FACTOR", "MOST", "RULES", "BasisChoice", "ChosenBasis", "Prepared", "basis_facts", "generator_of"]
+
+
+#: The rules of selection there are.
+RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
+#: Those that stop at a reconstruction error.
+_STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
+#: Those that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
+_LIGHT = ("kmeans++", "renyi")
+LIGHT_FACTOR = 10
+#: How many vectors there are, at most, unless somebody says.
+MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBasis:
+    """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about.
+
+    ``sample`` gives the scoring rows by their numbers, and those by which the way to the sums is chosen.
+    """
+
+    rows: Any
+    points: Any
+    scoring: Any
+    sample: Any
+    told: str
+
+    @property
+    def size(self) -> int:
+        """How many vectors."""
+        return int(len(self.rows) if self.points is None else self.points.shape[0])
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """numpy's generator for whatever scikit-learn takes as a random state, and for numpy's generators."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, Integral):
+        check_random_state(random_state)  # its words for what is none
+        return np.random.default_rng(None if random_state is None else int(random_state))
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class BasisChoice:
+    """The parameters, checked as far as they can be without data."""
+
+    basis: Any
+    n_basis: Any
+    n_candidates: Any
+    n_scoring: Any
+    tolerance: float
+    random_state: Any
+
+    def __post_init__(self) -> None:
+        for name in ("n_basis", "n_candidates", "n_scoring"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
+                raise DeclarationError(f"{name} must be an integer >= 1 or None, received {value!r}")
+        non_negative(self.tolerance, "tolerance", "as a mean reconstruction error")
+        generator_of(self.random_state)
+        if isinstance(self.basis, str):
+            if self.basis not in RULES:
+                raise DeclarationError(
+                    f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
+                )
+            if self.tolerance > 0.0 and self.basis not in _STOPPING:
+                raise DeclarationError(
+                    f"tolerance={self.tolerance!r} stops {', '.join(_STOPPING)}; basis={self.basis!r} ends at n_basis"
+                )
+        elif self.basis is None or isinstance(self.basis, (bool, int, float)):
+            raise DeclarationError(
+                f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
+            )
+        elif self.n_basis is not None:
+            raise DeclarationError(f"n_basis={self.n_basis!r} goes with a rule; a given basis has its own size")
+
+    def chosen(self, kernel: Kernel | None, source: Source, passes: Passes, lam: float) -> ChosenBasis:
+        """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
+
+        What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
+        wherever they are kept.
+        """
+        generator, n = generator_of(self.random_state), source.n_rows
+        scoring = drawn(n, self.n_scoring, generator)
+        if not isinstance(self.basis, str):
+            return self._given(kernel, source, passes, scoring)
+        count = self._count(n)
+        if self.basis == "random":
+            rows = np.sort(generator.choice(n, size=count, replace=False))
+        else:
+            rows = drawn(n, self._offered(), generator)
+        if rows.size < count:
+            if self.n_basis is not None:
+                raise DeclarationError(
+                    f"n_basis={count} exceeds the {rows.size} candidates of n_candidates={self.n_candidates}; raise "
+                    "n_candidates"
+                )
+            count = rows.size
+        X = sample_of(source, passes, rows, scoring, spread_rows(n))
+        candidates = Candidates(kernel, X, rows, scoring)
+        picked = self._picked(candidates, count, source, passes, lam, generator)
+        if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
+            picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
+        told = f"{picked.rows.size} of {n} rows by {self.basis}, ended by {picked.ended}"
+        if self.basis != "random" and (rows.size < n or self.basis not in _LIGHT):
+            told += f"; {rows.size} candidates"
+        if self.basis in ("feature_vectors", "stochastic"):
+            told += f", {scoring.size} scoring rows"
+        points = None if kernel is None else X[picked.rows]
+        return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, told)
+
+    def _count(self, n: int) -> int:
+        if self.n_basis is None:
+            return min(n, MOST)
+        if self.n_basis > n:
+            raise DeclarationError(f"n_basis={self.n_basis} exceeds the {n} rows; use at most {n}")
+        return int(self.n_basis)
+
+    def _offered(self) -> int | None:
+        """How many rows a rule chooses from, at most; None: all of them."""
+        if self.n_candidates is None:
+            return None
+        return int(self.n_candidates) * (LIGHT_FACTOR if self.basis in _LIGHT else 1)
+
+    def _picked(
+        self, candidates: Candidates, count: int, source: Source, passes: Passes, lam: float, generator: Any
+    ) -> Chosen:
+        if self.basis == "feature_vectors":
+            return select_feature_vectors(candidates, count, float(self.tolerance))
+        if self.basis == "stochastic":
+            return select_stochastically(candidates, count, generator, float(self.tolerance))
+        if self.basis == "pruned":
+            return select_by_pruning(candidates, source, passes, count, lam)
+        if self.basis == "renyi":
+            return select_by_entropy(candidates, count, generator)
+        if self.basis == "kmeans++":
+            return select_spread(candidates, count, generator)
+        if self.basis == "pivoted_cholesky":
+            return select_pivots(candidates, count, float(self.tolerance))
+        return Chosen(candidates.rows, f"{count} vectors")
+
+    def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:
+        if is_device_array(self.basis):
+            raise DataError(f"basis is {where_it_lives(self.basis)}, the rows are numpy's; move one of them")
+        refuse_disguised(self.basis, "basis")
+        n = source.n_rows
+        values = self.basis if is_sparse(self.basis) else np.asarray(self.basis)
+        if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
+            if values.min() < 0 or values.max() >= n:
+                raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")
+            _, first = np.unique(values, return_index=True)
+            rows = values[np.sort(first)].astype(np.intp)
+            told = f"{rows.size} given rows of {n}"
+            if rows.size < values.size:
+                told += f", {values.size - rows.size} named twice and kept once"
+            X = sample_of(source, passes, rows, scoring, spread_rows(n))
+            return ChosenBasis(rows, None if kernel is None else X[rows], scoring, X, told)
+        if kernel is None:
+            raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
+        points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
+        if points.shape[1] != source.n_features:
+            raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
+        X = sample_of(source, passes, scoring, spread_rows(n))
+        if is_sparse(X) and not is_sparse(points):
+            from scipy.sparse import csr_matrix
+
+            points = csr_matrix(points)
+        elif is_sparse(points) and not is_sparse(X):
+            points = points.toarray()
+        return ChosenBasis(None, points.copy(), scoring, X, f"{points.shape[0]} given points")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Rows against a chosen basis: everything but the targets' statistic."""
+
+    kernel: Kernel
+    basis: ChosenBasis
+    rows: Rows
+    K: Array
+    features: EigenFeatures
+    facts: tuple[tuple[str, str], ...]
+    reconstruction: float
+    targets: TargetSummary
+
+    @property
+    def origin(self) -> Origin:
+        """What is taken off kernel values and targets."""
+        return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
+
+    @property
+    def host_rows(self) -> KernelRows:
+        """The rows, for machines that are computed in numpy's passes only."""
+        return in_passes(self.rows)
+
+    def statistic(
+        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
+    ) -> Statistic:
+        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
+        some = self.basis.sample[spread_rows(self.rows.n_rows)] if method == "auto" else None
+        return statistic_of(self.rows, self.features, self.origin, lam, folds, method, some, weights)
+
+
+def basis_facts(
+    record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
+) -> tuple[tuple[str, str], ...]:
+    """What a certificate tells of a basis, after the record of its kernel matrix."""
+    return (
+        *((name, fact) for name, fact in record if name != "Gram matrix"),
+        ("basis", basis.told),
+        ("rank", f"{features.rank} of {basis.size}, directions of K_SS above rounding"),
+        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
+    )

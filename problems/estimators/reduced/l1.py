@@ -1,0 +1,284 @@
+r"""The L1 substrate on a reduced basis, with its exact path in zeta: see :mod:`problems.reduced_l1_substrate`.
+
+.. math:: \min_{\beta, b} \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+          + \zeta \|\beta\|_1
+
+One pass over the rows makes the sums from which every zeta is solved, a second one checks the solution on all rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.reduced.basis_choice import Prepared
+from problems.estimators.reduced.fit import prepare
+from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.l1_check import L1Answers
+from problems.estimators.reduced.machine import LabelsAgain
+from problems.estimators.shared.coded import RegressedClassifier
+from substrate.arrays import Array, is_sparse, positive
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.l1_active_set import VIOLATION
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.errors import DataError
+from substrate.paths.knots import Path, SparseRows
+from substrate.reduced.answer import UNKNOWN
+from substrate.reduced.l1 import L1Sums, MendedL1, coefficients_at, l1_sums, mended, point_at, reduced_l1_paths
+from substrate.streaming.passes import BUDGET
+
+__all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
+
+
+class _ReducedL1(L1Answers):
+    """What regression and classification share: sums, paths, the solution at zeta, and the vectors it uses."""
+
+    @property
+    def basis_(self) -> Any:
+        """The basis vectors that the 1-norm chose from (absent for a precomputed kernel)."""
+        return self.candidates_
+
+    def _solved(self, data: FitData) -> "_Solved":
+        """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
+        zeta = float(self.zeta)
+        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
+        sums = l1_sums(prepared.host_rows, prepared.origin)
+        inside = zeta / sums.unit
+        paths = reduced_l1_paths(sums, inside)
+        sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
+        beta = coefficients_at(paths, inside)
+        solution = mended(prepared.host_rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
+        facts = (
+            *prepared.facts,
+            ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
+            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, mended {solution.steps} times"),
+        )
+        if sums.unit != 1.0:
+            facts += (("units", "residuals in units of max|y|"),)
+        if not all(output[0].passes for output in solution.checks):
+            facts += (UNKNOWN,)
+        return _Solved(prepared, sums, paths, solution, facts)
+
+    def _keep_used(self, solved: "_Solved", title: str, one: bool) -> None:
+        """Set what is left of the basis, the attribute that says "fitted" last."""
+        basis, unit = solved.prepared.basis, solved.sums.unit
+        (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
+        self._keep_basis(solved.prepared)
+        self.zeta_max_ = unit * float(solved.sums.zeta_max.max())
+        self.certificate_ = Certificate(title, worst_rows(list(solved.solution.checks)), solved.facts)
+        warn_unless_holds(self.certificate_)
+        if basis.points is not None:
+            self.candidates_ = basis.points
+            self.support_vectors_ = basis.points[used]
+        self.support_ = used if basis.rows is None else basis.rows[used]
+        self.n_support_ = int(used.size)
+        beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
+        self.bias_ = float(bias[0]) if one else bias
+        self.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """All machines at zeta, and how they were come by; numbers in units of the targets."""
+
+    prepared: Prepared
+    sums: L1Sums
+    paths: tuple[Path, ...]
+    solution: MendedL1
+    facts: tuple[tuple[str, str], ...]
+
+
+class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
+    """The L1 substrate on a reduced basis: at any number of rows, a few of few vectors, and the whole path in zeta.
+
+    [Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2), whose coefficients need not sum to zero.
+
+    Parameters
+    ----------
+    kernel, n_basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    basis : str, array of int, or array of points, default="kmeans++"
+        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
+        spread ones are offered and not, as there, the fewest that span the others.
+    zeta : float, default=1.0
+        Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
+        left.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    support_values_, support_, support_vectors_ : arrays
+        Coefficients other than zero, and the vectors they belong to; ``support_`` are row numbers (or numbers of given
+        points).
+    n_support_ : int
+        How many.
+    zeta_max_ : float
+        The smallest zeta that leaves none.
+    zetas_ : array of shape (n_knots,)
+        Knots of the path, ascending from zeta to ``zeta_max_``; the solution is affine between them.
+    path_ : sparse matrix of shape (n_knots, n_basis)
+        The coefficients of all basis vectors at the knots; :meth:`at` reads between them.
+    path_bias_ : array of shape (n_knots,)
+        The bias at the knots.
+    basis_, candidates_ : array of shape (n_basis, n_features)
+        All basis vectors (absent for a precomputed kernel).
+    bias_, basis_indices_, reconstruction_error_, rank_, n_rows_, kernel_, certificate_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import SparseL1SubstrateRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, n_basis=30, random_state=0).fit(X, y)
+    >>> model.n_support_ < 20, bool(model.certificate_.holds)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        n_basis: Any = None,
+        basis: Any = "kmeans++",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.zeta = zeta
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+        from scipy.sparse import csr_matrix
+
+        self._begin_fit()
+        positive(self.zeta, "zeta")
+        self._choice()
+        with self._reading(X, y) as data:
+            solved = self._solved(data)
+        (path,), unit = solved.paths, solved.sums.unit
+        self.zetas_, self.path_bias_ = unit * path.values, unit * path.bias
+        self.path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
+        self._keep_used(solved, "L1 substrate on a reduced basis, regression", True)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_j beta_j k(z_j, x) + b over the support."""
+        return self._expansion(X)
+
+    def at(self, zeta: float) -> tuple[Array, float]:
+        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, and no refit."""
+        check_is_fitted(self)
+        rows = SparseRows(self.path_.indptr, self.path_.indices, self.path_.data, self.path_.shape[1])
+        none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
+        last = float(self.zetas_[-1])  # zeta_max, but for rounding: from the smaller of the two on, all is zero
+        slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
+        path = Path("zeta", self.zetas_, rows, none, self.path_bias_, True, False, True, stop, 0, rounding=slack)
+        point = point_at(path, positive(zeta, "zeta"))
+        return point.primal, point.bias
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            knots = self.zetas_.shape
+            if not is_sparse(self.path_) or self.path_.shape[:1] != knots or self.path_bias_.shape != knots:
+                raise DataError("the knots, the coefficients and the biases of the path do not belong together")
+
+
+class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
+    """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
+
+    Parameters
+    ----------
+    kernel, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`SparseL1SubstrateRegressor`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    zeta : float, default=1.0
+        Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`~problems.SparseLSSVMClassifier`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    classes_, code_book_
+        As for :class:`~problems.LSSVMClassifier`.
+    support_values_, support_, support_vectors_, n_support_
+        As for :class:`SparseL1SubstrateRegressor`: the vectors that some machine uses.
+    zeta_max_ : float
+        The smallest zeta that leaves none in any machine.
+    basis_, candidates_, bias_, basis_indices_, reconstruction_error_, rank_, n_rows_, kernel_, certificate_
+        As for :class:`SparseL1SubstrateRegressor`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        zeta: float = 1.0,
+        n_basis: Any = None,
+        basis: Any = "kmeans++",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        coding: str = "one_vs_rest",
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.zeta = zeta
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.coding = coding
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
+        self._begin_fit()
+        positive(self.zeta, "zeta")
+        self._choice()
+        self._check_coding()
+        with self._reading(X, y, coding=self.coding) as data:
+            solved = self._solved(data)
+        self._keep_classes(data.classes)
+        title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
+        self._keep_used(solved, title, data.outputs == 1)
+        return self

@@ -1,0 +1,231 @@
+"""What sparse regression and classification share once targets are columns of numbers: state, checks, leave-one-out.
+
+Leave-one-out of rows that are read in a pass and not kept: the criteria, from sums over them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.reduced.basis_choice import Prepared
+from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
+from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.shared.left_out import LeftOut
+from substrate.arrays import EPS, Array, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.leave_one_out import generalized_cross_validation
+from substrate.closed_form.saddle_system import target_unit
+from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import namespace_of, to_numpy
+from substrate.proof import Proof
+from substrate.reduced.features import eigen_features
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.rows_anywhere import Rows, left_out_of, statistic_of
+from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming.array_source import ArraySource
+
+__all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSums:
+    """What the machines say of rows when fitted without each, one number or one an output.
+
+    ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
+    share of rows decoded to a wrong class, None in regression.
+    """
+
+    n_rows: int
+    press: Any
+    mean_absolute: Any
+    gcv: Any
+    degrees_of_freedom: float
+    misclassification: float | None
+    certificate: Certificate
+
+    @property
+    def mean_square(self) -> Any:
+        """PRESS over the number of rows."""
+        return self.press / self.n_rows
+
+
+def sum_left_out(
+    parts: Iterable[LeftOutRows], n_rows: int, one: bool, wrong: Callable[[Array, Array], int | None]
+) -> LeftOutSums:
+    """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class."""
+    squares: Any = 0.0
+    sizes: Any = 0.0
+    errors: Any = 0.0
+    freedom, strange = 0.0, 0
+    classified = False
+    for part in parts:
+        part.refuse_undetermined()
+        residuals = part.residuals
+        squares = squares + np.square(residuals).sum(axis=0)
+        sizes = sizes + np.abs(residuals).sum(axis=0)
+        errors = errors + np.square(part.Y - part.fitted).sum(axis=0)
+        freedom += float(part.leverages.sum())
+        outputs = part.Y - residuals
+        count = wrong(outputs[:, 0] if one else outputs, part.Y)
+        classified, strange = count is not None, strange + (count or 0)
+    gcv = n_rows * errors / (n_rows - freedom) ** 2
+    press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
+    share = strange / n_rows if classified else None
+    return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
+
+
+#: Multiplications up to which leave-one-out fits one row's machine anew as a check.
+_CHEAP_REFIT = 1e8
+_SOLVERS = ("auto", "direct", "cg")
+
+
+class SparseMachine(ReducedMachine):
+    """What sparse regression and classification share once targets are columns of numbers."""
+
+    solver: str = "auto"
+    gamma: float
+    _title: str
+
+    def _check_solver(self) -> None:
+        if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
+            raise DeclarationError(f"solver must be one of {', '.join(_SOLVERS)}, received {self.solver!r}")
+        if self.solver == "cg" and self.checkpoint is not None:
+            raise DeclarationError(
+                f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
+                "leave checkpoint at None, or use solver='direct'"
+            )
+
+    def _solved(self, prepared: Prepared, gamma: float) -> ReducedFit:
+        fit = iterated_fit if self.solver == "cg" else one_fit
+        return fit(prepared, gamma, self._tolerance())
+
+    def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
+        """Set the fitted attributes, the one that says "fitted" last."""
+        if fit.factor is not None and fit.freedom is not None:
+            self.degrees_of_freedom_ = float(fit.freedom)
+            self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
+        self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
+        if not fit.warned:
+            warn_unless_holds(self.certificate_)
+        beta = fit.coefficients[:, 0] if one else fit.coefficients
+        self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            return self._certified(data, self._fitted_gamma(), self._title)
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
+        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
+        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        self._refuse_weights(sample_weight)
+        return self._proved(X, y, self._fitted_gamma())
+
+    def _fitted_gamma(self) -> float:
+        return positive(self.gamma, "gamma")
+
+    def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
+        rows = self._training_rows(data)
+        return certified_again(
+            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{title}, checked again", repr(self.kernel_),
+            tolerance=self._tolerance(),
+        )  # fmt: skip
+
+    def _check_leverages(self) -> None:
+        """Refuse leave-one-out, before any row is read, to a fit that took no sums."""
+        check_is_fitted(self)
+        if not hasattr(self, "leverage_factor_"):
+            raise DeclarationError(
+                "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "
+                "sums that they come from; fit with solver='direct'"
+            )
+
+    def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
+        rows = self._training_rows(data)
+        beta, bias = self._columns()
+        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
+        said = f"{title}, leave-one-out without refitting"
+        parts = left_out_of(rows, beta, bias, factor)
+        if isinstance(rows, KernelRows) and not isinstance(rows.source, ArraySource):
+            sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
+            certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            return replace(sums, certificate=certificate)
+        held = list(parts)
+        for part in held:
+            part.refuse_undetermined()
+        xp = namespace_of(held[0].Y)
+        Y, fitted, leverages, residuals = (
+            xp.concat([getattr(part, name) for part in held], axis=0)
+            for name in ("Y", "fitted", "leverages", "residuals")
+        )
+        outputs = Y - residuals
+        freedom = float(xp.sum(leverages))
+        unit = target_unit(Y)
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom))
+        checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
+        if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
+            known = to_numpy(Y), to_numpy(residuals)
+            checks.append(self._refitted(rows, *known, gamma, int(xp.argmax(leverages))))
+        else:
+            facts.append(("refit", "none: a machine of this size is checked by the trace only"))
+        first = outputs[:, 0] if one else outputs
+        predictions, wrong = self._judged(first, Y)
+        rest = residuals[:, 0] if one else residuals
+        certificate = Certificate(said, tuple(checks), tuple(facts))
+        return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
+
+    def _trace(self, freedom: float) -> Row:
+        """The leverages of all rows, summed, against the degrees of freedom of the fit."""
+        expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
+        return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
+
+    def _wrong(self, outputs: Array, Y: Array) -> int | None:
+        """How many rows are decoded to a wrong class; None in regression."""
+        _, share = self._judged(outputs, Y)
+        return None if share is None else round(share * Y.shape[0])
+
+    def _refitted(self, rows: Rows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+        """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
+        rest = rows.without(row)
+        K = self._basis_matrix(rows)
+        features = eigen_features(K)
+        statistic = statistic_of(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
+        weights = spectrum.weights(1.0 / gamma)
+        predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
+        explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
+        scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
+        tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
+        difference = float(np.abs(explicit - residuals[row]).max())
+        return Row(f"refit without row {row}", difference, scale, tolerance, "e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))")
+
+    def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
+        return outputs, None
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not self.__sklearn_is_fitted__():
+            return
+        known = [hasattr(self, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
+        if any(known):  # a fit by conjugate gradients has none of them
+            factor, offset = self.leverage_factor_, self.leverage_offset_
+            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.support_values_.shape[0])
+            if not (all(known) and fitting and offset.ndim == 1):
+                raise DataError("the leverage factor and the basis do not belong together")

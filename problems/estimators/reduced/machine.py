@@ -1,0 +1,243 @@
+"""What every machine on a reduced basis shares: how its basis is chosen, and what a fit leaves behind.
+
+Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
+
+The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
+
+Training rows and labels of a classifier on a reduced basis once more, for a check of what is held now.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.row_stream import StreamedPrediction
+from problems.estimators.shared.checked_again import refuse_strange_classes
+from problems.estimators.shared.coded import codes_of
+from problems.estimators.shared.on_device import check_home
+from substrate.arrays import Array
+from substrate.certificates import Certificate
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.saddle_system import target_unit
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.kernels.base import symmetric_matrix
+from substrate.kernels.matrix_on_device import device_matrix
+from substrate.namespaces import is_device_array, own_copy, to_numpy
+from substrate.proof import Proof
+from substrate.proof.reduced import BasisRows, prove_reduced
+from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.certificate import reduced_rows
+from substrate.reduced.device_rows import DeviceRows
+from substrate.reduced.features import eigen_features
+from substrate.reduced.moments import RowWeights, origin_of
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows_anywhere import Rows, residuals_of, statistic_of
+from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
+from substrate.streaming.source import Source
+
+__all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
+
+
+def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
+    """Rows and basis; of a precomputed kernel the columns and the square that belong to the basis."""
+    if not kernel.pairwise:
+        return BasisRows(kernel, X, points)
+    matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return BasisRows(None, matrix[:, support], matrix[support][:, support])
+
+
+def proof_of_outputs(
+    rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int, tolerance: float
+) -> Proof:
+    """The proof of every output, of which the worst speaks."""
+    found: list[Proof] = [
+        prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank, tolerance=tolerance) for k in range(Y.shape[1])
+    ]
+    return min(found, key=lambda one: one.digits)
+
+
+def needs_targets(y: Any) -> None:
+    """Refuse an array of rows without targets."""
+    if y is None:
+        raise DataError(
+            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows "
+            "bring their own"
+        )
+
+
+class ReducedMachine(StreamedPrediction):
+    """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
+
+    basis: Any
+    n_basis: Any
+    n_candidates: Any
+    n_scoring: Any
+    tolerance: float
+    random_state: Any
+
+    @property
+    def basis_(self) -> Any:
+        """The basis vectors, a row each (absent for a precomputed kernel)."""
+        return self.support_vectors_
+
+    def _choice(self) -> BasisChoice:
+        return BasisChoice(
+            self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
+        )
+
+    def _keep_basis(self, prepared: Prepared) -> None:
+        """Set what is known of the basis, of the rows, and of how the one spans the others."""
+        self.basis_indices_ = prepared.basis.rows
+        self.n_rows_ = prepared.rows.n_rows
+        self.rank_ = prepared.features.rank
+        self.reconstruction_error_ = float(prepared.reconstruction)
+        self.kernel_ = prepared.kernel
+
+    def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
+        """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
+        self._keep_basis(prepared)
+        basis = prepared.basis
+        self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
+        if basis.points is not None:
+            self.support_vectors_ = basis.points
+        self.bias_ = bias
+        self.support_values_ = own_copy(support_values)
+
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        """Training rows and numbers once more, for a check of what is held now."""
+        with self._passes() as passes:
+            rows = self._streamed(X, y)
+            if rows is not None:
+                yield FitData(CodedSource(rows, numbers), passes)
+                return
+            needs_targets(y)
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+            yield FitData.of_numbers(X, y, passes)
+
+    def _refuse_weights(self, sample_weight: Any) -> None:
+        if sample_weight is not None:
+            raise DataError(
+                f"{type(self).__name__} draws and counts rows and is fitted without weights: sample_weight must be "
+                f"None, received {type(sample_weight).__name__}"
+            )
+
+    def _in_memory(self, X: Any, y: Any) -> tuple[Any, Array, Array]:
+        """Training rows, targets, and what predict returns for them, on the host; one column per output."""
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            source = data.source
+            self._training_rows(data)
+            if not isinstance(source, ArraySource):
+                raise DataError(f"a proof goes through all rows in memory, and {source.name} is read in passes")
+            held = self._expansion_on_device(source.X) if is_device_array(source.X) else self._evaluated(source.X)
+            Y = to_numpy(source.Y)
+            return to_numpy(source.X), Y, np.reshape(to_numpy(held), Y.shape)
+
+    def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
+        points, Y, fitted = self._in_memory(X, y)
+        vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
+        rows = basis_rows(self.kernel_, points, vectors, self.support_)
+        v = np.ones(Y.shape[0]) if weights is None else weights
+        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_, self._tolerance())
+
+    def _check_source(self, source: Source) -> None:
+        """Refuse rows that are not where the model is."""
+        if isinstance(source, ArraySource):
+            check_home(self, self.support_values_, source.X)
+        else:
+            self._refuse_passes()
+
+    def _training_rows(self, data: FitData) -> Rows:
+        source = data.source
+        self._check_source(source)
+        if source.n_rows != self.n_rows_:
+            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
+        if not self.kernel_.pairwise:
+            if source.n_features != self.n_features_in_:
+                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
+            if isinstance(source, ArraySource) and is_device_array(source.X):
+                return DeviceRows(self.kernel_, source.X, source.Y, self.support_vectors_)
+            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
+        if not isinstance(source, ArraySource):
+            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
+        matrix = Gram.of(self.kernel_, source.X).matrix
+        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
+
+    def _basis_matrix(self, rows: Rows) -> Array:
+        if isinstance(rows, DeviceRows):
+            matrix: Array = device_matrix(self.kernel_, self.support_vectors_)
+            return matrix
+        if rows.values.kernel is None:
+            return rows.taken(self.support_)
+        return symmetric_matrix(self.kernel_, self.support_vectors_)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__() and (
+            isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2
+        ):
+            raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+def certified_again(
+    rows: Rows,
+    K: Array,
+    coefficients: Array,
+    bias: Array,
+    gamma: float,
+    title: str,
+    kernel: str,
+    weights: RowWeights | None = None,
+    facts: tuple[tuple[str, str], ...] = (),
+    *,
+    tolerance: float,
+) -> Certificate:
+    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output.
+
+    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    """
+    features, lam = eigen_features(K), 1.0 / gamma
+    known = rows.target_summary()
+    unit = target_unit(known.extremes)
+    beta, shift = coefficients / unit, bias / unit
+    statistic = statistic_of(rows, features, origin_of(K, known, unit), lam, weights=weights)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+    host = rows if isinstance(rows, KernelRows) else None
+    judge = AnswerJudge(host, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
+    residuals = residuals_of(rows, unit, beta, shift, judge.centre, weights)
+    checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
+    answer = judge.of(residuals, beta, shift)
+    if not answer.passes and host is not None:
+        answer = judge.once_more(beta, shift)
+    told = (("kernel", kernel), *facts, *answer.facts)
+    return Certificate(title, (answer.row, *worst_rows(checks)), told)
+
+
+class LabelsAgain:
+    """What classifiers on a reduced basis read their training rows by."""
+
+    kernel: Any
+    classes_: Any
+    code_book_: Any
+
+    @contextmanager
+    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
+        with self._passes() as passes:  # type: ignore[attr-defined]
+            rows = self._streamed(X, y)  # type: ignore[attr-defined]
+            if rows is not None:
+                yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
+                return
+            needs_targets(y)
+            X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)  # type: ignore[call-arg, attr-defined]
+            refuse_strange_classes(self, to_numpy(labels))
+            yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)

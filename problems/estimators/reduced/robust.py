@@ -1,0 +1,247 @@
+r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the expansion of [Cawley2004]_.
+
+.. math::
+
+    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
+        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+
+See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
+weights and scales. No weight is kept: each is a function of its row and of the fit before.
+"""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.full.robust import whole_number
+from problems.estimators.reduced.basis_choice import Prepared
+from problems.estimators.reduced.fit import prepare
+from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.shared.encoding import ReducedReweighting
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
+from substrate.closed_form.saddle_system import target_unit
+from substrate.errors import DataError
+from substrate.proof import Proof
+from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
+from substrate.reduced.rows import KernelValues
+from substrate.reduced.rows_anywhere import in_passes
+from substrate.reduced.solution import ReducedSolution, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming.passes import BUDGET
+from substrate.streaming.source import Block
+
+__all__ = ["RobustSparseLSSVMRegressor"]
+
+_TITLE = "Weighted sparse LS-SVM"
+#: What the rows of the certificate are rows of.
+_WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
+
+
+class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
+    """Weighted LS-SVM regression on a reduced basis, robust against outliers at any number of rows.
+
+    [Suykens2002]_ Algorithm 1 on the machine of [Cawley2004]_ eq. (2)-(3).
+
+    Parameters
+    ----------
+    kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    weighting, scale
+        As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
+    max_reweightings : int, default=1
+        Most weighted fits after the plain one. One is the paper's; more iterate until w settles.
+    weights_tol : float, default=1e-4
+        Largest change of w, relative to its norm, at which it counts as settled.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+
+    Attributes
+    ----------
+    scale_ : float
+        The robust scale from which the weights of the last fit were computed.
+    history_ : tuple of ReducedReweighting
+        Each fit, the plain one first: beta, bias, scale, the sum of its weights, and the change.
+    support_values_, bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    n_rows_, kernel_, certificate_
+        As for :class:`~problems.SparseLSSVMRegressor`; the certificate is that of the last weighted problem.
+
+    Examples
+    --------
+    >>> from problems import RobustSparseLSSVMRegressor
+    >>> from substrate.datasets import sinc_outliers
+    >>> from substrate.kernels import RBF
+    >>> X, y = sinc_outliers(random_state=0)
+    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, n_basis=20).fit(X, y)
+    >>> int((model.row_weights(X, y) < 0.01).sum())
+    3
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        gamma: float = 1.0,
+        weighting: str = "hampel",
+        scale: str = "iqr",
+        max_reweightings: int = 1,
+        weights_tol: float = 1e-4,
+        n_basis: Any = None,
+        basis: Any = "feature_vectors",
+        n_candidates: Any = 2000,
+        n_scoring: Any = 1000,
+        tolerance: float = 0.0,
+        random_state: Any = None,
+        executor: Any = None,
+        memory_budget: float = BUDGET,
+        checkpoint: Any = None,
+        verbose: bool = False,
+        tol: float = ACCURATE,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.weighting = weighting
+        self.scale = scale
+        self.max_reweightings = max_reweightings
+        self.weights_tol = weights_tol
+        self.n_basis = n_basis
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.n_scoring = n_scoring
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.executor = executor
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, fit to all rows, wherever they are, and fit again with weights."""
+        self._begin_fit()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        most = whole_number(self.max_reweightings, "max_reweightings")
+        tolerance = positive(self.weights_tol, "weights_tol")
+        check_choice(self.weighting, WEIGHTINGS, "weighting")
+        check_choice(self.scale, SCALES, "scale")
+        with self._reading(X, y) as data:
+            prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+            fits = tuple(self._fits(prepared, gamma, most, tolerance))
+        last = fits[-1]
+        if most > 1 and last.change > tolerance:
+            warnings.warn(
+                f"w still changed by {last.change:.2g} of its norm after {most} reweightings; raise max_reweightings, "
+                "or weights_tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *self._facts(fits, prepared.rows.n_rows), _WEIGHTED)
+        facts += last.solution.facts
+        self.scale_ = float(last.scale)
+        self.history_ = tuple(
+            ReducedReweighting(
+                fit.solution.coefficients[:, 0].copy(), float(fit.solution.bias[0]), fit.scale, fit.mass, fit.change
+            )
+            for fit in fits
+        )
+        self.certificate_ = Certificate(_TITLE, last.solution.rows, facts)
+        warn_unless_holds(self.certificate_)
+        self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_j beta_j k(z_j, x) + b."""
+        return self._expansion(X)
+
+    def row_weights(self, X: Any, y: Any) -> Array:
+        """The weights v that the last fit gave to these rows, or would have given: from the errors before it."""
+        check_is_fitted(self)
+        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        if len(self.history_) < 2:
+            return np.ones(y.size)
+        before = self.history_[-2]
+        values = KernelValues(None, self.support_) if self.kernel_.pairwise else KernelValues(self.kernel_, self.basis_)
+        errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
+        return robust_weights(errors, self.scale_, self.weighting)
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check what this model holds now against its last weighted problem on the training rows, wherever they are.
+
+        Everything is computed anew from the rows and from what :meth:`predict` uses; the weights are those of the last
+        fit, from the errors of the one before it. ``y`` may be left out where the rows bring their targets. A fit takes
+        no ``sample_weight``, so None is all that is accepted.
+        """
+        self._refuse_weights(sample_weight)
+        check_is_fitted(self)
+        with self._reading_again(X, y) as data:
+            rows = in_passes(self._training_rows(data))
+            unit = target_unit(rows.target_summary().extremes)
+            gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
+            title, told = f"{_TITLE}, checked again", repr(self.kernel_)
+            return certified_again(
+                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
+                tolerance=self._tolerance(),
+            )  # fmt: skip
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
+
+        Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
+        :meth:`~problems.SparseLSSVMRegressor.prove`.
+        """
+        self._refuse_weights(sample_weight)
+        self._in_memory(X, y)  # refuses rows whose weights are not known
+        return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
+
+    def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
+        """All fits on one basis, the plain one first."""
+        known, accurate = prepared.targets, self._tolerance()
+
+        def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
+            statistic = prepared.statistic(1.0 / gamma, weights=weights)
+            spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
+            solved = solve_reduced(
+                prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
+                tolerance=accurate,
+            )  # fmt: skip
+            return solved, float(statistic.total.mass)
+
+        unit = prepared.origin.unit
+        return reweighted(prepared.host_rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
+
+    def _weights(self, unit: float) -> WeightsOfRows | None:
+        """Those of the last fit, for targets in a unit."""
+        if len(self.history_) < 2:
+            return None
+        before = self.history_[-2]
+        return WeightsOfRows(before.support_values / unit, before.bias / unit, self.scale_ / unit, self.weighting)
+
+    def _facts(self, fits: tuple[Reweighted, ...], n: int) -> tuple[tuple[str, str], ...]:
+        last = fits[-1]
+        settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
+        light = f"they sum to {last.mass:.6g} over {n} rows"
+        if len(fits) > 1 and last.scale == 0.0:
+            light = "all left at one: the robust scale of the errors is zero, so no error is large"
+        return (
+            ("weights", f"{self.weighting}, {self.scale} scale {last.scale:.3g}: {light}"),
+            ("reweightings", f"{len(fits) - 1}{settled}"),
+            ("solver", f"eigen-features, refined {last.solution.refinements} times"),
+        )
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.__sklearn_is_fitted__():
+            steps = self.history_
+            if not steps or not all(isinstance(step, ReducedReweighting) for step in steps):
+                raise DataError("the history of a robust model must hold one record a fit")
+            if any(step.support_values.shape != self.support_values_.shape for step in steps):
+                raise DataError("the history and the support values do not belong together")

@@ -1,0 +1,257 @@
+"""Rows that need not be in memory, for machines on a reduced basis: reading, resuming, and who does the work.
+
+Prediction from rows that are read in a pass to a file that is written on the way.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.coded import scores_of, winners
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel, as_kernel
+from substrate.namespaces import is_device_array, on_device_of, where_it_lives
+from substrate.reduced.left_out import OutputsOfBlock
+from substrate.reduced.rows import KernelValues
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.dask_client import executor_of
+from substrate.streaming.parquet_source import SUFFIXES, ParquetSource, column_file
+from substrate.streaming.passes import Checkpoint, Passes, digest
+from substrate.streaming.source import Source
+from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
+from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
+from substrate.whole_file import refuse_taken, writable_file
+
+__all__ = ["RowStream", "StreamedPrediction"]
+
+
+#: Parameters that change how a fit is done and not what comes out.
+_MEANS = ("executor", "memory_budget", "checkpoint", "verbose")
+
+
+class RowStream(KernelEstimator):
+    """The parameters ``executor``, ``memory_budget``, ``checkpoint`` and ``verbose``."""
+
+    executor: Any
+    memory_budget: float
+    checkpoint: Any
+    verbose: Any
+    random_state: Any
+
+    def __sklearn_clone__(self) -> Self:
+        """A client is a connection and cannot be copied: a clone has the same one."""
+        bare = copy(self)
+        bare.executor = None
+        made: Self = BaseEstimator.__sklearn_clone__(bare)
+        made.executor = self.executor
+        return made
+
+    @contextmanager
+    def _passes(self) -> Iterator[Passes]:
+        with executor_of(self.executor) as executor:
+            yield Passes(executor, self.memory_budget, None, bool(self.verbose))
+
+    @contextmanager
+    def _reading(self, X: Any, y: Any, *, coding: str | None = None) -> Iterator[FitData]:
+        """The rows and targets of a fit, checked; ``coding`` None: targets are numbers."""
+        self._check_means()
+        with self._passes() as passes:
+            data = self._data(X, y, coding, passes)
+            if self.checkpoint is None:
+                yield data
+                return
+            kept = Checkpoint(self.checkpoint, self._problem(data))
+            yield replace(data, passes=replace(passes, checkpoint=kept))
+            kept.done()
+
+    def _check_means(self) -> None:
+        executor_of(self.executor)
+        if self.checkpoint is None:
+            return
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
+            raise DeclarationError(
+                f"a checkpoint needs an integer random_state, received {self.random_state!r}: a basis drawn by another "
+                "lot is another problem"
+            )
+        writable_file(self.checkpoint)
+
+    def _data(self, X: Any, y: Any, coding: str | None, passes: Passes) -> FitData:
+        rows = self._streamed(X, y)
+        if rows is None:
+            X, y, _ = self._checked(X, y, None, numeric=coding is None)
+            if is_device_array(X):
+                self._check_device_means()
+            return FitData.of_numbers(X, y, passes) if coding is None else FitData.of_labels(X, y, coding, passes)
+        self._take_names(rows)
+        targets = "numbers" if coding is None else "labels"
+        survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
+        return FitData.of_stream(rows, survey, coding, passes)
+
+    def _check_device_means(self) -> None:
+        """On a device nobody else works and nothing is resumed."""
+        for name in ("executor", "checkpoint"):
+            if getattr(self, name) is not None:
+                raise DeclarationError(
+                    f"{name}={getattr(self, name)!r} is for rows that are read in passes, and X is on a device; leave "
+                    f"{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
+                )
+
+    def _streamed(self, X: Any, y: Any) -> Source | None:
+        """A source where rows are named as one, and for mapped files, which are read and not held."""
+        if streams(X, y):
+            return source_of(X, y)
+        if self.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
+            return None
+        return NpySource.mapped(X, y) if y is None or is_mapped(y, 1) else None
+
+    def _take_names(self, rows: Source) -> None:
+        self.n_features_in_ = rows.n_features
+        if rows.feature_names is not None:
+            self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+
+    def _problem(self, data: FitData) -> str:
+        survey = data.survey
+        if survey is None and isinstance(data.source, ArraySource):
+            rows = data.source.X.tocsr() if is_sparse(data.source.X) else data.source.X
+            targets = data.passes.sums(data.source, summary_of_targets, "targets")
+            return digest(self._what_is_fitted(), rows, targets)
+        return digest(self._what_is_fitted(), survey)
+
+    def _what_is_fitted(self) -> list[Any]:
+        parameters = self.get_params(deep=False)
+        return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key not in _MEANS)]
+
+    def _data_kernel(self, data: FitData) -> Kernel:
+        """The kernel with its width, warned about where columns are on different scales."""
+        kernel, survey = self._own_kernel(), data.survey
+        if survey is None and isinstance(data.source, ArraySource):
+            X = data.source.X
+            if kernel.pairwise:
+                return self._resolved_kernel(X)
+            if not is_sparse(X):
+                for columns in kernel.compared_columns(X.shape[1]):
+                    self._warn_if_unscaled(X, columns, kernel)
+        elif survey is not None:
+            if kernel.pairwise:
+                raise DataError(
+                    f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
+                )
+            for columns in kernel.compared_columns(survey.low.size):
+                here = list(columns)
+                with np.errstate(over="ignore"):
+                    ranges = survey.high[here] - survey.low[here]
+                self._warn_of_scales(columns, ranges, survey.standard_deviation[here], kernel)
+        return next(_resolved([kernel], data))
+
+    def _data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
+        """A list of candidates with their widths, each once."""
+        return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
+
+
+def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)
+
+
+class StreamedPrediction(RowStream):
+    """``predict_to``."""
+
+    def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
+        """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
+
+        A table has a column ``prediction`` and, for classes, the outputs of the machine beside it; a ``.npy`` file
+        has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a CSV file, a
+        label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break) has an
+        apostrophe before it, to be taken away by a program that reads it; other files hold labels as they are.
+        """
+        check_is_fitted(self)
+        self._refuse_passes()
+        if is_device_array(X):
+            raise DataError("predict_to reads numpy arrays, files and blocks; for rows on a device use predict")
+        _check_out(out, X)
+        with self._passes() as passes:
+            rows = self._rows_to_predict(X, passes)
+            function = self._outputs_of_rows()
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
+                for outputs in parts:
+                    write(self._said_of(outputs))
+
+    def _refuse_passes(self) -> None:
+        """Say that a model on a device reads no files, and what to do about it."""
+        if is_device_array(self.support_values_):
+            raise DataError(
+                f"this {type(self).__name__} is fitted to arrays of {where_it_lives(self.support_values_)}, and rows "
+                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
+            )
+
+    def _rows_to_predict(self, X: Any, passes: Passes) -> Source:
+        if self.kernel_.pairwise:
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
+        names = getattr(self, "feature_names_in_", None)
+        parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
+        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self._streamed(X, None)
+        if rows is None:
+            return ArraySource(
+                validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None
+            )
+        if rows.n_features != self.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {self.n_features_in_}")
+        return rows
+
+    def _expansion(self, X: Any) -> Array:
+        if streams(X):
+            raise DataError("predictions of rows that are read in passes go to a file: predict_to(rows, 'out.parquet')")
+        return super()._expansion(X)
+
+    def _outputs_of_rows(self) -> OutputsOfBlock:
+        """The machine as a function of blocks of rows."""
+        return OutputsOfBlock(KernelValues(self.kernel_, self.support_vectors_), *self._columns())
+
+    def _columns(self) -> tuple[Array, Array]:
+        alpha, bias = self.support_values_, self.bias_
+        return (alpha[:, None] if alpha.ndim == 1 else alpha), (
+            on_device_of(alpha, [bias]) if isinstance(bias, float) else bias
+        )
+
+    def _said_of(self, outputs: Array) -> dict[str, Any]:
+        """A column ``prediction``; for classes the outputs beside it, ``decision``, or ``decision_CLASS`` for each."""
+        first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        if not hasattr(self, "classes_"):
+            return {"prediction": first}
+        classes = self.classes_ if self.classes_.dtype.kind != "O" else np.array(self.classes_.tolist())
+        scores = scores_of(first, self.coding, self.code_book_)
+        columns = {"prediction": classes[winners(scores)]}
+        if scores.ndim == 1:
+            return columns | {"decision": scores}
+        return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
+
+
+def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
+    """Refuse, before any work, a file that cannot be written, or that holds the rows."""
+    path = Path(out)
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
+    writable_file(path)
+    refuse_taken(path, rows, *files_behind(rows))

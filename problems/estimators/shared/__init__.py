@@ -1,0 +1,1 @@
+"""What all estimators share: the base class, coded labels, leave-one-out, model files."""

@@ -1,0 +1,166 @@
+"""What estimators of additive machines share: a kernel a component, component functions, and the choice of inputs."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from problems.estimators.shared.base import KernelEstimator
+from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
+from substrate.closed_form.primal_weights import PrimalWeights
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels.algebra import Restricted
+from substrate.kernels.base import row_blocks
+
+__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices", "component_weights"]
+
+
+def component_matrices(kernel: Componentwise, X: Any) -> list[Array]:
+    """The kernel matrices of the components at the points, refused before they do not fit memory."""
+    parts = kernel.components(X.shape[1])
+    n = X.shape[0]
+    check_memory(3.0 * 8.0 * len(parts) * n**2, f"{len(parts)} component matrices", "Take fewer rows or fewer inputs.")
+    matrices = [part(X) for part in parts]
+    for part, matrix in zip(parts, matrices, strict=True):
+        if not part.trusted:
+            Gram.from_matrix(matrix).check_definite()
+    return matrices
+
+
+def component_weights(primal: PrimalWeights, parts: tuple[Kernel, ...]) -> list[Array]:
+    """w_l, the weights of every component's features, one column per output."""
+    sizes = [len(part.columns) for part in parts]  # type: ignore[attr-defined]
+    ranks = [int(part.rank(size) or 0) for part, size in zip(parts, sizes, strict=True)]
+    return np.split(primal.weights, np.cumsum(ranks)[:-1])
+
+
+def _names_columns(kernel: Any) -> bool:
+    """Whether some part of a kernel looks at chosen columns."""
+    if isinstance(kernel, (Restricted, Componentwise)):
+        return True
+    return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
+
+
+class AdditiveEstimator(SelectorMixin, KernelEstimator):
+    """Base of the estimators whose machine is a sum of components, one an input or a group of inputs.
+
+    ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
+    input is supported if a component that looks at it varies by more than ``tolerance`` times the largest.
+    """
+
+    tolerance: float
+    _on_devices = False
+
+    def component_functions(self, X: Any) -> Array:
+        """f^l at the rows of X, without bias: of shape (n, n_components), with a last axis a machine if several."""
+        check_is_fitted(self)
+        refuse_disguised(X, "X")
+        return self._component_values(
+            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        )
+
+    def get_support(self, tolerance: float | None = None, indices: bool = False) -> Any:
+        """Which inputs matter: a mask, or their indices.
+
+        ``tolerance`` is a share of the largest maximal variation, that of the constructor if None; 0 leaves out exact
+        zeros only, which positive definite kernels with a shared expansion never have.
+        """
+        mask = self._get_support_mask() if tolerance is None else self._supported(tolerance)
+        return np.flatnonzero(mask) if indices else mask
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        return self._supported(self.tolerance)
+
+    def _supported(self, tolerance: Any) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        for columns, chosen in zip(self._component_columns(), self._chosen(tolerance), strict=True):
+            mask[list(columns)] |= chosen
+        return mask
+
+    def _chosen(self, tolerance: Any) -> NDArray[np.bool_]:
+        """Which components vary enough."""
+        if isinstance(tolerance, (bool, np.bool_)):
+            raise DeclarationError("tolerance must be a number; pass indices by name: get_support(indices=True)")
+        share = non_negative(tolerance, "tolerance", "as a share of the largest maximal variation")
+        variation = np.atleast_2d(self.maximal_variation_).max(axis=0)
+        return np.asarray(variation > share * variation.max())
+
+    def _component_columns(self) -> tuple[tuple[int, ...], ...]:
+        """The inputs that each component looks at."""
+        parts = self._own_kernel().components(self.n_features_in_)
+        return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
+
+    def _own_kernel(self) -> Componentwise:
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, Componentwise):
+            return kernel
+        if isinstance(kernel, Restricted):
+            return Componentwise([kernel])
+        if _names_columns(kernel):
+            raise DeclarationError(
+                f"{kernel!r} names columns and cannot be the kernel of every input; name the components instead, for "
+                "instance Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})"
+            )
+        return Componentwise(kernel)
+
+    def _component_values(self, X: Any) -> Array:
+        """By default one expansion for all components of ``kernel_``."""
+        alpha = self._coefficients()
+        kernel: Any = self.kernel_
+        parts = kernel.components(X.shape[1])
+        values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
+        if (primal := self._primal()) is not None:
+            points = X.toarray() if hasattr(X, "toarray") else X
+            for part, (component, weights) in enumerate(zip(parts, component_weights(primal, parts), strict=True)):
+                values[:, part] = np.reshape(component.features(points) @ weights, values[:, part].shape)
+            return values
+        for rows in row_blocks(X.shape[0], alpha.shape[0]):
+            for part, component in enumerate(parts):
+                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha
+        return values
+
+    def _variation(self, X: Any) -> Array:
+        """max_i |f^l(x_i)|, one row per machine where there are several."""
+        return np.ascontiguousarray(np.abs(self._component_values(X)).max(axis=0).T)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
+        return tags
+
+
+class DecoupledExpansion(AdditiveEstimator):
+    """An additive machine that may have an expansion a component; their axis is then the last of the coefficients."""
+
+    expansion: str
+
+    @property
+    def _decoupled(self) -> bool:
+        return self.expansion == "decoupled"
+
+    def _outputs(self) -> tuple[int, ...]:
+        shape = self._coefficients().shape[1:]
+        return shape[:-1] if self._decoupled else shape
+
+    def _component_values(self, X: Any) -> Array:
+        if not self._decoupled:
+            return super()._component_values(X)
+        alpha = self._coefficients()
+        kernel: Any = self.kernel_
+        values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
+        for rows in row_blocks(X.shape[0], alpha.shape[0]):
+            for part, component in enumerate(kernel.components(X.shape[1])):
+                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha[..., part]
+        return values
+
+    def _evaluated(self, X: Any) -> Array:
+        if not self._decoupled:
+            return super()._evaluated(X)
+        return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)

@@ -1,0 +1,202 @@
+"""Kinds of values that a model file may hold, each a test of one decoded value and the words for it.
+
+There is a kind for words out of a list and none for any text, but for labels, and for sentences that are printed and
+never acted on.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.encoding import Record
+from substrate.arrays import is_sparse
+from substrate.certificates import Certificate
+from substrate.errors import SubstrateError
+from substrate.kernels import Foreign, Kernel, as_kernel
+
+__all__ = [
+    "Allowed",
+    "array",
+    "certificate",
+    "either",
+    "entries",
+    "flag",
+    "kernel",
+    "labels",
+    "many",
+    "nothing",
+    "number",
+    "pairs",
+    "recorded",
+    "sentence",
+    "sparse",
+    "whole",
+    "word",
+]
+
+_DIGITS = re.compile("[0-9]{1,9}")
+#: Letters of a sentence, at most.
+_LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One kind of value: what it is called, and whether a value is one."""
+
+    said: str
+    allows: Callable[[Any], bool]
+
+
+def nothing() -> Allowed:
+    """None."""
+    return Allowed("None", lambda value: value is None)
+
+
+def flag() -> Allowed:
+    """True or False, and no numbers."""
+    return Allowed("True or False", lambda value: isinstance(value, bool))
+
+
+def whole(low: int = 0) -> Allowed:
+    """An integer that 64 bits hold; truth values are none."""
+    return Allowed(
+        f"an integer >= {low}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63,
+    )
+
+
+def number(low: float = -math.inf, unbounded: bool = False) -> Allowed:
+    """A real number; ``unbounded`` ones may be infinite or unknown, which is NaN."""
+
+    def allows(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return unbounded or (math.isfinite(value) and value >= low)
+
+    least = "" if low == -math.inf else f" >= {low:g}"
+    return Allowed("a number" if unbounded else f"a finite number{least}", allows)
+
+
+def word(*words: str, any_case: bool = False) -> Allowed:
+    """One of some words."""
+    return Allowed(
+        f"one of {', '.join(map(repr, words))}",
+        lambda value: isinstance(value, str) and (value.upper() if any_case else value) in words,
+    )
+
+
+def sentence() -> Allowed:
+    """Text that is only printed; without control characters, on which a terminal would act."""
+    return Allowed(
+        "printable text", lambda value: isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
+    )
+
+
+def array(kinds: str = "f", dimensions: Sequence[int] = (1,), unbounded: bool = False) -> Allowed:
+    """A dense array of these kinds of dtype; floats are finite unless ``unbounded``."""
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim not in dimensions:
+            return False
+        return unbounded or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+    finite = "" if unbounded or "f" not in kinds else "finite "
+    sizes = " or ".join(f"{size}-D" for size in dimensions)
+    return Allowed(f"a {sizes} array of {finite}numbers (dtype kind {' or '.join(kinds)})", allows)
+
+
+def sparse() -> Allowed:
+    """A sparse matrix of finite floats."""
+    return Allowed(
+        "a sparse matrix of finite numbers",
+        lambda value: is_sparse(value) and value.dtype.kind == "f" and bool(np.isfinite(value.data).all()),
+    )
+
+
+def labels(kinds: str = "fiubUO") -> Allowed:
+    """Names of classes or columns: a 1-D array of text or finite numbers, or of objects that are all text."""
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in kinds:
+            return False
+        if value.dtype.kind == "O":
+            return all(isinstance(label, str) for label in value)
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+    return Allowed("a 1-D array of labels", allows)
+
+
+def kernel(named: bool = False) -> Allowed:
+    """A kernel of this package, nobody's function; where ``named``, also a kernel's name."""
+
+    def allows(value: Any) -> bool:
+        if named and isinstance(value, str):
+            try:
+                return isinstance(as_kernel(value), Kernel)
+            except SubstrateError:
+                return False
+        return isinstance(value, Kernel) and not isinstance(value, Foreign)
+
+    return Allowed("a kernel of this package", allows)
+
+
+def certificate() -> Allowed:
+    """A certificate whose words can all be printed; its numbers may be infinite, that is to say unknown."""
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, Certificate):
+            return False
+        words = [
+            value.title,
+            *(text for row in value.rows for text in (row.name, row.formula, getattr(row, "about", ""))),
+        ]
+        return all(map(sentence().allows, [*words, *(text for fact in value.record for text in fact)]))
+
+    return Allowed("a certificate of printable words", allows)
+
+
+def recorded(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
+    """A record of exactly this class, its fields each of their kind."""
+    return Allowed(
+        f"a {record.__name__}",
+        lambda value: type(value) is record and all(kind.allows(getattr(value, name)) for name, kind in fields.items()),
+    )
+
+
+def many(kind: Allowed, least: int = 0) -> Allowed:
+    """A list or tuple of one kind."""
+    return Allowed(
+        f"a list of {least} or more entries, each {kind.said}",
+        lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(kind.allows, value)),
+    )
+
+
+def pairs(keys: Allowed, values: Allowed) -> Allowed:
+    """A mapping from one kind to another."""
+    return Allowed(
+        f"a mapping from {keys.said} to {values.said}",
+        lambda value: (
+            isinstance(value, dict) and all(map(keys.allows, value)) and all(map(values.allows, value.values()))
+        ),
+    )
+
+
+def entries(known: Mapping[str, Allowed]) -> Allowed:
+    """A mapping with some of these keys and no others, each with its kind of value; ``#`` stands for a number."""
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            return False
+        kinds = ((known.get(key) or known.get(_DIGITS.sub("#", key)), inner) for key, inner in value.items())
+        return all(kind is not None and kind.allows(inner) for kind, inner in kinds)
+
+    return Allowed(f"a mapping with the keys {', '.join(known)}", allows)
+
+
+def either(*kinds: Allowed) -> Allowed:
+    """Any of some kinds."""
+    return Allowed(", or ".join(kind.said for kind in kinds), lambda value: any(kind.allows(value) for kind in kinds))

@@ -1,0 +1,328 @@
+"""What every kernel estimator shares: validated input, a frozen kernel that can be tuned, prediction in blocks."""
+
+import copy
+import os
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+
+from problems.estimators.shared.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
+from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
+from substrate.closed_form.kernel_products import expansion_values
+from substrate.closed_form.primal_weights import PrimalWeights
+from substrate.errors import DataError, ScaleWarning
+from substrate.kernels import Kernel, as_kernel
+from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
+
+__all__ = ["KernelEstimator"]
+
+#: Ratio of the columns' spreads beyond which a distance is the distance of one column.
+_SCALES_APART = 100.0
+#: Cells of a matrix whose spreads are found in one go.
+_SPREAD_CELLS = 2**18
+
+
+class KernelEstimator(BaseEstimator):
+    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
+
+    kernel: Any
+    tol: float
+    #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
+    _on_devices: ClassVar[bool] = False
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
+
+        Kernels are frozen values. scikit-learn would call ``set_params`` on the kernel and drop the new kernel it
+        returns, so nested parameters of the kernel are taken care of here.
+        """
+        nested = {key.removeprefix("kernel__"): params[key] for key in params if key.startswith("kernel__")}
+        super().set_params(**{key: value for key, value in params.items() if not key.startswith("kernel__")})
+        if nested:
+            if hasattr(self.kernel, "set_params"):  # a kernel object of scikit-learn, which is mutable
+                self.kernel = clone(self.kernel).set_params(**nested)
+            else:
+                self.kernel = as_kernel(self.kernel).with_params(**nested)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_values_")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
+
+        What acts outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``) is not
+        written: what is loaded has the defaults. The file is read back before it replaces an existing one.
+        """
+        from problems.estimators.shared.files import save  # a fit that is not saved need not wait for it
+
+        save(self, path)
+
+    def to_numpy(self) -> Self:
+        """A copy of this model with its arrays in numpy, wherever it was fitted."""
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            setattr(moved, name, to_numpy(value))
+        return moved
+
+    def __fuse__(self, over: Any, **choices: Any) -> Any:
+        """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
+        from problems.estimators.chosen.fusing import fuse_estimator
+
+        return fuse_estimator(self, over, **choices)
+
+    def _check_loaded(self) -> None:
+        """Refuse attributes read from a file that do not belong together: shapes, kinds, and one trial prediction."""
+        if not self.__sklearn_is_fitted__():
+            return
+        if isinstance(self.n_features_in_, bool) or not isinstance(self.n_features_in_, int):
+            raise DataError(f"n_features_in_ must be an integer, received {self.n_features_in_!r}")
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        if not isinstance(self.kernel_, Kernel) or self.kernel_.pairwise != pairwise:
+            raise DataError(f"the fitted kernel {self.kernel_!r} does not belong to the kernel {self.kernel!r}")
+        numbers = {"support_values_": self.support_values_, "the expansion": self._coefficients(), "bias_": self.bias_}
+        if not pairwise:
+            vectors = self.support_vectors_
+            numbers["support_vectors_"] = vectors.data if is_sparse(vectors) else vectors
+        for name, values in numbers.items():
+            array = np.asarray(values)
+            if array.dtype.kind != "f":
+                raise DataError(f"{name} must hold floating point numbers, received dtype {array.dtype}")
+            if not np.isfinite(array).all():
+                raise DataError(f"{name} contains NaN or infinity")
+        alpha, support = self._coefficients(), self.support_
+        n = alpha.shape[0]
+        if support.dtype.kind not in "iu" or support.shape != (n,) or len(self._outputs()) > 1:
+            raise DataError("the support indices and the support values do not belong together")
+        if n and (support.min() < 0 or (pairwise and support.max() >= self.n_features_in_)):
+            raise DataError("a support index is out of range")
+        if not pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
+            raise DataError(
+                f"{n} support values over {self.n_features_in_} features do not belong to support vectors of shape "
+                f"{self.support_vectors_.shape}"
+            )
+        if np.shape(self.bias_) != self._outputs():
+            raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
+        if (primal := self._primal()) is not None:
+            rank, outputs = self.kernel_.rank(self.n_features_in_), self._outputs() or (1,)
+            found = (primal.weights.shape, primal.center.shape, primal.bias.shape)
+            if found != ((rank, *outputs), (rank,), outputs):
+                raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {self.kernel_!r}")
+        trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
+        with np.errstate(all="ignore"):
+            values = self._evaluated(trial)
+        if not np.isfinite(values).all():
+            raise DataError("a trial prediction is not finite")
+
+    def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
+        """Set what every expansion has; a model is fitted from then on, so everything that may fail comes before."""
+        self.kernel_ = kernel
+        self.support_ = rows
+        if not kernel.pairwise:
+            self.support_vectors_ = namespace_of(X).asarray(X, copy=True) if is_device_array(X) else _own_rows(X, rows)
+        self.bias_ = bias
+        self.support_values_ = support_values
+
+    def _begin_fit(self) -> None:
+        """Before any work: drop what an earlier fit left, lest one that fails leave half of each, and check ``tol``."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self._tolerance()
+
+    def _tolerance(self) -> float:
+        """Share of the spread of y that the accuracy of this model's answer may be."""
+        return positive(self.tol, "tol")
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
+    ) -> tuple[Any, Any, Array]:
+        """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
+        if is_device_array(X):
+            self._refuse_device()
+            return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
+        refuse_disguised(X, "X")
+        refuse_disguised(y, "y", text=not numeric)
+        refuse_disguised(sample_weight, "sample_weight")
+        if is_sparse(y):
+            raise DataError("y is sparse; pass a dense array, y.toarray()")
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=numeric,
+            multi_output=multi_output, ensure_min_samples=2,
+        )  # fmt: skip
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",
+                DataConversionWarning,
+                stacklevel=3,
+            )
+            y = y.ravel()
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64), dtype=np.float64)
+        if (weights < 0.0).any():
+            raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+        if numeric:
+            y = y.astype(np.float64)
+            if not np.isfinite(y).all():  # None in an array of objects becomes NaN only here
+                raise DataError("y contains NaN, infinity or None; drop or impute those rows")
+        return X, y, weights
+
+    def _validation(self, X_val: Any, y_val: Any, *, numeric: bool = True) -> tuple[Any, Any]:
+        """Validation rows and their targets or labels, checked like those of training, with their own names."""
+        refuse_disguised(X_val, "X_val")
+        refuse_disguised(y_val, "y_val", text=not numeric)
+        known = real_array(y_val, "y_val", ndim=1) if numeric else np.asarray(y_val)
+        if known.ndim != 1:
+            raise DataError(f"y_val must be 1-D, received {known.ndim}-D of shape {known.shape}")
+        points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
+        if points.shape[0] == 0:
+            raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
+        if points.shape[1] != self.n_features_in_:
+            raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
+        if known.size != points.shape[0]:
+            raise DataError(
+                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.size}"
+            )
+        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known
+
+    def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+        """The rows of positive weight, their targets and weights, and which rows they are."""
+        (rows,) = np.nonzero(to_numpy(weights))
+        if rows.size < 2:
+            raise DataError(
+                f"at least two rows of positive weight are needed, received {rows.size} of {weights.shape[0]}; "
+                "give more rows a positive sample_weight"
+            )
+        if rows.size == weights.shape[0]:
+            return X, y, weights, rows
+        kept = take_rows(X, rows)
+        if self.__sklearn_tags__().input_tags.pairwise:
+            kept = take_rows(kept.T, rows).T
+        return kept, take_rows(y, rows), take_rows(weights, rows), rows
+
+    def _refuse_device(self) -> None:
+        """Say that an estimator knows numpy only, and what to do about it."""
+        if not self._on_devices:
+            raise DataError(
+                f"{type(self).__name__} works on numpy arrays; take X and y to numpy first (X.cpu().numpy() for torch, "
+                "X.get() for CuPy)"
+            )
+
+    def _own_kernel(self) -> Kernel:
+        return as_kernel(self.kernel)
+
+    def _resolved_kernel(self, X: Any) -> Kernel:
+        kernel = self._own_kernel()
+        if kernel.pairwise and X.shape[0] != X.shape[1]:
+            raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
+        if not is_sparse(X):
+            for columns in kernel.compared_columns(X.shape[1]):
+                self._warn_if_unscaled(X, columns, kernel)
+        return kernel.resolved(X)
+
+    def _warn_if_unscaled(self, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
+        # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
+        # others, a single outlier a large range but an ordinary deviation.
+        low, high, deviations = (spreads_on_device if is_device_array(X) else _spreads)(X, columns)
+        with np.errstate(over="ignore"):
+            ranges = high - low
+        self._warn_of_scales(columns, ranges, deviations, kernel)
+
+    def _warn_of_scales(self, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
+        (moving,) = np.nonzero(ranges > 0.0)
+        if moving.size < 2:
+            return
+        small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
+        if apart > _SCALES_APART:
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+            warnings.warn(
+                f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
+                f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
+                "the columns first, for instance make_pipeline(StandardScaler(), ...)",
+                ScaleWarning,
+                stacklevel=5,
+            )
+
+    def _keep_primal(self, primal: PrimalWeights | None) -> None:
+        """Keep the weights that carry the answer where support values cannot; predictions are theirs then."""
+        if primal is not None:
+            self.primal_weights_, self.primal_center_ = primal.weights, primal.center
+            self.primal_bias_ = primal.bias
+
+    def _primal(self) -> PrimalWeights | None:
+        if not hasattr(self, "primal_weights_"):
+            return None
+        return PrimalWeights(self.kernel_, self.primal_center_, self.primal_weights_, self.primal_bias_)
+
+    def _coefficients(self) -> Array:
+        """What the kernel values are multiplied by: alpha, with whatever sign the model gives it."""
+        coefficients: Array = self.support_values_
+        return coefficients
+
+    def _outputs(self) -> tuple[int, ...]:
+        """The shape of one row's prediction."""
+        return self._coefficients().shape[1:]
+
+    def _expansion(self, X: Any) -> Array:
+        """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
+        check_is_fitted(self)
+        if is_device_array(X) or is_device_array(self.support_values_):
+            return self._expansion_on_device(X)
+        refuse_disguised(X, "X")
+        return self._evaluated(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
+
+    def _expansion_on_device(self, X: Any) -> Array:
+        check_home(self, self.support_values_, X)
+        X = device_points(X)
+        if X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
+        points = None if self.kernel_.pairwise else self.support_vectors_
+        values: Array = expansion_on_device(self.kernel_, points, self._coefficients(), self.bias_, X, self.support_)
+        return values
+
+    def _fitted_values(self, X: Any) -> Array:
+        """What predict returns for the rows of the fit, checked, and less those of weight zero, by the caller."""
+        if is_device_array(X):
+            return self._expansion_on_device(X)
+        if self.kernel_.pairwise:
+            return expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X)
+        return self._evaluated(X)
+
+    def _evaluated(self, X: Any) -> Array:
+        primal = self._primal()
+        if primal is not None:
+            outputs = primal(X)
+            return outputs if self._coefficients().ndim == 2 else outputs[:, 0]
+        kernel = self.kernel_
+        points = None if kernel.pairwise else self.support_vectors_
+        return expansion_values(kernel, points, self._coefficients(), self.bias_, X, self.support_)
+
+
+def _own_rows(X: Any, rows: Any) -> Any:
+    return X.copy() if X.shape[0] == rows.size else X[rows]
+
+
+def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Lowest and highest value of the columns, and their standard deviations."""
+    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
+    width = max(_SPREAD_CELLS // X.shape[0], 1)  # some at a time: a copy of all rows may not fit
+    for first in range(0, len(columns), width):
+        some = slice(first, first + width)
+        points = np.ascontiguousarray(X[:, columns[some]].T)
+        low[some], high[some] = points.min(axis=1), points.max(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = high[some] - low[some]
+            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
+    return low, high, deviations

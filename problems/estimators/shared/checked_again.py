@@ -1,0 +1,255 @@
+r"""A dense kernel least-squares model checked, or proved, on its training rows, from what ``predict`` uses.
+
+.. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v
+
+The bounds are those of :mod:`substrate.closed_form.saddle_certificate`, of :mod:`substrate.closed_form.primal_weights`
+where primal weights carry the answer, and of :mod:`substrate.proof.least_squares` in ball arithmetic. Nothing that
+the fit left is believed: kernel values, fitted values and residuals are computed anew.
+
+The training data given a second time, for a check or a proof of what a model holds now.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.shared.coded import classes_of
+from problems.estimators.shared.on_device import check_home
+from substrate.arrays import Array
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
+from substrate.closed_form.answer import Question, certified
+from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.device_gram import gram_kind
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.namespaces import own_copy, take_rows, to_numpy
+from substrate.proof import Proof, worst_proof
+from substrate.proof.least_squares import prove_expansion, prove_primal
+
+__all__ = [
+    "Asked",
+    "CheckedAgain",
+    "certify_machines",
+    "check_given",
+    "given_again",
+    "nonexpansive",
+    "prove_machines",
+    "refuse_strange_classes",
+    "refuse_weights",
+    "rows_of_fit",
+    "warn_once_unless_holds",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The data of a fit, given again.
+
+    Parameters
+    ----------
+    X
+        The rows of the expansion; of a precomputed kernel the square matrix of those rows.
+    Y
+        Targets, one column per output.
+    weights, gammas
+        Weights of the rows, and one gamma for each output.
+    title
+        What the certificate is called.
+    labels
+        Whether the targets are codes, of which a zero leaves the row out of the machine.
+    tolerance
+        Share of the spread of y that the accuracy may be.
+    equations
+        Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
+    missing
+        What the targets lack to be exact, one column per output: the rounding of a difference.
+    """
+
+    X: Any
+    Y: Array
+    weights: Array
+    gammas: tuple[float, ...]
+    title: str
+    labels: bool = False
+    tolerance: float = ACCURATE
+    equations: float | None = None
+    missing: Array | None = None
+
+    def members(self, column: int) -> Any:
+        """The rows of a machine."""
+        targets = to_numpy(self.Y)[:, column]
+        return np.flatnonzero(targets) if self.labels else np.arange(targets.size)
+
+    def points(self, members: Any, pairwise: bool) -> Any:
+        """Their points in numpy, or their square matrix."""
+        some = take_rows(to_numpy(self.X), members)
+        return some[:, members] if pairwise else some
+
+
+def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
+    """Refuse to check without targets, or with weights that the fit cannot have had."""
+    name = type(model).__name__
+    if y is None:
+        raise DataError(f"{name}.certify needs y, the targets of the fit: a model does not keep them")
+    if sample_weight is not None and not weighted:
+        raise DataError(f"{name}.fit takes no sample_weight, so there is none to check with; leave sample_weight out")
+
+
+class CheckedAgain:
+    """The two methods of a dense least-squares estimator; ``_given_again`` says what was fitted."""
+
+    #: Whether :meth:`fit` takes ``sample_weight``.
+    _takes_weights: ClassVar[bool] = True
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the coefficients this model holds now on the training data, given again.
+
+        Everything is computed anew from ``X``, ``y`` and what :meth:`predict` uses; a coefficient changed since the
+        fit makes the certificate fail. ``sample_weight`` goes with estimators whose ``fit`` takes it.
+        """
+        check_given(self, y, sample_weight, self._takes_weights)
+        return certify_machines(self, self._given_again(X, y, sample_weight))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        check_given(self, y, sample_weight, self._takes_weights)
+        return prove_machines(self, self._given_again(X, y, sample_weight))
+
+    @abstractmethod
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
+        """The data of the fit, checked as the fit checks them."""
+
+
+def certify_machines(model: Any, asked: Asked) -> Certificate:
+    """Rows for the coefficients held now, of the worst output."""
+    X, alpha = asked.X, _coefficients(model, asked)
+    check_home(model, alpha, X)
+    gram = _gram(model, X)
+    targets, v, bias = to_numpy(asked.Y), to_numpy(asked.weights), np.atleast_1d(to_numpy(model.bias_))
+    fitted, primal = np.reshape(to_numpy(model._fitted_values(X)), targets.shape), model._primal()
+    rows: list[tuple[Row, ...]] = []
+    facts: dict[str, str] = {}
+    for column, gamma in enumerate(asked.gammas):
+        members = asked.members(column)
+        a = own_copy(take_rows(alpha[:, column], members))
+        part = gram if members.size == gram.n else gram.block(members)
+        known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
+        held_now = (to_numpy(a), float(bias[column]))
+        checks = saddle_rows(*known, ridge_of(gamma, v[members]), *held_now, tolerance=asked.equations)
+        target, points = targets[members, column][:, None], asked.points(members, model.kernel_.pairwise)
+        question = Question(model.kernel_, points, target, (gamma,), v[members], part.negative, asked.tolerance)
+        held = None if primal is None else primal.output(column)
+        answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
+        bounded = nonexpansive(answer.rows, asked, column)
+        # the equations of the support values say nothing of an answer that is carried by primal weights
+        rows.append(bounded if primal is not None else (*bounded, *checks))
+        facts |= dict(answer.facts)
+    return Certificate(f"{asked.title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
+
+
+def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row, ...]:
+    """The rows with what the targets lack: the fitted values of two targets are no farther apart than those."""
+    if asked.missing is None:
+        return rows
+    short = 1.01 * root_mean_square(asked.missing[:, column], to_numpy(asked.weights))
+    return tuple(replace(row, value=row.value + short) if isinstance(row, Accuracy) else row for row in rows)
+
+
+def prove_machines(model: Any, asked: Asked) -> Proof:
+    """The proof of every output, of which the worst speaks."""
+    alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
+    targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model.bias_))
+    fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
+    found = []
+    for column, gamma in enumerate(asked.gammas):
+        members = asked.members(column)
+        points, weights = asked.points(members, model.kernel_.pairwise), v[members]
+        y, said = targets[members, column], fitted[members, column]
+        if primal is not None:
+            held = primal.output(column)
+            made = prove_primal(held, points, y, gamma, weights, said, tolerance=asked.tolerance)
+        else:
+            made = prove_expansion(
+                model.kernel_, points, y, gamma, weights, alpha[members, column], float(bias[column]), said,
+                tolerance=asked.tolerance,
+            )  # fmt: skip
+        if asked.missing is not None:
+            short = 1.01 * root_mean_square(asked.missing[:, column], v)
+            made = replace(made, accuracy=math.nextafter(made.accuracy + short, math.inf))
+        found.append(made)
+    return worst_proof(found)
+
+
+def _gram(model: Any, X: Any) -> Gram:
+    gram = gram_kind(X).of(model.kernel_, X)
+    if not model.kernel_.trusted:
+        gram.check_definite()
+    return gram
+
+
+def _coefficients(model: Any, asked: Asked) -> Array:
+    alpha: Array = model._coefficients()
+    alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+    if tuple(alpha.shape) != tuple(asked.Y.shape):
+        found, wanted = tuple(alpha.shape), tuple(asked.Y.shape)
+        raise DataError(f"the model has support values of shape {found}, these rows need {wanted}")
+    return alpha
+
+
+def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
+    """Rows and targets as the fit checked them, one column per machine; of labels their codes."""
+    check_is_fitted(model)
+    if y is None:
+        raise DataError(f"{type(model).__name__} keeps no targets; pass the y of the fit beside its X")
+    X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
+    if X.shape[1] != model.n_features_in_:
+        raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
+    if not labels:
+        return X, y[:, None]
+    classes = classes_of(y)
+    if not np.array_equal(classes, model.classes_):
+        raise DataError(f"the model knows classes {model.classes_}, these data have {classes}")
+    return X, model.code_book_[np.searchsorted(classes, y)]
+
+
+def refuse_strange_classes(model: Any, labels: Any) -> None:
+    """Say that labels are not those that a model knows, or that it knows them in an order that no fit leaves."""
+    held, present = np.asarray(model.classes_), np.unique(labels)
+    if not np.array_equal(np.unique(held), held):
+        raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
+    if not np.isin(present, held).all():
+        raise DataError(f"the model knows classes {held}, these data have {present}")
+
+
+def refuse_weights(model: Any, sample_weight: Any) -> None:
+    """Say that a model was fitted without weights."""
+    if sample_weight is not None:
+        raise DataError(f"{type(model).__name__} is fitted without sample_weight; pass None")
+
+
+def rows_of_fit(model: Any, n: int) -> Any:
+    """The rows that the machine was fitted to: all of them, but where some were held out to choose a parameter."""
+    if not hasattr(model, "best_parameter_"):
+        return np.arange(n)
+    rows = getattr(model, "training_rows_", model.support_)
+    if rows.size and rows.max() >= n:
+        raise DataError(f"the model was fitted to more rows than these {n}; pass the X and y of the fit")
+    return rows
+
+
+def warn_once_unless_holds(certificate: Certificate) -> None:
+    """As every fit, but where the solver's point was rejected, which has been warned of."""
+    solvers = [fact for name, fact in certificate.record if name == "solver"]
+    if not any("rejected" in fact and "accepted" not in fact for fact in solvers):
+        warn_unless_holds(certificate)

@@ -1,0 +1,299 @@
+"""Values of a model as JSON and arrays, and back: numbers, text, arrays, kernels, certificates, records, sequences.
+
+Classes are looked up in the package's own lists of kernels and records, never by an import path from the file. Each
+array belongs to one value: a file that points at one twice is refused, as is one with an array that nothing points at.
+
+Records of how a model came about: one frozen value a step, compared by content, written into model files.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate import kernels
+from substrate.arrays import Array, is_sparse
+from substrate.certificates import Accuracy, Certificate, Row
+from substrate.errors import DataError
+from substrate.kernels import Foreign, Kernel
+from substrate.namespaces import to_numpy
+
+__all__ = [
+    "RECORDS",
+    "Arrays",
+    "PruningStep",
+    "Record",
+    "ReducedReweighting",
+    "Reweighting",
+    "bytes_needed",
+    "decode",
+    "encode",
+]
+
+
+class Record:
+    """A frozen dataclass that may hold arrays; two are equal when all their fields are, entry by entry."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reweighting(Record):
+    """One weighted fit: its weights, its solution, and the robust scale of its errors, which makes the next weights.
+
+    ``change`` is the largest change of a support value since the fit before, relative to the largest of them.
+    """
+
+    weights: Array
+    support_values: Array
+    bias: float
+    scale: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReducedReweighting(Record):
+    """One weighted fit on a reduced basis: beta, b, and what its weights were made with.
+
+    ``scale`` is the robust scale of the errors of the fit before and ``mass`` the sum of all weights; the plain fit,
+    whose weights are one, has no scale (0). ``change`` is the change of w since the fit before, relative to its norm.
+    """
+
+    support_values: Array
+    bias: float
+    scale: float
+    mass: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PruningStep(Record):
+    """One machine on the way down.
+
+    ``rows`` are the training rows left, with their weights and support values (in the sign of regression, a column a
+    machine where there are several); ``score`` is the performance index of this machine, the smaller the better;
+    ``gamma`` and ``kernel`` are those it was fitted with; ``retuned`` says that they were chosen anew at this step.
+    """
+
+    rows: NDArray[np.intp]
+    support_values: Array
+    bias: Any
+    weights: Array
+    score: float
+    gamma: float
+    kernel: Kernel
+    retuned: bool
+
+    @property
+    def size(self) -> int:
+        """How many rows are left."""
+        return int(self.rows.size)
+
+    @property
+    def spectrum(self) -> Array:
+        """The sorted support value spectrum: sizes of the support values, largest first."""
+        sizes = np.abs(self.support_values) if self.support_values.ndim == 1 else row_sizes(self.support_values)
+        return np.asarray(np.sort(sizes)[::-1])
+
+
+def row_sizes(support_values: Array) -> Array:
+    """|alpha_i|, or the Euclidean norm over the machines where there are several."""
+    return np.asarray(np.linalg.norm(support_values, axis=1))
+
+
+#: What a model file may name.
+RECORDS: dict[str, type[Record]] = {
+    "PruningStep": PruningStep,
+    "ReducedReweighting": ReducedReweighting,
+    "Reweighting": Reweighting,
+}
+
+
+Arrays = dict[str, NDArray[Any]]
+
+_SPARSE_PARTS = ("data", "indices", "indptr")
+#: Kernels that make one object per column, and those that make sparse rows dense.
+_BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "SinglePrecision"}
+#: Bytes of a number, with the copies made of it, and of a component's kernel.
+_NUMBER, _COMPONENT = 32, 1024
+
+
+def encode(value: Any, name: str, arrays: Arrays) -> Any:
+    """JSON for a value; what is an array goes into ``arrays`` under a name that begins with ``name``."""
+    if value is None or isinstance(value, (bool, str)):
+        return str(value) if isinstance(value, str) else value
+    value = to_numpy(value)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, np.ndarray):
+        _keep(arrays, name, _text(value, name) if value.dtype.kind == "O" else value)
+        return {"kind": "text" if value.dtype.kind == "O" else "array", "name": name}
+    if is_sparse(value):
+        matrix = value.tocsr()
+        for part in _SPARSE_PARTS:
+            _keep(arrays, f"{name}.{part}", getattr(matrix, part))
+        return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
+    if isinstance(value, Foreign):
+        raise DataError(f"the kernel {value!r} is somebody's function and cannot be saved; use kernels of this package")
+    if isinstance(value, (Kernel, Record)):
+        kind = "kernel" if isinstance(value, Kernel) else "record"
+        inside = {f.name: encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
+        return {"kind": kind, "class": type(value).__name__, "fields": inside}
+    if isinstance(value, Certificate):
+        rows = [[getattr(row, f.name) for f in fields(row)] for row in value.rows]
+        return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
+    if isinstance(value, dict):
+        pairs = [
+            [encode(key, f"{name}.{k}.key", arrays), encode(item, f"{name}.{k}", arrays)]
+            for k, (key, item) in enumerate(value.items())
+        ]
+        return {"kind": "mapping", "items": pairs}
+    if isinstance(value, (list, tuple)):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {"kind": kind, "items": [encode(item, f"{name}.{k}", arrays) for k, item in enumerate(value)]}
+    raise DataError(f"{name} is a {type(value).__name__} ({value!r}) and cannot be saved; use plain values and kernels")
+
+
+def _keep(arrays: Arrays, name: str, array: NDArray[Any]) -> None:
+    if name in arrays:
+        raise DataError(f"two arrays of this model would both be named {name!r}, and one be lost")
+    arrays[name] = array
+
+
+def _text(values: NDArray[Any], name: str) -> NDArray[Any]:
+    if not all(isinstance(value, str) for value in values.ravel()):
+        raise DataError(f"{name} holds Python objects that are not text; convert the labels to text or numbers first")
+    return values.astype(np.str_)
+
+
+def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
+    """What encoded values need in memory beside their arrays; refused unless each array belongs to one of them."""
+    used: Counter[str] = Counter()
+    classes: set[str] = set()
+    shapes: list[tuple[int, int]] = []
+    for node in _nodes(parts):
+        kind = node.get("kind")
+        if kind == "sparse":
+            used.update(f"{node.get('name')}.{part}" for part in _SPARSE_PARTS)
+            shapes.append(_shape(node))
+        elif kind in ("array", "text"):
+            used[str(node.get("name"))] += 1
+        elif kind == "kernel":
+            classes.add(str(node.get("class")))
+    if twice := [name for name, count in used.items() if count > 1]:
+        raise DataError(f"the array {twice[0]!r} is used twice, and belongs to one value only")
+    if names != set(used):
+        raise DataError(f"the arrays {sorted(names ^ set(used))[:5]} are missing, or belong to nothing")
+    dense = bool(classes & _DENSE)
+    needed = sum(_NUMBER * columns * (rows if dense else 1) for rows, columns in shapes)
+    width = n_features if isinstance(n_features, int) else 0
+    return needed + max(width, 0) * (_COMPONENT if classes & _BY_COLUMN else _NUMBER)
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping in nested JSON."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(node.values())
+        elif isinstance(node, (list, tuple)):
+            waiting.extend(node)
+
+
+def _shape(node: dict[str, Any]) -> tuple[int, int]:
+    shape = node.get("shape")
+    if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n >= 0 for n in shape):
+        raise DataError(f"a sparse matrix announces the shape {shape!r}; two lengths are needed")
+    return shape[0], shape[1]
+
+
+def decode(value: Any, arrays: Arrays) -> Any:
+    """The value that JSON and arrays stand for."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if not isinstance(value, dict):
+        raise DataError(f"a value is a {type(value).__name__} without its kind")
+    decoder = _DECODERS.get(value["kind"]) if isinstance(value["kind"], str) else None
+    if decoder is None:
+        raise DataError(f"there is no kind of value named {value['kind']!r}")
+    return decoder(value, arrays)
+
+
+def _sparse(value: Any, arrays: Arrays) -> Any:
+    from scipy.sparse import csr_matrix
+
+    parts = tuple(arrays[f"{value['name']}.{part}"] for part in _SPARSE_PARTS)
+    if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in parts[1:]):
+        raise DataError(f"the indices of the sparse matrix {value['name']!r} are not integers")
+    matrix = csr_matrix(parts, shape=_shape(value))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _kernel(value: Any, arrays: Arrays) -> Kernel:
+    known = {name: getattr(kernels, name) for name in kernels.__all__}
+    kernel = known.get(value["class"])
+    if not (isinstance(kernel, type) and issubclass(kernel, Kernel)) or kernel in (Kernel, Foreign):
+        raise DataError(f"there is no kernel named {value['class']!r}")
+    made: Kernel = kernel(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
+    return made
+
+
+def _record(value: Any, arrays: Arrays) -> Record:
+    known = RECORDS.get(value["class"])
+    if known is None:
+        raise DataError(f"there is no record named {value['class']!r}")
+    return known(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
+
+
+def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accuracy: Any) -> Row:
+    numbers = (float(number), float(scale), float(tolerance))
+    if not accuracy:
+        return Row(name, *numbers, formula)
+    spread, about = accuracy  # the row that speaks of the answer has two fields more
+    return Accuracy(name, *numbers, formula, float(spread), about)
+
+
+def _certificate(value: Any, arrays: Arrays) -> Certificate:
+    rows = tuple(_row(*row) for row in value["rows"])
+    return Certificate(value["title"], rows, tuple((name, fact) for name, fact in value["record"]))
+
+
+def _items(value: Any, arrays: Arrays) -> list[Any]:
+    return [decode(item, arrays) for item in value["items"]]
+
+
+_DECODERS: dict[str, Callable[[Any, Arrays], Any]] = {
+    "array": lambda value, arrays: arrays[value["name"]],
+    "text": lambda value, arrays: arrays[value["name"]].astype(object),
+    "sparse": _sparse,
+    "kernel": _kernel,
+    "record": _record,
+    "certificate": _certificate,
+    "list": _items,
+    "tuple": lambda value, arrays: tuple(_items(value, arrays)),
+    "mapping": lambda value, arrays: {decode(k, arrays): decode(v, arrays) for k, v in value["items"]},
+}

@@ -1,0 +1,224 @@
+"""Saving and loading every estimator: parameters, fitted attributes and certificate, without pickle or eval.
+
+A file holds what :mod:`problems.estimators.shared.saved` and :mod:`problems.estimators.shared.saved` name, each
+value of its kind, and nothing else: no address, no path, no connection. The estimator is looked up in the package's own
+list, never by an import path from the file. What is saved is read back, with all checks, before the file gets its name.
+
+The parameters in a model file of release 0.1, whose format version is 1, in the words of this release.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import problems
+from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
+from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
+from substrate.archive import Archive, read_archive, write_archive
+from substrate.certificates import Certificate, Row
+from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.whole_file import writable_file
+
+__all__ = ["Check", "load", "load_with_notes", "parameters_of_release_0_1", "renamed", "save"]
+
+
+#: What was called ``tol`` before that became the tolerance of the certificate.
+_CALLED_TOL = {
+    "AdaPinvClassifier": "adaline_tol",
+    "ComponentwiseLSSVMClassifier": "cg_tol",
+    "ComponentwiseLSSVMRegressor": "cg_tol",
+    "LSSVMClassifier": "cg_tol",
+    "LSSVMRegressor": "cg_tol",
+    "RobustLSSVMRegressor": "weights_tol",
+    "RobustSparseLSSVMRegressor": "weights_tol",
+}
+#: What that release did not know; a model from one of its files has the default.
+_SINCE = {"tol", "zeta_min"}
+
+
+def parameters_of_release_0_1(estimator: str, known: set[str]) -> set[str]:
+    """The parameters that a file of release 0.1 has of an estimator, from those that it has now."""
+    if estimator not in _CALLED_TOL:
+        return known - _SINCE
+    return known - {_CALLED_TOL[estimator]}  # its tol was another one
+
+
+def renamed(estimator: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of such a file under their names of today."""
+    if estimator not in _CALLED_TOL:
+        return parameters
+    return {_CALLED_TOL[estimator] if key == "tol" else key: value for key, value in parameters.items()}
+
+
+#: Asked of the model and the notes that a reader finds; refuses them by raising.
+Check = Callable[[Any, dict[str, Any] | None], object]
+
+
+def save(
+    model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, check: Check | None = None
+) -> None:
+    """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``).
+
+    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them. What was written
+    is read back before the file appears, and given to ``check``: what cannot be loaded is not saved.
+    """
+    name = type(model).__name__
+    if problems.ESTIMATORS.get(name) != type(model).__module__:
+        raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
+    writable_file(path)
+    arrays: Arrays = {}
+    given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
+    _refuse_others(name, given, _fitted_of(model))
+    parameters = {key: encode(value, key, arrays) for key, value in given.items()}
+    fitted = {key: encode(value, key, arrays) for key, value in _fitted_of(model).items()}
+    content = {"estimator": name, "parameters": parameters, "fitted": fitted}
+
+    def readable(found: Archive) -> None:
+        try:
+            made, told = _rebuilt(found, path)
+            if check is not None:
+                check(made, told)
+        except SubstrateError as error:
+            raise DataError(
+                f"this {name} is not saved, because {path} could not be loaded again: {error}; mend that and fit again"
+            ) from error
+
+    write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays, readable)
+
+
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
+    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+
+    What a file can and cannot do is told on the page "Model files" of the documentation. A certificate that a stranger
+    wrote proves nothing: ``certify`` the model on your own data.
+
+    Parameters
+    ----------
+    path
+        A file of ``save`` or of ``substrate fit --out``. One that was changed since it was written loads with a
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which cannot
+        tell, with the warning only.
+    max_bytes
+        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
+        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
+    """
+    return load_with_notes(path, max_bytes)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
+    found = read_archive(path, max_bytes, lambda content, names: _planned(content, names, path))
+    model, notes = _rebuilt(found, path)
+    if found.as_written is None:
+        warnings.warn(
+            f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
+            "cannot be told; save it again once you have certified it",
+            ModelFileWarning,
+            stacklevel=3,
+        )
+    elif not found.as_written:
+        _disown(model)
+        warnings.warn(
+            f"{path} was changed after it was written (its digest does not fit), so its certificate is not its own and "
+            "does not hold; certify the model on its training data, or save it again from its source",
+            ModelFileWarning,
+            stacklevel=3,
+        )
+    return model, notes
+
+
+def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+    content, arrays = found.content, found.arrays
+    notes = content.get("notes")
+    if notes is not None and not isinstance(notes, dict):
+        raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
+    name, parameters, fitted = _parts(content, path)
+    estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
+    try:
+        given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
+        values = {key: decode(value, arrays) for key, value in given.items()}
+        attributes = {key: decode(value, arrays) for key, value in fitted.items()}
+        _refuse_kinds(values, PARAMETERS[name], f"{path}: the parameter")
+        _refuse_kinds(attributes, FITTED[name], f"{path}: the attribute")
+        model = estimator(**values)
+        for key, value in attributes.items():
+            setattr(model, key, value)
+        model._check_loaded()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        if isinstance(error, SubstrateError):
+            raise
+        raise DataError(f"{path} does not describe a {name}: {error!r}") from error
+    return model, notes
+
+
+def _parts(content: Mapping[str, Any], path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Name, parameters and fitted attributes, none of them decoded."""
+    name = content.get("estimator")
+    if not isinstance(name, str) or name not in problems.ESTIMATORS:
+        raise DataError(f"{path} holds a {name!r}, which this package does not know")
+    parameters, fitted = content.get("parameters"), content.get("fitted")
+    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
+        raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
+    if refused := [key for key in fitted if key not in FITTED[name]]:
+        raise DataError(f"{path} sets attributes {refused}, which no fit sets")
+    return name, parameters, fitted
+
+
+def _planned(content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
+    """Bytes that a model takes beside its arrays; nothing of it has been read yet."""
+    _, parameters, fitted = _parts(content, path)
+    try:
+        return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+    except DataError as error:
+        raise DataError(f"{path} is refused: {error}") from error
+
+
+def _own_parameters(
+    name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
+) -> dict[str, Any]:
+    """The parameters of the model itself; those that act outside are in files of version 1 only, and must be idle."""
+    first = found.version == 1
+    expected = parameters_of_release_0_1(name, known) if first else known - set(OUTSIDE)
+    if set(parameters) != expected:
+        raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
+    outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
+    for key, value in outside.items():
+        if not OUTSIDE[key].allows(value):
+            raise DataError(
+                f"{path} sets {key}={value!r}, which acts outside the model, and a file must not; if the file is your "
+                f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
+            )
+    own = {key: value for key, value in parameters.items() if key not in OUTSIDE}
+    return renamed(name, own) if first else own
+
+
+def _fitted_of(model: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
+
+
+def _refuse_others(name: str, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """Refuse what the lists do not name: a new estimator, parameter or attribute is not saved before it is listed."""
+    others = [*(set(parameters) - set(PARAMETERS.get(name, ()))), *(set(fitted) - set(FITTED.get(name, ())))]
+    if name not in PARAMETERS or name not in FITTED or others:
+        raise DataError(
+            f"a model file may not hold {', '.join(sorted(others)) or f'a {name}'}; list it in "
+            "problems/estimators/shared/saved.py or saved_attributes.py"
+        )
+
+
+def _refuse_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], what: str) -> None:
+    for key, value in values.items():
+        if not kinds[key].allows(value):
+            received = repr(value)
+            raise DataError(f"{what} {key} must be {kinds[key].said}, received {received[:200]}")
+
+
+def _disown(model: Any) -> None:
+    """Let the certificate of a changed file say, in its verdict too, that it is not about this model."""
+    if isinstance(getattr(model, "certificate_", None), Certificate):
+        model.certificate_ = model.certificate_.extended(
+            Row("file as written", float("inf"), 1.0, 0.0, "digest of the contents = digest in the file"),
+            record=(("file", "changed after it was written; this certificate is not its own"),),
+        )

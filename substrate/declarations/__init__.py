@@ -1,0 +1,1 @@
+"""What declared problems share: the record of a declaration, expansions, optimality conditions."""

@@ -1,0 +1,152 @@
+r"""What the pages of the substrate share: targets of either task, and quantities in the paper's sign.
+
+What the L1 substrate, its fusion and its reduced basis share: one cvxpy problem on a matrix of atoms.
+
+.. math:: \min_{a, b, e} \; \tfrac12 \|e\|^2 + \zeta \|a\|_1
+          \quad \text{s.t.} \quad t = \Phi a + b 1 + e, \quad 1^T a = 0
+
+with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23). On a
+reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero.
+
+What the pages of machines on a reduced basis share: which points are the basis.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array, real_array, real_targets
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy
+from substrate.closed_form.column_reduction import support_count
+from substrate.closed_form.page_accuracy import sparse_accuracy
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
+from substrate.reduced.basis.candidates import Candidates
+from substrate.reduced.basis.feature_vectors import select_feature_vectors
+
+__all__ = [
+    "SparseExpansion",
+    "basis_points",
+    "checked_targets",
+    "in_paper_signs",
+    "sparse_expansion",
+    "validation_rows",
+]
+
+
+def checked_targets(y: Any, n: int, task: str, name: str = "y") -> Array:
+    """Targets of regression, or labels -1 and +1 of classification, for n rows."""
+    if task not in ("regression", "classification"):
+        raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+    return real_targets(y, n, name) if task == "regression" else signed_labels(y, n, name)
+
+
+def validation_rows(K_val: Any, y_val: Any, n: int, task: str) -> tuple[Array, Array]:
+    """Kernel values of validation points against the n training points, and their targets or labels."""
+    below = real_array(K_val, "K_val", ndim=2)
+    if below.shape[1] != n:
+        raise DataError(
+            f"K_val has a row per validation point and a column per training point: expected {n} columns, "
+            f"received shape {below.shape}"
+        )
+    known = real_array(y_val, "y_val", ndim=1)
+    if known.size != below.shape[0]:
+        raise DataError(f"y_val must have one entry per row of K_val: expected {below.shape[0]}, received {known.size}")
+    if task == "classification" and not np.isin(known, (-1.0, 1.0)).all():
+        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(known)[:5]}")
+    return below, known
+
+
+def in_paper_signs(
+    y: Array, task: str, a: Callable[[], Any], b: Callable[[], Any], e: Callable[[], Any]
+) -> dict[str, Callable[[], Any]]:
+    """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f)."""
+    signs = y if task == "classification" else np.ones(y.size)
+    return {
+        "support_values": lambda: signs * np.asarray(a()),
+        "bias": b,
+        "errors": lambda: signs * np.asarray(e()),
+        "constants": lambda: signs * (np.asarray(e()) - np.asarray(a())),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SparseExpansion:
+    """The problem, its variables and its certificate rows."""
+
+    problem: Any
+    weight: Any
+    a: Any
+    b: Any
+    e: Any
+    Phi: Array
+    target: Array
+    fit: Any
+    balanced: bool
+
+    def rows(self, tolerance: float) -> tuple[Row, ...]:
+        """Fit equalities, both sums, and the subgradient condition."""
+        errors = replace(zero_sum_row(self.e.value, tolerance, self.target), name="1'e = 0", formula="|1'e|")
+        a, e, weight = self.a.value, self.e.value, float(self.weight.value)
+        balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
+        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced)
+        return (self.fit.row(tolerance), *balance, errors, *sparse)
+
+    def accuracy(self) -> Accuracy:
+        """The objective is strongly convex in the fitted values, by its squared loss."""
+        fitted, weight = self.target - self.e.value, float(self.weight.value)
+        return sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
+
+    def units(self) -> dict[str, float]:
+        """How large alpha and everything in the units of y is where nothing is fitted."""
+        y = float(np.abs(self.target).max())
+        names = ("bias", "errors", "constants", "validation_errors")
+        atoms = dict.fromkeys(("support_values", "coefficients"), y / self._largest_atom())
+        return {**atoms, **dict.fromkeys(names, y)}
+
+    def _largest_atom(self) -> float:
+        return float(np.abs(self.Phi).max()) or 1.0
+
+    def rescaled(self) -> tuple[Any, float]:
+        """The same problem in the unit of the target in which a = 0 costs about 1."""
+        spread = float(np.linalg.norm(self.target - self.target.mean()))
+        unit = (
+            spread if spread > 1e-12 * float(np.abs(self.target).max()) else max(float(np.abs(self.target).max()), 1.0)
+        )
+        weight, name = float(self.weight.value) / unit, self.weight.name()
+        return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced).problem, unit
+
+
+def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanced: bool = True) -> SparseExpansion:
+    """Build the problem with ``weight`` as a parameter of the given name, ``balanced`` with 1'a = 0."""
+    a, b, e = cp.Variable(Phi.shape[1], name="a"), cp.Variable(name="b"), cp.Variable(target.size, name="e")
+    parameter = cp.Parameter(nonneg=True, name=name, value=weight)
+    fit = regression_fit(target, Phi @ a + b, e)
+    objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter).term
+    constraints = [fit.constraint, zero_sum(a).constraint] if balanced else [fit.constraint]
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit, balanced)
+
+
+def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
+    """The points named by ``basis``; with None as many feature vectors as ``n_basis`` says, a number or a share."""
+    count = support_count(n_basis, gram.n, "n_basis")
+    if basis is not None:
+        return _given(basis, gram.n)
+    every = np.arange(gram.n)
+    chosen = select_feature_vectors(Candidates(None, gram.matrix, every, every), count).rows
+    return chosen if chosen.size else every[:1]  # a matrix of zeros spans nothing
+
+
+def _given(basis: Any, n: int) -> Any:
+    """Points among n, in the order given; one named twice counts once in the span, and is kept once."""
+    kept = np.asarray(basis)
+    if kept.ndim != 1 or kept.size == 0 or kept.dtype.kind not in "iu" or not 0 <= kept.min() <= kept.max() < n:
+        raise DataError(f"basis must be a list of points, integers from 0 to {n - 1}, received {basis!r}")
+    _, first = np.unique(kept, return_index=True)
+    return kept[np.sort(first)].astype(np.intp)

@@ -1,0 +1,236 @@
+r"""The optimality conditions of a penalised fit as cvxpy constraints, all but the products.
+
+.. math::
+
+    F^T (F v + b 1 - y) + \nu 1 = \sum_l C^{lT} (\xi^{-l} - \xi^{+l}), \qquad 1^T (\xi^{-l} + \xi^{+l}) = \rho
+    \;\; \forall l, \qquad \xi \ge 0, \qquad |C^l v| \le t_l 1
+
+with :math:`1^T (F v + b 1 - y) = 0` where there is a bias and :math:`1^T v = 0` where v are support values:
+[Pelckmans2005]_ eq. (27a)-(27d), corrected. They are linear in all variables together, :math:`\rho` among them. What
+they leave out, the products (27e) and (27f), is measured: their sum is the convex quadratic
+
+.. math:: \|P F v\|^2 - y^T P F v + \rho \sum_l t_l
+
+for fixed :math:`\rho`, and never negative; with :math:`\rho` a variable, :math:`\rho \sum_l t_l` is bilinear.
+
+What both fusions share: the validation error, and the penalty on the products, over the conditions (27a)-(27d).
+
+.. math:: \min \; \|y^v - M v - b 1\|^2 + \omega \Big( \|P F v\|^2 - y^T P F v + \rho \sum_l t_l \Big)
+          \quad \text{s.t. (27a)-(27d)}
+
+For a fixed :math:`\rho` this is a convex quadratic program, [Pelckmans2005]_ eq. (29) at that :math:`\rho`; with
+:math:`\rho` among the variables its last term is bilinear, and it is not.
+
+The proof of a least-squares machine that is given by its kernel matrix, for pages with such a closed form.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.certificates import Row
+from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
+from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
+from substrate.composition.lagrangian import constraint_rows, stationarity_row
+from substrate.declarations.declaration import Declared
+from substrate.gram import Gram
+from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
+from substrate.kernels import Precomputed
+from substrate.proof import Proof
+from substrate.proof.least_squares import prove_expansion
+
+__all__ = ["FusedConditions", "OptimalityConditions", "fused_conditions", "optimality_conditions", "prove_saddle"]
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalityConditions:
+    """The variables, the labelled constraints (27a) to (27d), and the products (27e,f) as something to measure."""
+
+    fit: PenalizedFit
+    rho: Any
+    v: Any
+    b: Any
+    t: Any
+    xi_minus: Any
+    xi_plus: Any
+    nu: Any
+    constraints: list[Any]
+
+    @property
+    def products(self) -> Any:
+        """The sum of all products under the constraints: convex where rho is a number or a parameter."""
+        P_F, P_y = self.fit.centred_features, self.fit.centred_target
+        return cp.sum_squares(_factor(self.fit) @ self.v) - (P_y @ P_F) @ self.v + self.rho * cp.sum(self.t)
+
+    def point(self) -> TrainedPoint:
+        """The current values as plain numbers."""
+        numbers = [np.asarray(part.value, dtype=np.float64) for part in (self.v, self.t, self.xi_minus, self.xi_plus)]
+        v, t, minus, plus = numbers
+        shape = self.fit.parts.shape[:2]
+        scalars = (float(part.value) for part in (self.rho, self.b, self.nu))
+        rho, b, nu = scalars
+        return TrainedPoint(rho, v, b, t, minus.reshape(shape), plus.reshape(shape), nu)
+
+    def complementary_slackness(self, tolerance: float = 1e-6) -> ComplementarySlackness:
+        """The report on all products at the current values."""
+        return self.fit.slackness(self.point(), tolerance)
+
+
+def optimality_conditions(fit: PenalizedFit, rho: Any) -> OptimalityConditions:
+    """Build the constraints; ``rho`` is a parameter, a non-negative variable or a number."""
+    d, m, r = fit.parts.shape
+    weight = rho if isinstance(rho, cp.Expression) else cp.Constant(float(rho))
+    v, t = cp.Variable(r, name="alpha" if fit.balanced else "v"), cp.Variable(d, name="t")
+    b = cp.Variable(name="b") if fit.bias else cp.Constant(0.0)
+    nu = cp.Variable(name="nu") if fit.balanced else cp.Constant(0.0)
+    minus, plus = cp.Variable(d * m, name="xi_minus"), cp.Variable(d * m, name="xi_plus")
+    stacked = fit.parts.reshape(d * m, r)
+    F, y = fit.features, fit.target
+    if fit.balanced:
+        gradient = (F.T @ F) @ v + F.sum(axis=0) * b - F.T @ y
+    else:  # with b inserted from 1'e = 0; in orthonormal coordinates this is v - v of least squares
+        gradient = _factor(fit).T @ (_factor(fit) @ v) - fit.centred_features.T @ fit.centred_target
+    constraints = {
+        "(27a) stationarity": gradient + nu * np.ones(r) - stacked.T @ (minus - plus) == 0,
+        "(27b) sums of multipliers": np.kron(np.eye(d), np.ones(m)) @ (minus + plus) - weight * np.ones(d) == 0,
+        "(27c) lower multipliers": minus >= 0,
+        "(27c) upper multipliers": plus >= 0,
+    }
+    if fit.bias:
+        constraints["1'e = 0"] = F.sum(axis=0) @ v + y.size * b - y.sum() == 0
+    for label, constraint in constraints.items():
+        constraint.set_label(label)
+    listed = [*constraints.values(), *component_bounds(stacked @ v, t).constraints]
+    if fit.balanced:
+        listed.append(zero_sum(v).constraint)
+    return OptimalityConditions(fit, weight, v, b, t, minus, plus, nu, listed)
+
+
+def _factor(fit: PenalizedFit) -> Array:
+    """R with ||R v|| = ||P F v||, sparse where the coordinates are orthonormal."""
+    R = np.linalg.qr(fit.centred_features, mode="r")
+    return np.where(np.abs(R) > 1e-14 * float(np.abs(R).max(initial=0.0)), R, 0.0)
+
+
+_UNBOUNDED = "the objective is a validation error with a penalty on products, not strongly convex in the fitted values"
+
+
+@dataclass(frozen=True, slots=True)
+class FusedConditions:
+    """(29) at one rho: the problem, its parameter, and its optimality as certificate rows."""
+
+    problem: Any
+    weight: Any
+    level: OptimalityConditions
+    errors: Any
+    M: Array
+    y_val: Array
+
+    def validation_errors(self) -> Array:
+        """y^v - M v - b."""
+        return np.asarray(self.errors.value, dtype=np.float64)
+
+    def rows(self, tolerance: float) -> tuple[Row, ...]:
+        """Feasibility, signs and slackness of all constraints, the Lagrangian, and what was declared, in plain numbers.
+
+        There is no closed form to compare with: the conditions (27a)-(27d), the validation errors and the cost are
+        computed anew from the data, so that a slip in the declaration does not certify itself.
+        """
+        fit, point = self.level.fit, self.level.point()
+        weight = float(self.weight.value)
+        cost = float(self.y_val @ self.y_val) + weight * trivial_cost(fit.target, fit.bias)
+        constraints = self.problem.constraints
+        names = [constraint.label for constraint in constraints]
+        unit = variation_unit(fit.target)
+        stationary = stationarity_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
+        e = self.y_val - self.M @ point.v - point.b
+        apart = float(np.abs(self.validation_errors() - e).max(initial=0.0))
+        stated = float(e @ e) + weight * fit.slackness(point).sum
+        differs = abs(float(self.problem.objective.value) - stated)
+        return (
+            *constraint_rows(constraints, names, cost, unit, tolerance),
+            stationary,
+            *fit.rows(point, tolerance, slackness=False),
+            Row(
+                "validation errors",
+                apart,
+                unit + float(np.abs(e).max(initial=0.0)),
+                tolerance,
+                "|e^v - (y^v - Mv - b)|",
+            ),
+            Row("cost (29)", differs, cost, tolerance, "|objective - ||e^v||^2 - weight * products|"),
+        )
+
+    def rescaled(self) -> tuple[Any, float]:
+        """The same problem in the unit of y in which the trivial machine costs about 1."""
+        fit = self.level.fit
+        unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
+        rho = float(self.level.rho.value) / unit
+        twin = fused_conditions(fit.scaled(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
+        return twin.problem, unit
+
+    def declared(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
+        """The declared problem; its multipliers are those of the conditions, not of (25)."""
+        fit, level = self.level.fit, self.level
+        signs = fit.target if task == "classification" else np.ones(fit.target.size)
+        values = {
+            "support_values": lambda: signs * (fit.coefficients @ level.v.value),
+            "bias": lambda: level.b.value,
+            "errors": lambda: signs * fit.errors(level.point()),
+            "validation_errors": self.validation_errors,
+            "complementarity": lambda: level.complementary_slackness().sum,
+        }
+
+        def facts() -> tuple[tuple[str, str], ...]:
+            said = "convex for this rho only; with rho free (29) is bilinear"
+            return (*record, ("rho", f"{level.rho.value:g}, fixed: {said}"), ("products", self.verdict()))
+
+        parameters = {"weight": self.weight}
+        return Declared(
+            title, self.problem, parameters, values, self.rows, facts, self.units, self.rescaled, _UNBOUNDED
+        )
+
+    def verdict(self) -> str:
+        """The products in words."""
+        return self.level.complementary_slackness().verdict
+
+    def units(self) -> dict[str, float]:
+        """How large each quantity is where nothing is fitted."""
+        fit = self.level.fit
+        y = float(np.abs(fit.target).max())
+        sizes = dict.fromkeys(("bias", "errors", "validation_errors"), y)
+        atoms = float(np.abs(fit.features).max()) or 1.0
+        return {**sizes, "support_values": y / atoms, "complementarity": y**2 * fit.target.size}
+
+
+def fused_conditions(fit: PenalizedFit, rho: float, M: Array, y_val: Array, weight: float) -> FusedConditions:
+    """Build (29) at one rho with the penalty weight as its parameter."""
+    level = optimality_conditions(fit, rho)
+    parameter = cp.Parameter(nonneg=True, name="weight", value=weight)
+    errors = cp.Variable(y_val.size, name="e_val")
+    stated = y_val - M @ level.v - level.b - errors == 0
+    stated.set_label("validation equalities")
+    objective = cp.sum_squares(errors) + parameter * level.products
+    problem = cp.Problem(cp.Minimize(objective), [stated, *level.constraints])
+    return FusedConditions(problem, parameter, level, errors, M, y_val)
+
+
+def prove_saddle(
+    K: Any, y: Any, gamma: float, weights: Any, solution: Mapping[str, Array], signs: Array | None = None
+) -> Proof:
+    """Prove how near K alpha + b is to the exact optimum, relative to the entries of the matrix.
+
+    ``signs`` are the labels by which a classifier's support values are multiplied.
+    """
+    matrix = np.asarray(K.matrix if isinstance(K, Gram) else K, dtype=np.float64)
+    target = real_targets(y, matrix.shape[0])
+    alpha = np.asarray(solution["support_values"]) if signs is None else signs * solution["support_values"]
+    bias = float(solution["bias"])
+    v = row_weights(weights, target.size)
+    return prove_expansion(
+        Precomputed(), matrix, target, positive(gamma, "gamma"), v, alpha, bias, matrix @ alpha + bias
+    )

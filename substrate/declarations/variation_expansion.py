@@ -1,0 +1,181 @@
+r"""What the machines of maximal variation share: one cvxpy problem in the coordinates of their components.
+
+.. math:: \min_{v, b, e, t} \; \tfrac12 \|e\|^2 + \tfrac{\tau}{2} w^T w + \rho \sum_l t_l
+          \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
+
+with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), else coordinates that
+:mod:`substrate.closed_form.component_coordinates` makes.
+
+What the pages of componentwise machines share: one kernel matrix a component.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.maximal_variation import solve_maximal_variation
+from substrate.closed_form.page_accuracy import variation_accuracy
+from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
+from substrate.declarations.declaration import Declared
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
+
+__all__ = ["VariationExpansion", "component_grams", "component_matrices", "fast_values", "variation_expansion"]
+
+
+_RAW = "in uncut coefficients no dual feasible point is at hand: directions that the kernel hardly sees are open"
+
+
+@dataclass(frozen=True, slots=True)
+class VariationExpansion:
+    """The problem, its variables, and its optimality conditions as certificate rows."""
+
+    problem: Any
+    rho: Any
+    v: Any
+    b: Any
+    e: Any
+    t: Any
+    fit: Any
+    bounds: Any
+    balance: Any
+    coordinates: ComponentCoordinates
+    target: Array
+
+    def component_values(self) -> Array:
+        """The values of the components at the training points, one row per component."""
+        return np.asarray(self.coordinates.parts @ self.v.value)
+
+    def rows(self, tolerance: float) -> tuple[Row, ...]:
+        """The fit, the corrected (27), and the sums to zero."""
+        y, e, v, rho = self.target, self.e.value, self.v.value, float(self.rho.value)
+        unit, cost = variation_unit(y), trivial_cost(y, self.coordinates.bias)
+        minus, plus = self.bounds.multipliers
+        nu = float(self.balance.multiplier) if self.balance is not None else 0.0
+        pull = self.coordinates.ridge_gradient(v)
+        rows = [
+            self.fit.row(tolerance),
+            stationarity_row(self.coordinates.parts, pull, nu, y, e, minus - plus, tolerance),
+            *variation_rows(self.component_values(), self.t.value, minus, plus, rho, cost, unit, tolerance),
+        ]
+        if self.coordinates.bias:
+            scale = float(np.abs(e).sum()) + y.size * unit
+            rows.append(Row("1'e = 0", abs(float(e.sum())), scale, tolerance, "|1'e|"))
+        if self.balance is not None:
+            largest = float(np.abs(self.coordinates.parts).max()) or 1.0
+            rows.append(zero_sum_row(v, tolerance, y / largest))
+        return tuple(rows)
+
+    def accuracy(self) -> Accuracy:
+        """The objective is strongly convex in the fitted values, by its squared loss."""
+        minus, plus = self.bounds.multipliers
+        fitted, rho = self.target - self.e.value, float(self.rho.value)
+        return variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
+
+    def units(self) -> dict[str, float]:
+        """How large each quantity is where nothing is fitted."""
+        largest = float(np.abs(self.target).max())
+        return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
+
+    def rescaled(self) -> tuple[Any, float]:
+        """The same problem in the unit of y in which the trivial machine costs about 1."""
+        unit = variation_unit(self.target) * float(np.sqrt(self.target.size))
+        return variation_expansion(self.coordinates, self.target / unit, float(self.rho.value) / unit).problem, unit
+
+    def declared(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
+        """The declared problem, its quantities in the paper's sign."""
+        signs = self.target if task == "classification" else np.ones(self.target.size)
+
+        def support_values() -> Array:
+            a = self.coordinates.expand(self.v.value)
+            if task != "classification":  # on a reduced basis there are fewer coefficients than rows
+                return a
+            return np.asarray(signs * a if a.ndim == 1 else signs[:, None] * a)
+
+        values = {
+            "support_values": support_values,
+            "bias": lambda: self.b.value,
+            "errors": lambda: signs * self.e.value,
+            "maximal_variation": lambda: self.t.value,
+            "component_values": self.component_values,
+        }
+
+        def record() -> tuple[tuple[str, str], ...]:
+            return (*(grams[0].record() if grams else ()), ("components", str(len(grams))), *self.coordinates.record())
+
+        parameters = {"rho": self.rho}
+        stated = self.accuracy if self.coordinates.balanced else _RAW
+        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, stated)
+
+
+def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: float) -> VariationExpansion:
+    """Build the problem with ``rho`` as its parameter."""
+    parts = coordinates.parts
+    d, n, r = parts.shape
+    v, t = cp.Variable(r, name="v" if coordinates.balanced else "alpha"), cp.Variable(d, name="t")
+    b = cp.Variable(name="b") if coordinates.bias else cp.Constant(0.0)
+    e, weight = cp.Variable(n, name="e"), cp.Parameter(nonneg=True, name="rho", value=rho)
+    # each value is stated once and bounded twice, which halves what cvxpy has to compile
+    values = cp.Variable(d * n, name="components")
+    stated = values == parts.reshape(d * n, r) @ v
+    stated.set_label("component values")
+    fit = regression_fit(target, parts.sum(axis=0) @ v + b, e)
+    bounds = component_bounds(values, t)
+    balance = zero_sum(v) if coordinates.bias and not coordinates.balanced else None
+    constraints = [fit.constraint, stated, *bounds.constraints]
+    constraints += [balance.constraint] if balance is not None else []
+    objective = 0.5 * cp.sum_squares(e) + weight * cp.sum(t)
+    if coordinates.ridge > 0.0:
+        objective += 0.5 * coordinates.ridge * cp.sum_squares(coordinates.weights @ v)
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    return VariationExpansion(problem, weight, v, b, e, t, fit, bounds, balance, coordinates, target)
+
+
+def fast_values(coordinates: ComponentCoordinates, target: Array, rho: float, task: str) -> dict[str, Array]:
+    """The same quantities by the fast path; alpha is left out, for the data determine it only up to the cut-off."""
+    solved = solve_maximal_variation(coordinates, target, rho)
+    values, b = coordinates.parts @ solved.v, coordinates.bias_of(target, solved.v)
+    e = target - values.sum(axis=0) - b
+    return {
+        "bias": np.asarray(b),
+        "errors": (target if task == "classification" else 1.0) * e,
+        "maximal_variation": solved.maximal_variation,
+        "component_values": values,
+    }
+
+
+def component_grams(K: Any) -> tuple[Gram, ...]:
+    """One Gram a component from a list of matrices (one matrix: one component), refused where one is indefinite."""
+    grams = _grams(K)
+    for gram in grams:
+        gram.coordinates()
+    return grams
+
+
+def component_matrices(K: Any) -> list[Array]:
+    """The matrices themselves, for a closed form: it warns of one that is not positive semi-definite."""
+    grams = tuple(Gram.from_matrix(gram.matrix) for gram in _grams(K))
+    for gram in grams:
+        gram.check_definite()
+    return [np.array(gram.matrix) for gram in grams]
+
+
+def _grams(K: Any) -> tuple[Gram, ...]:
+    if isinstance(K, Gram):
+        return (K,)
+    if isinstance(K, (list, tuple)) and len(K) and (isinstance(K[0], Gram) or np.ndim(K[0]) == 2):
+        grams = tuple(part if isinstance(part, Gram) else Gram.from_matrix(part) for part in K)
+        sizes = sorted({gram.n for gram in grams})
+        if len(sizes) > 1:
+            raise DataError(f"K must hold matrices of one size, received sizes {sizes}")
+        return grams
+    if np.ndim(K) == 3:
+        raise DataError("K must be a 2-D matrix, or a list of 2-D matrices with one for each component: list(K)")
+    return (Gram.from_matrix(K),)

@@ -1,0 +1,250 @@
+r"""The answer of a fit on a reduced basis: how near the exact optimum it is, and made better where that is not enough.
+
+The sums of the pass that certifies a fit settle ordinary ones. Where rounding leaves room for doubt, and rows are in
+numpy or read in passes, a pass with care is made (:mod:`~substrate.reduced.answer`) and the coefficients
+are stepped by its gradient as long as the bound falls. What cannot be known in double precision is said, with the cure.
+
+The errors of a machine on a reduced basis once more, with care, where working precision leaves room for doubt.
+
+Kernel values are filled in carefully, :math:`\hat K \beta` and :math:`\hat K^T e` are summed in doubled precision
+(:mod:`~substrate.certificates.doubled_precision`), and what ``predict`` makes of the same coefficients is compared with
+it instead of bounded. The sums over leaves add up as in any other pass, so the result does not depend on who makes it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, is_sparse
+from substrate.certificates.doubled_precision import add, exact_product, minus
+from substrate.certificates.rows import ACCURATE, Accuracy
+from substrate.closed_form.kernel_products import expansion_values
+from substrate.namespaces import to_numpy
+from substrate.reduced.certificate import (
+    ErrorsRounded,
+    Residuals,
+    cut_fact,
+    reduced_accuracy,
+    rounded_errors,
+    worst_accuracy,
+)
+from substrate.reduced.moments import RowWeights
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.spectrum import Curvature, ReducedSpectrum
+from substrate.streaming.source import Block
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
+
+
+_HALF = EPS / 2.0
+#: Rows whose kernel values are held at a time: slices of them take memory of their own.
+_ROWS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulErrors:
+    """Sums over rows, and over the squares of what errors may be off, and of what ``predict`` says beside them."""
+
+    residuals: Residuals
+    unsure: Array
+    apart: Array
+
+    def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
+        return CarefulErrors(self.residuals + other.residuals, self.unsure + other.unsure, self.apart + other.apart)
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulErrorsOfLeaf:
+    """The errors e = t - f of the rows of a leaf in doubled precision; coefficients in units of the targets."""
+
+    values: KernelValues
+    unit: float
+    coefficients: Array
+    bias: Array
+    sizes: Array
+    centre: Array
+    weights: RowWeights | None = None
+
+    def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
+        """Over the micro-blocks of a leaf."""
+        outputs, m = self.bias.size, self.values.n_basis
+        slope, low = np.zeros((m, outputs)), np.zeros((m, outputs))
+        total, squares, targets, shifts, spreads, unsure, apart = (np.zeros(outputs) for _ in range(7))
+        norm = mass = diagonal = rounding = 0.0
+        count = 0
+        for block in blocks:
+            count += int(block.X.shape[0])
+            p = self._rounding(block)
+            rounding = max(rounding, p)
+            lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
+            said, v = self._said(block)
+            for first in range(0, block.X.shape[0], _ROWS):
+                some = slice(first, min(first + _ROWS, block.X.shape[0]))
+                tile, known, light = self._filled(block, some), block.Y[some] / self.unit, v[some]
+                for k in range(outputs):
+                    product, check = exact_product(tile, self.coefficients[:, k])
+                    zero = np.zeros(known.shape[0])
+                    f = add(product, (np.full_like(zero, self.bias[k]), zero))
+                    rest = add((known[:, k], zero), minus(f))
+                    e, gone = rest[0] + rest[1], add((said[some, k], zero), minus(f))
+                    off = check + p * lengths[some] * float(self.sizes @ np.abs(self.coefficients[:, k]))
+                    off += EPS * np.abs(e) + EPS**1.9 * (np.abs(known[:, k]) + np.abs(f[0]) + abs(self.bias[k]))
+                    (high, rounded), _ = exact_product(np.ascontiguousarray(tile.T), light * e)
+                    slope[:, k], low[:, k] = add((slope[:, k], low[:, k]), (high, rounded))
+                    total[k] += float(light @ e)
+                    squares[k] += float(light @ np.square(e))
+                    unsure[k] += float(light @ np.square(off))
+                    apart[k] += float(light @ np.square(gone[0] + gone[1]))
+                targets += light @ np.square(known)
+                shifts += light @ (known - self.centre)
+                spreads += light @ np.square(known - self.centre)
+                norm += float(light @ np.square(tile).sum(axis=1))
+                mass += float(light.sum())
+                diagonal += float(light @ np.square(lengths[some]))
+        sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+        return CarefulErrors(sums, unsure, apart)
+
+    def _rounding(self, block: Block) -> float:
+        kernel, X = self.values.kernel, block.X
+        if kernel is None:
+            return 0.0
+        if is_sparse(X) or is_sparse(self.values.points):
+            return self.values.rounding(X)
+        return kernel.careful_rounding(np.concatenate([X, self.values.points]))
+
+    def _filled(self, block: Block, some: slice) -> Array:
+        kernel, points = self.values.kernel, self.values.points
+        out = np.empty((some.stop - some.start, self.values.n_basis))
+        if kernel is None or is_sparse(block.X) or is_sparse(points):
+            self.values.fill(block.X[some], out)
+        else:
+            kernel.fill_carefully(block.X[some], points, out)
+        return out
+
+    def _said(self, block: Block) -> tuple[Array, Array]:
+        """What predict returns, in units of the targets, and the weights of the rows."""
+        kernel, points = self.values.kernel, self.values.points
+        if kernel is None:
+            said = self.values.matrix(block.X) @ self.coefficients + self.bias
+        else:
+            said = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
+        ones = np.ones(block.X.shape[0])
+        if self.weights is not None:
+            buffer = self.values.buffer()
+            for rows, tile in self.values.tiles(block, buffer):
+                ones[rows] = self.weights(tile, block.Y[rows] / self.unit)
+        return said, ones
+
+
+def careful_pass(
+    rows: KernelRows,
+    unit: float,
+    coefficients: Array,
+    bias: Array,
+    sizes: Array,
+    centre: Array,
+    weights: RowWeights | None = None,
+) -> tuple[Residuals, ErrorsRounded]:
+    """The errors of all rows in sums, and how they are rounded."""
+    function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
+    sums: CarefulErrors = rows.sums(function, "errors of all rows, with care")
+    # a leaf's sums are exact but for their last rounding; leaves add up in a tree; v e was rounded once
+    slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
+    unsure = 1.01 * np.sqrt(sums.unsure)
+    # blocks of another size may round another way, by a place or two of the largest number on the way
+    place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
+    apart = np.sqrt(sums.apart) + unsure + place
+    return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes)
+
+
+UNKNOWN = (
+    "rounding",
+    "double precision cannot tell the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
+    "more (a lower gamma, a higher zeta), or scale the columns",
+)
+_MOST_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedAnswer:
+    """The row of the worst output, the facts that go with it, and whether a step by the gradient could help."""
+
+    row: Accuracy
+    facts: tuple[tuple[str, str], ...]
+    helped: bool
+    slope: Array
+    total: Array
+
+    @property
+    def passes(self) -> bool:
+        """Whether the answer is near enough."""
+        return self.row.passes
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJudge:
+    """All that bounds of one machine have in common."""
+
+    rows: KernelRows | None
+    curvature: Curvature
+    lam: float
+    unit: float
+    targets: TargetSummary
+    weights: RowWeights | None = None
+    tolerance: float = ACCURATE
+
+    @property
+    def centre(self) -> Array:
+        """What the targets are near, in their unit."""
+        return self.targets.about(self.unit)
+
+    def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
+        """From the sums of a pass in working precision."""
+        beta, bias = to_numpy(beta), to_numpy(bias)
+        many = self.curvature.terms if terms is None else terms
+        rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
+        return self._answer(residuals, rounded, beta, bias)
+
+    def carefully(
+        self, before: ReducedAnswer, spectrum: ReducedSpectrum | None, beta: Array, bias: Array, weights: Array
+    ) -> tuple[ReducedAnswer, Array, Array, int]:
+        """The best answer of a few passes with care, its coefficients and bias, and the steps taken to it."""
+        best, taken = self.once_more(beta, bias), 0
+        steps = (best, beta, bias)
+        if best.row.value > before.row.value:
+            best = ReducedAnswer(before.row, best.facts, best.helped, best.slope, best.total)
+        for step in range(_MOST_STEPS if spectrum is not None else 0):
+            last, b, shift = steps
+            if best.passes or spectrum is None:
+                break
+            slope = spectrum.features.transform.T @ last.slope - self.lam * weights
+            change, moved = spectrum.correction(slope, last.total, self.lam)
+            weights, shift = weights + change, shift + moved
+            b = spectrum.features.coefficients(weights)
+            steps = (self.once_more(b, shift), b, shift)
+            if not steps[0].row.value < 0.5 * best.row.value:
+                break
+            (best, beta, bias), taken = steps, step + 1
+        return best, beta, bias, taken
+
+    def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
+        """From a pass with care."""
+        if self.rows is None:
+            raise TypeError("rows on a device are not gone through with care")
+        sizes = to_numpy(self.curvature.sizes)
+        known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights)
+        answer = self._answer(*known, beta, bias)
+        told = (("check", "in doubled precision"),) if answer.passes else (UNKNOWN,)
+        return ReducedAnswer(answer.row, (*answer.facts[:1], *told), answer.helped, answer.slope, answer.total)
+
+    def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
+        outputs, helped = reduced_accuracy(
+            residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, self.targets, tolerance=self.tolerance
+        )
+        row = worst_accuracy(outputs)
+        fact = cut_fact(self.curvature.features)
+        gradient = to_numpy(residuals.slope)
+        facts = (fact,) if row.passes else (fact, UNKNOWN)
+        return ReducedAnswer(row, facts, helped, gradient, np.asarray(to_numpy(residuals.total)))

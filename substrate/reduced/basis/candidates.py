@@ -1,0 +1,247 @@
+r"""What every rule of selection chooses from: candidate rows, and the rows by which they are scored.
+
+The pivots of a pivoted Cholesky factorisation: at each step the point farthest from the span of the chosen ones.
+
+The largest remaining diagonal entry is the largest squared reconstruction error, so this is the greedy rule for the
+worst point where :mod:`~substrate.reduced.basis.feature_vectors` is the one for the mean
+([Harbrecht2012]_).
+
+k-means++ seeding in feature space: points drawn in proportion to their squared distance from the chosen ones.
+
+.. math:: \|\varphi(x) - \varphi(z)\|^2 = k(x, x) - 2 k(x, z) + k(z, z)
+
+([Arthur2007]_.) One column of kernel values over all candidates a step, and two numbers a candidate in memory.
+
+A basis of large quadratic Renyi entropy, as fixed-size LS-SVMs choose theirs.
+
+.. math:: H(S) = -\log \frac{1}{n^2} \sum_{i, j \in S} k(x_i, x_j)
+
+A first set is drawn by lot; then one of its vectors and one candidate change places whenever that raises H
+([Suykens2002b]_ chapter 6, [DeBrabanter2010]_). One trial costs two columns of n kernel values.
+
+Feature vector selection from a few candidates drawn anew at every step.
+
+The greedy rule of :mod:`~substrate.reduced.basis.feature_vectors` looks at every candidate at every step;
+here it looks at ``DRAWN`` of them, drawn by lot: with 59 the best of the draw is, with a chance of 95 %, among the best
+twentieth of all ([Smola2000]_; [Cawley2002b]_ for this use). Memory and work no longer depend on the number of
+candidates.
+
+Some rows of a source by their numbers, read once and kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import EPS, Array, check_memory, is_sparse
+from substrate.kernels import Kernel
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import Source
+
+__all__ = [
+    "DRAWN",
+    "Candidates",
+    "Chosen",
+    "SampledRows",
+    "sample_of",
+    "select_by_entropy",
+    "select_pivots",
+    "select_spread",
+    "select_stochastically",
+]
+
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows in the order of choice, and a word on why the choice ended."""
+
+    rows: Rows
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows to choose from and rows to score by, of a point set, or of a kernel matrix (``kernel`` is None)."""
+
+    kernel: Kernel | None
+    X: Any
+    rows: Rows
+    scoring: Rows
+
+    def block(self, left: Any, right: Any) -> Array:
+        """Kernel values between two sets of rows."""
+        check_memory(
+            8.0 * len(left) * len(right),
+            f"a {len(left)} x {len(right)} block of kernel values",
+            "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
+        )
+        if self.kernel is None:
+            given = self.X[left][:, right]
+            return np.array(given.toarray() if is_sparse(given) else given, dtype=np.float64)
+        if 8 * len(right) < len(left):  # kernels work along rows: few long ones are cheaper than many short ones
+            return np.ascontiguousarray(self.block(right, left).T)
+        out = np.empty((len(left), len(right)))
+        self.kernel.fill(self.X[left], self.X[right], out)
+        return out
+
+    def diagonal(self, rows: Any) -> Array:
+        """The values k(x, x)."""
+        if self.kernel is None:
+            return np.array(self.X.diagonal()[rows], dtype=np.float64)
+        return np.asarray(self.kernel.diag(self.X[rows]))
+
+
+def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
+    """Choose up to ``count``; stop where the mean relative diagonal left is at ``tolerance``, or nothing is left."""
+    rows = candidates.rows
+    own = candidates.diagonal(rows)
+    whole = np.where(own > 0.0, own, 1.0)
+    floor = max(rows.size, 1) * EPS * float(own.max(initial=0.0))
+    L = np.zeros((count, rows.size))
+    chosen: list[int] = []
+    remaining = own.copy()
+    while len(chosen) < count:
+        k, pivot = len(chosen), int(remaining.argmax())
+        if remaining[pivot] <= floor:
+            return Chosen(rows[chosen], "a complete basis")
+        error = float(np.mean(remaining / whole))
+        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
+            return Chosen(rows[chosen], f"a mean reconstruction error of {error:.2e}")
+        column = candidates.block(rows, rows[[pivot]])[:, 0] - L[:k].T @ L[:k, pivot]
+        L[k] = column / np.sqrt(remaining[pivot])
+        remaining = np.maximum(remaining - L[k] ** 2, 0.0)
+        remaining[pivot] = 0.0
+        chosen.append(pivot)
+    return Chosen(rows[chosen], f"{count} vectors")
+
+
+def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
+    """Choose up to ``count``; fewer where all others sit on chosen ones."""
+    rows = candidates.rows
+    own = candidates.diagonal(rows)
+    chosen = [int(generator.choice(rows.size))]
+    distances = np.full(rows.size, np.inf)
+    while len(chosen) < count:
+        last = chosen[-1]
+        column = candidates.block(rows, rows[[last]])[:, 0]
+        np.minimum(distances, np.maximum(own - 2.0 * column + own[last], 0.0), out=distances)
+        distances[last] = 0.0
+        distances[distances <= 16.0 * EPS * own[last]] = 0.0  # on a chosen point, but for rounding
+        sums = np.cumsum(distances)
+        if not sums[-1] > 0.0:
+            return Chosen(rows[chosen], "every candidate on a chosen point")
+        chosen.append(int(np.searchsorted(sums, generator.random() * sums[-1], side="right")))
+    return Chosen(rows[chosen], f"{count} vectors")
+
+
+#: Trials a vector of the basis; entropy changes little after that.
+TRIALS = 10
+#: Trials whose kernel values are computed together.
+_AT_ONCE = 64
+
+
+def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Chosen:
+    """Choose ``count`` of the candidates."""
+    rows = candidates.rows
+    order = generator.permutation(rows.size)
+    inside, outside = rows[order[:count]].copy(), rows[order[count:]].copy()
+    if outside.size == 0:
+        return Chosen(inside, "all candidates")
+    K = candidates.block(inside, inside)
+    sums = K.sum(axis=1)
+    swaps, trials = 0, TRIALS * count
+    for start in range(0, trials, _AT_ONCE):
+        places = generator.choice(outside.size, size=min(_AT_ONCE, outside.size, trials - start), replace=False)
+        columns = candidates.block(outside[places], inside)
+        own = candidates.diagonal(outside[places])
+        for place, column, k in zip(places, columns, own, strict=True):
+            out = int(generator.choice(count))
+            # the change of the sum of all entries when row and column ``out`` become those of the candidate
+            change = 2.0 * (column.sum() - column[out]) + k - (2.0 * (sums[out] - K[out, out]) + K[out, out])
+            if change >= 0.0:
+                continue
+            fresh = column.copy()
+            fresh[out] = k
+            sums += fresh - K[out]
+            K[out], K[:, out] = fresh, fresh
+            sums[out] = fresh.sum()
+            inside[out], outside[place] = outside[place], inside[out]
+            # later columns of this draw meet the newcomer too
+            columns[:, out] = candidates.block(outside[places], inside[[out]])[:, 0]
+            swaps += 1
+    return Chosen(inside, f"{swaps} swaps in {trials} trials")
+
+
+DRAWN = 59
+
+
+def select_stochastically(candidates: Candidates, count: int, generator: Any, tolerance: float = 0.0) -> Chosen:
+    """Choose up to ``count``; three draws in a row without anything outside the span end the choice."""
+    rows, scoring = candidates.rows, candidates.scoring
+    whole = candidates.diagonal(scoring)
+    scale = 1.0 / np.sqrt(np.where(whole > 0.0, whole, np.inf))
+    left = rows.copy()
+    chosen: list[int] = []
+    L = np.zeros((count, count))  # Cholesky factor of the kernel matrix of the chosen ones
+    Z = np.zeros((count, scoring.size))  # features of the scoring rows
+    error, in_vain = float((whole > 0.0).mean()), 0
+    while len(chosen) < count and left.size and in_vain < 3:
+        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
+            return Chosen(np.array(chosen, dtype=np.intp), f"a mean reconstruction error of {max(error, 0.0):.2e}")
+        k = len(chosen)
+        drawn = generator.choice(left.size, size=min(DRAWN, left.size), replace=False)
+        trial = left[drawn]
+        features = _features(candidates, trial, chosen, L[:k, :k])
+        own = candidates.diagonal(trial)
+        rest = own - np.square(features).sum(axis=1)
+        outside = rest > rows.size * EPS * own.max(initial=0.0)
+        if not outside.any():
+            in_vain += 1
+            continue
+        in_vain = 0
+        R = (candidates.block(trial, scoring) - features @ Z[:k]) * scale
+        worth = np.where(outside, np.square(R).sum(axis=1) / np.where(outside, rest, 1.0), -np.inf)
+        best = int(worth.argmax())
+        L[k, :k], L[k, k] = features[best], np.sqrt(rest[best])
+        Z[k] = R[best] / scale.clip(np.finfo(float).tiny) / L[k, k]
+        chosen.append(int(trial[best]))
+        left = np.delete(left, drawn[best])
+        error -= float(worth[best]) / scoring.size
+    ended = f"{count} vectors" if len(chosen) == count else "draws without a vector outside the span"
+    return Chosen(np.array(chosen, dtype=np.intp), ended)
+
+
+def _features(candidates: Candidates, trial: Any, chosen: list[int], L: Any) -> Any:
+    from scipy.linalg import solve_triangular
+
+    if not chosen:
+        return np.zeros((len(trial), 0))
+    return solve_triangular(L, candidates.block(np.array(chosen), trial), lower=True, check_finite=False).T
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRows:
+    """Rows in ascending order of their numbers; indexing takes the numbers they have in the source."""
+
+    numbers: Any
+    X: Any
+
+    def __getitem__(self, rows: Any) -> Any:
+        places = np.searchsorted(self.numbers, rows)
+        if not np.array_equal(self.numbers[np.minimum(places, self.numbers.size - 1)], rows):
+            raise KeyError("a row that is not in the sample")
+        return self.X[places]
+
+
+def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
+    """Rows to be had by the given numbers; of rows in memory, which need no reading, by any."""
+    if isinstance(source, ArraySource):
+        return source.X
+    wanted = np.unique(np.concatenate(numbers))
+    return SampledRows(wanted, passes.taken(source, wanted))

@@ -1,0 +1,225 @@
+r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
+
+A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so :mod:`~substrate.paths.criteria` and its bounds
+hold as they are. What is written here is only how to get the numbers without the zero directions, whose share is
+known by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
+
+.. math::
+
+    \lambda Q = \|t\|^2 - \sum_k c_k^2 g_k, \qquad \lambda B_{ii} = 1 - h_{ii}, \qquad
+    \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
+
+Leave-one-out (:mod:`~substrate.reduced.left_out`) takes a pass over the rows for all points of a call;
+generalised cross-validation and folds take none, the sums of a fold being left out by subtraction; with features d of a
+fold's row, Cauchy's inequality bounds
+:math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the
+ceilings, from which the search takes its slack. What a device has summed up and decomposed is brought to the host once,
+and searched there.
+
+How far a criterion on a reduced basis may be from that of the machine it speaks of, at every lambda.
+
+A criterion is read off one decomposition of sums over the rows, and all of these are rounded: kernel values, features,
+sums, eigenvalues and eigenvectors. With :math:`\hat u(\lambda) = Q\, c/(a + \lambda)` the gradient of the exact machine
+at :math:`\hat u` is made of these roundings alone, and :mod:`~substrate.reduced.spectrum` says what it
+does to the errors of the rows,
+
+.. math:: \|\hat e - e\| \le \|Z H^{-1} T^T \delta\| \|\hat e\| + 3 p\, \|\sqrt{k}\|\, s^T |T \hat u|
+          + \Big( c\, \epsilon\, \big\| |\hat H^{-1/2}| \sigma \big\| + \frac{r \epsilon \|A\|}{\sqrt\lambda} \Big)
+            (\ldots) ,
+
+and leverages :math:`z_i^T H^{-1} z_i` move by the same slopes. All grow as lambda falls. The root of a
+criterion is a norm of errors over :math:`1 - h_{ii}`, so it is off by no more than that over the smallest of these,
+plus its own share. A direction that is faint in a smooth kernel makes this large long before the criterion itself looks
+strange: nearly noise-free targets have a criterion far below the size of y, to which the rounding belongs.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.namespaces import to_numpy
+from substrate.paths.criteria import Criterion, Samples, between
+from substrate.reduced.moments import Moments
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.spectrum import Reach, ReducedSpectrum
+from substrate.streaming.source import Block
+from substrate.threads import blas_threads
+
+__all__ = ["Doubt", "ReducedFold", "ReducedGCV", "RowSizes", "sizes_of_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedGCV(Criterion):
+    """Generalised cross-validation: every leverage replaced by their mean."""
+
+    growth: ClassVar[float] = 2.0
+
+    spectrum: ReducedSpectrum
+
+    @classmethod
+    def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
+        """On a statistic."""
+        known = spectrum.on_host()
+        return cls(known, known.targets, 0.0, pooled)
+
+    def sample(self, t: Array) -> Samples:
+        """Sums over the spectrum only."""
+        spectrum, c = self.spectrum, self.targets.coordinates
+        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), self.spectrum.n
+        errors = np.maximum(spectrum.squares - (g * (1.0 + lambdas * g)).T @ c**2, 0.0)
+        spare = np.maximum(n - 1.0 - spectrum.values @ g, np.finfo(np.float64).tiny)
+        rising = (n * np.square(lambdas / spare)).reshape(*t.shape, 1)
+        falling = self._shaped(errors / lambdas[:, None] ** 2, t)
+        values = falling * rising
+        whole = self._shaped(np.broadcast_to(spectrum.squares, errors.shape) / lambdas[:, None] ** 2, t) * rising
+        return Samples(values, np.maximum(between(falling, rising), _cancelled(values, whole, self.size)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedFold(Criterion):
+    """The mean square error on the rows of a fold, of the machine on the others; both are sums already.
+
+    ``scatter`` and ``cross`` are those of the fold's features about the others' mean, in the others'
+    eigen-coordinates; ``squares`` those of its targets about the others' mean.
+    """
+
+    cone: ClassVar[int] = 2
+    growth: ClassVar[float] = 2.0
+
+    spectrum: ReducedSpectrum
+    count: int
+    scatter: Array
+    cross: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
+        """From the spectrum of the other rows and the moments of the fold about the same origin."""
+        held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
+        known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
+        return cls(known, known.targets, 0.0, pooled, held.count, *sums)
+
+    def sample(self, t: Array) -> Samples:
+        """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
+        c, g = self.targets.coordinates, self._inverses(t)
+        lowest = np.ascontiguousarray(g.reshape(-1, *t.shape)[:, :, 0])
+        outputs = c.shape[1]
+        values, ceiling = np.empty((t.size, outputs)), np.empty((t.shape[0], outputs))
+        spread = self.scatter.diagonal() @ lowest
+        with blas_threads(c.shape[0]):
+            for k in range(outputs):
+                weights = g * c[:, [k]]
+                product = np.einsum("ij,ij->j", weights, self.scatter @ weights) - 2.0 * (self.cross[:, k] @ weights)
+                values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.count
+                ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.count
+        shaped = self._shaped(values, t)
+        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
+        whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
+        return Samples(shaped, np.maximum(top, _cancelled(shaped, whole / self.count, self.size)))
+
+
+def _cancelled(values: Array, whole: Array, size: int) -> Array:
+    """A ceiling high enough that the search's slack covers rounding of ``whole``, of which values are what is left."""
+    floor = np.finfo(np.float64).tiny
+    return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
+
+
+_HALF = EPS / 2.0
+#: What lies between two points of a search: errors are monotone in lambda term by term, and lambda moves little.
+_BETWEEN = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RowSizes:
+    """The sum of k(x, x) over rows, the largest of them, and the largest relative error of a kernel value."""
+
+    diagonal: float
+    largest: float
+    rounding: float
+
+    def __add__(self, other: "RowSizes") -> "RowSizes":
+        return RowSizes(
+            self.diagonal + other.diagonal,
+            max(self.largest, other.largest),
+            max(self.rounding, other.rounding),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowSizesOfLeaf:
+    """Of the rows of a leaf; no kernel value is computed."""
+
+    values: KernelValues
+
+    def __call__(self, blocks: Iterable[Block]) -> RowSizes:
+        """Over its micro-blocks."""
+        total = RowSizes(0.0, 0.0, 0.0)
+        for block in blocks:
+            diagonal = np.maximum(self.values.diagonal(block), 0.0)
+            rounding = self.values.rounding(block.X)
+            total = total + RowSizes(float(diagonal.sum()), float(diagonal.max(initial=0.0)), rounding)
+        return total
+
+
+def sizes_of_rows(rows: KernelRows) -> RowSizes:
+    """In one light pass."""
+    sizes: RowSizes = rows.sums(RowSizesOfLeaf(rows.values), "sizes of rows")
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One spectrum and the rows it is of; ``seen`` is the scatter of validation rows, where the criterion is theirs."""
+
+    spectrum: ReducedSpectrum
+    K_basis: Array
+    sizes: RowSizes
+    terms: int
+    seen: Array | None = None
+    count: int = 0
+
+    def errors(self, lam: float) -> tuple[float, Array]:
+        """By how much a leverage may be off, and the norm by which errors may be, one number per output."""
+        s, sp = self.sizes, self.spectrum
+        spread = math.sqrt(s.diagonal)
+        curvature = sp.curvature(self.K_basis, self.terms)
+        reach = curvature.at(lam, s.rounding, spread)
+        r, c = sp.values.size, sp.cross
+        decomposed = 4.0 * r * EPS * float(sp.values.max(initial=0.0)) / lam
+        if not reach.known or decomposed >= 0.25:
+            return 1.0, np.full(c.shape[1], math.inf)
+        inverses = 1.0 / (sp.values + lam)
+        weights = sp.rotation @ (c * inverses[:, None])
+        left = np.maximum(sp.squares - ((inverses * (1.0 + lam * inverses)) @ c**2), 0.0)
+        errors = np.sqrt(left + EPS * r * sp.squares)
+        lever = reach.lever(self.seen)
+        own = s.rounding + (curvature.features.n_basis + 8.0) * _HALF
+        slopes = reach.of_slopes(own * spread, self.seen)
+        moved = slopes * errors
+        rows = spread if self.seen is None else math.sqrt(max(self.count, 1) * s.largest)
+        moved += (
+            (2.0 * lever * spread + rows) * own * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
+        )
+        summed = (self.terms + r + 8.0) * _HALF
+        lengths = self._lengths(reach)
+        pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
+        moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
+        moved += lever * decomposed * (math.sqrt(lam) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
+        # z'H^-1 z moves with z by the same slopes, once for the row itself and once for its part in H
+        lifted = 4.0 * (slopes if self.seen is None else 0.0) + 2.0 * reach.eta**2 + 2.0 * decomposed
+        lifted += 2.0 * summed * pull**2
+        if curvature.accumulated:
+            lifted += 2.0 * sp.error
+            moved += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.n) * np.abs(sp.target_mean))
+        return lifted, _BETWEEN * np.asarray(moved)
+
+    def _diagonal(self) -> Array:
+        return np.maximum(self.K_basis.diagonal(), 0.0)
+
+    def _lengths(self, reach: Reach) -> Array:
+        return np.asarray(reach.lengths)

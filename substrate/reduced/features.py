@@ -1,0 +1,190 @@
+r"""Finite-dimensional features of a reduced basis, rank revealing.
+
+.. math:: K_{SS} = V \operatorname{diag}(s) V^T, \qquad z(x) = \operatorname{diag}(s)^{-1/2} V^T k_S(x)
+
+for the eigenvalues above rounding. They are coordinates of the projection of :math:`\varphi(x)` on the span of the
+basis, so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
+:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, where
+the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
+
+Components on a reduced basis: an expansion each in the basis vectors, and their features side by side.
+
+.. math:: f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, z_j) = u^{lT} z^l(x), \qquad
+          K^l_{SS} = V^l \operatorname{diag}(s^l) V^{lT}, \quad z^l(x) = \operatorname{diag}(s^l)^{-1/2} V^{lT} k^l_S(x)
+
+with :math:`\beta^l = V^l (s^l)^{-1/2} u^l` and :math:`w_l^T w_l = u^{lT} u^l`; directions below a share of the largest
+are left out, as in :mod:`~substrate.closed_form.component_coordinates`. [Pelckmans2005]_ eq. (6)-(8) with the expansion
+of [Cawley2004]_ eq. (2).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.kernels import Kernel
+from substrate.namespaces import namespace_of, own_copy
+from substrate.reduced.rows import KernelValues, RowValues
+from substrate.streaming.source import Block
+from substrate.threads import blas_threads
+
+__all__ = [
+    "ComponentFeatures",
+    "EigenFeatures",
+    "VariationOfLeaf",
+    "component_functions",
+    "eigen_features",
+    "reconstruction_errors",
+]
+
+
+#: Smallest eigenvalue, relative to the largest, beside which a mixed direction keeps its digits.
+_FAINT = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class EigenFeatures:
+    """``transform`` is :math:`V s^{-1/2}`, n x r; ``values`` are the kept eigenvalues s, largest first."""
+
+    transform: Array
+    values: Array
+
+    @property
+    def n_basis(self) -> int:
+        """n."""
+        return int(self.transform.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """r."""
+        return int(self.values.shape[0])
+
+    @property
+    def well_conditioned(self) -> bool:
+        """Whether all directions are kept and none is so faint that mixing them would cost digits."""
+        return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
+
+    def coefficients(self, weights: Array) -> Array:
+        """Beta of the weights u."""
+        coefficients: Array = self.transform @ weights
+        return coefficients
+
+    def weights(self, coefficients: Array) -> Array:
+        """The weights u of beta: :math:`s^{1/2} V^T \\beta`."""
+        weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
+        return weights
+
+
+def _columns(values: Array, like: Array) -> Array:
+    return values[:, None] if like.ndim == 2 else values
+
+
+def eigen_features(K: Any) -> EigenFeatures:
+    """Features of the kernel matrix of the basis; directions below n eps times the largest eigenvalue are left out."""
+    xp, n = namespace_of(K), K.shape[0]
+    with blas_threads(n):
+        values, vectors = xp.linalg.eigh(K)  # ascending
+    dropped = n - int(xp.sum(xp.astype(values > n * EPS * max(float(values[-1]), 0.0), xp.int64)))
+    s = own_copy(xp.flip(values[dropped:]))
+    return EigenFeatures(own_copy(xp.flip(vectors[:, dropped:], axis=1) / xp.sqrt(s)), s)
+
+
+def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
+    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
+
+    :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space
+    """
+    xp = namespace_of(rows)
+    explained = xp.sum((rows @ features.transform) ** 2, axis=1)
+    positive = diagonal > 0.0
+    errors = 1.0 - explained / xp.where(positive, diagonal, xp.ones_like(diagonal))
+    clipped: Array = xp.clip(xp.where(positive, errors, xp.zeros_like(errors)), min=0.0, max=1.0)
+    return clipped
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentFeatures(RowValues):
+    """Kernel values of every component, each times a matrix of its own (n x r_l), side by side."""
+
+    components: tuple[KernelValues, ...]
+    transforms: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, components: Sequence[KernelValues], matrices: Sequence[Array], cutoff: float) -> Self:
+        """Features of the components' kernel matrices at the basis."""
+        transforms = []
+        for matrix in matrices:
+            with blas_threads(matrix.shape[0]):
+                values, vectors = np.linalg.eigh(matrix)
+            keep = values > cutoff * max(float(values[-1]), 0.0)
+            transforms.append(np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep])))
+        if not any(transform.shape[1] for transform in transforms):  # kernels that see nothing: one feature, always 0
+            transforms[0] = np.zeros((matrices[0].shape[0], 1))
+        return cls(tuple(components), tuple(transforms))
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Directions kept, one number per component."""
+        return tuple(int(transform.shape[1]) for transform in self.transforms)
+
+    @property
+    def n_basis(self) -> int:
+        """How many features a row has."""
+        return sum(self.ranks)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the features of each component stand."""
+        ends = np.cumsum(self.ranks)
+        return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(ends, self.ranks, strict=True))
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Component by component."""
+        for values, transform, place in zip(self.components, self.transforms, self.slices, strict=True):
+            out[:, place] = values.matrix(X) @ transform
+
+    def split(self, features: Array) -> Array:
+        """Rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
+        parts = np.zeros((len(self.ranks), *features.shape))
+        for part, place in zip(parts, self.slices, strict=True):
+            part[:, place] = features[:, place]
+        return parts
+
+    def coefficients(self, v: Array) -> Array:
+        """beta^l of stacked u^l, one column per component."""
+        expanded = [T @ v[place] for T, place in zip(self.transforms, self.slices, strict=True)]
+        return np.ascontiguousarray(np.column_stack(expanded))
+
+
+def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
+    """f^l of rows as their only feature; ``coefficients`` has one column per component, or one entry a basis vector."""
+    columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
+    components = tuple(KernelValues(kernel, points) for kernel in kernels)
+    return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """max |f^l| over rows."""
+
+    largest: Array
+
+    def __add__(self, other: "Variation") -> "Variation":
+        return Variation(np.maximum(self.largest, other.largest))
+
+
+@dataclass(frozen=True, slots=True)
+class VariationOfLeaf:
+    """The maximal variation of component functions over the rows of a leaf."""
+
+    functions: ComponentFeatures
+
+    def __call__(self, blocks: Iterable[Block]) -> Variation:
+        """Over its micro-blocks."""
+        largest, buffer = np.zeros(self.functions.n_basis), self.functions.buffer()
+        for block in blocks:
+            for _, tile in self.functions.tiles(block, buffer):
+                np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
+        return Variation(largest)

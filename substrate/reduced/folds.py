@@ -1,0 +1,148 @@
+r"""Which fold a row validates in, by its number.
+
+Stratified folds of rows that are never all in memory: the ones of scikit-learn's ``StratifiedKFold``.
+
+There the rows of a class are dealt out in the order of their numbers. With the classes in the order of their first rows
+and one behind the other, class c has the places from :math:`s_c` to :math:`e_c`, and fold j takes
+
+.. math:: a_{cj} = \#\{p : s_c \le p < e_c, \; p \equiv j \pmod k\}
+
+of its rows, the first :math:`a_{c0}` of them go to fold 0, and so on. So a row's fold follows from its class and from
+how many rows of that class come before it, for which the counts of micro-blocks are enough.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import MICRO, Block, Source
+
+__all__ = ["ClassesOfBlock", "ConsecutiveFolds", "Folds", "GivenFolds", "StratifiedFolds"]
+
+
+class Folds(Protocol):
+    """Which fold a row validates in, by its number and, where folds are stratified, its class; -1 is none."""
+
+    @property
+    def count(self) -> int:
+        """How many folds."""
+
+    def labels(self, rows: slice, targets: Any = None) -> Any:
+        """The folds of consecutive rows with these targets; a micro-block at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFolds:
+    """A label a row."""
+
+    count: int
+    every: Any
+
+    @classmethod
+    def of(cls, folds: Any, n: int) -> "GivenFolds | None":
+        """From the rows of each fold; no folds are None."""
+        if not len(folds):
+            return None
+        labels = np.full(n, -1, dtype=np.int32)
+        for number, fold in enumerate(folds):
+            labels[fold] = number
+        return cls(len(folds), labels)
+
+    def labels(self, rows: slice, targets: Any = None) -> Any:
+        """The folds of consecutive rows."""
+        return self.every[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsecutiveFolds:
+    """Parts of consecutive rows, the first ones longer by a row where the number does not divide them."""
+
+    count: int
+    n: int
+
+    def labels(self, rows: slice, targets: Any = None) -> Any:
+        """The folds of consecutive rows, by their numbers."""
+        size, more = divmod(self.n, self.count)
+        numbers = np.arange(rows.start, rows.stop)
+        return np.where(
+            numbers < more * (size + 1), numbers // (size + 1), more + (numbers - more * (size + 1)) // size
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClassesOfBlock:
+    """The number of each row's class, by the code words of the classes, one row per class."""
+
+    book: Array
+
+    def __call__(self, block: Block) -> Any:
+        """Of a micro-block."""
+        return (block.Y[:, None, :] == self.book).all(axis=2).argmax(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _CountsOfBlock:
+    """How many rows of each class a micro-block has, and the first of each (``n`` where there is none)."""
+
+    book: Array
+    n: int
+
+    def __call__(self, block: Block) -> Any:
+        classes = ClassesOfBlock(self.book)(block)
+        present, places = np.unique(classes, return_index=True)
+        first = np.full(self.book.shape[0], self.n)
+        first[present] = places + block.start
+        return np.bincount(classes, minlength=self.book.shape[0]), first
+
+
+@dataclass(frozen=True, slots=True)
+class StratifiedFolds:
+    """For each class, where its rows pass from fold to fold, and how many of them come before each micro-block."""
+
+    count: int
+    book: Array
+    ends: Any
+    before: Any
+
+    @classmethod
+    def of(cls, count: int, source: Source, book: Array, passes: Passes) -> Self:
+        """One pass over the rows, whose targets are the code words of their classes."""
+        parts = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
+        counts = np.array([part[0] for part in parts])
+        sizes, first = counts.sum(axis=0), np.min([part[1] for part in parts], axis=0)
+        if count > sizes.max():
+            raise DataError(
+                f"cv={count} folds, and no class of {source.name} has more than {sizes.max()} rows; use fewer folds"
+            )
+        order = np.argsort(first, kind="stable")
+        stops = np.empty_like(sizes)
+        stops[order] = np.cumsum(sizes[order])
+        residues = np.arange(count)
+        taken = _below(stops[:, None], residues, count) - _below((stops - sizes)[:, None], residues, count)
+        alone = (taken == sizes[:, None]).any(axis=1)
+        if alone.any():
+            raise DataError(
+                f"with cv={count} a class of {source.name} is absent from the training rows of a fold: it has "
+                f"{sizes[alone].min()} rows; give it more, or leave it out"
+            )
+        before = np.cumsum(counts, axis=0) - counts
+        return cls(count, book, np.cumsum(taken, axis=1), before)
+
+    def labels(self, rows: slice, targets: Any = None) -> Any:
+        """The folds of the rows of a micro-block with these code words."""
+        classes = ClassesOfBlock(self.book)(Block(targets, targets, rows.start))
+        labels, before = np.empty(classes.size, dtype=np.int32), self.before[rows.start // MICRO]
+        for number in np.unique(classes):
+            (members,) = np.nonzero(classes == number)
+            ranks = before[number] + np.arange(members.size)
+            labels[members] = np.searchsorted(self.ends[number], ranks, side="right")
+        return labels
+
+
+def _below(place: Any, residue: Any, count: int) -> Any:
+    """How many numbers below a place leave the residue."""
+    return (place + (count - 1 - residue)) // count

@@ -1,0 +1,285 @@
+r"""The LS-SVM on a reduced basis by conjugate gradients: passes over the rows instead of the square of their features.
+
+With :math:`\lambda = 1/\gamma` and the features z of :mod:`~substrate.reduced.features`, weights u and bias b
+solve
+
+.. math::
+
+    H \begin{bmatrix} u \\ b \end{bmatrix} = \sum_{i=1}^l \begin{bmatrix} z_i \\ 1 \end{bmatrix} t_i, \qquad
+    H = \sum_{i=1}^l \begin{bmatrix} z_i \\ 1 \end{bmatrix} \begin{bmatrix} z_i \\ 1 \end{bmatrix}^T
+        + \lambda \begin{bmatrix} I & \\ & 0 \end{bmatrix},
+
+the normal equations of [Cawley2004]_ eq. (3). The direct solve forms H, for :math:`l n^2` multiplications or more; a
+product with H is one pass of :math:`2 l n` over kernel values that are evaluated again. That is the idea of
+[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and the preconditioner M of
+:mod:`~substrate.reduced.gradients`. For a gradient g, :math:`\sqrt{g^T M^{-1} g}` estimates how far the
+outputs on all rows are from those of the solution; the iteration ends when that is a small part of what it was at the
+mean of the targets, and when the certificate, from a pass of its own, passes.
+
+The scatter of all rows of a reduced basis, as some of them tell it: a preconditioner.
+
+.. math::
+
+    M = \frac{l}{m} \sum_{i \in R} \begin{bmatrix} z_i \\ 1 \end{bmatrix} \begin{bmatrix} z_i \\ 1 \end{bmatrix}^T
+        + \lambda \begin{bmatrix} I & \\ & 0 \end{bmatrix}, \qquad |R| = m,
+
+with the features of :mod:`~substrate.reduced.features` and a free bias. With the basis itself as the sample
+the sum of products is :math:`\operatorname{diag}(s)`, which is the preconditioner of [Rudi2017]_ section 3; it is
+close to the sum over all rows where n is far above the degrees of freedom. At the usual gammas it is not, and a
+sample of several times n rows is worth its :math:`m n^2`: M and the matrix of all rows then differ by factors of
+about :math:`(1 \pm \sqrt{n / m})^2`, and conjugate gradients gain a digit in two to three steps whatever n and l are;
+rows unlike all others, which a sample misses, cost some more.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates import Row
+from substrate.certificates.rows import ACCURATE, Accuracy
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.certificate import reduced_rows
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.moments import Origin
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.solution import accumulate, residual_pass
+from substrate.reduced.spectrum import Curvature
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import Block
+from substrate.streaming.survey import TargetSummary
+from substrate.threads import blas_threads
+
+__all__ = ["PER_VECTOR", "TOLERANCE", "IteratedSolution", "SampledScatter", "sampled_scatter", "solve_by_gradients"]
+
+
+#: Rows of the sample for every basis vector: fewer take more passes over all rows, more take longer sums (measured).
+PER_VECTOR = 8
+#: Relative error of the sums up to which they precondition as well as exact ones.
+_LARGEST_ERROR = 1e-2
+#: The sample is part of the method, not of the model: the same rows whoever asks.
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampledScatter:
+    """The Cholesky factor of the centred part of M, the mean feature of the sample, l and m.
+
+    ``curvature`` is of the sampled rows as they are, and so not above that of all rows.
+    """
+
+    factor: Array
+    mean: Array
+    n: int
+    sampled: int
+    curvature: Curvature
+
+    def solve(self, right: Array) -> Array:
+        """M^{-1} times columns whose last entry belongs to the bias."""
+        from scipy.linalg import cho_solve
+
+        slope, total = right[:-1], right[-1]
+        weights = slope - np.outer(self.mean, total)
+        if weights.size:
+            weights = cho_solve((self.factor, True), weights)
+        return np.vstack([weights, total / self.n - self.mean @ weights])
+
+
+def sampled_scatter(
+    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, sizes: Array
+) -> SampledScatter:
+    """Sums over rows drawn by lot, by kernel values where that is accurate enough, by features where not."""
+    n = rows.n_rows
+    m = min(n, PER_VECTOR * features.n_basis)
+    drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
+    source = ArraySource(rows.passes.taken(rows.source, drawn), np.zeros((m, origin.targets.size)))
+    some = KernelRows(rows.values, source, rows.passes)
+    weight = n / m
+    statistic = accumulate(some, features, origin, lam / weight, method="accumulated")
+    if statistic.error > _LARGEST_ERROR:
+        statistic = accumulate(some, features, origin, lam / weight, method="row-wise")
+    mean = statistic.total.first / m
+    scatter = statistic.total.about(mean, statistic.total.targets / m).second
+    centred = weight * scatter
+    centred[np.diag_indices(features.rank)] += lam
+    with blas_threads(features.rank):
+        factor = np.asarray(np.linalg.cholesky(centred), dtype=np.float64)
+    full = mean + features.transform.T @ origin.kernel_values
+    accumulated = statistic.method == "accumulated"
+    known = Curvature(features, scatter, full, mean, float(m), sizes, some.terms, accumulated, whole=False)
+    return SampledScatter(factor, full, n, m, known)
+
+
+#: Estimated relative error of the outputs at which the iteration ends: a tenth of what is asked of predictions.
+TOLERANCE = 1e-7
+_MOST_ITERATIONS = 200
+#: Passes that compute the true gradient anew and go on from it.
+_MOST_RESTARTS = 4
+#: Multiplications up to which the sums over all rows are taken to bound an answer that the sample leaves in doubt.
+_CHEAP_SUMS = 1e10
+_SAMPLED = ("accuracy by", "the sums of sampled rows; solver='direct' takes those of all rows and may know more")
+
+
+@dataclass(frozen=True, slots=True)
+class IteratedSolution:
+    """Beta and b, one column per output, in the units of y; certificate rows; products with H; rows of the sample."""
+
+    coefficients: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    iterations: int
+    sampled: int
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether every row of the certificate passes, that of the iteration among them, but that of the answer.
+
+        How near the answer must be is asked of the fit, not of the iteration.
+        """
+        return all(row.passes for row in self.rows if not isinstance(row, Accuracy))
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over rows of K'f and 1'f, for outputs f, a column each."""
+
+    slope: Array
+    total: Array
+
+    def __add__(self, other: "Products") -> "Products":
+        return Products(self.slope + other.slope, self.total + other.total)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsOfLeaf:
+    """The outputs f = K beta + b of the rows of a leaf, in sums."""
+
+    values: KernelValues
+    coefficients: Array
+    bias: Array
+
+    def __call__(self, blocks: Iterable[Block]) -> Products:
+        """Over the micro-blocks of a leaf."""
+        slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
+        buffer = self.values.buffer()
+        for block in blocks:
+            for _, tile in self.values.tiles(block, buffer):
+                outputs = tile @ self.coefficients + self.bias
+                slope += tile.T @ outputs
+                total += outputs.sum(axis=0)
+        return Products(slope, total)
+
+
+def solve_by_gradients(
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    K_basis: Array,
+    *,
+    tolerance: float = TOLERANCE,
+    most: int = _MOST_ITERATIONS,
+    targets: TargetSummary | None = None,
+    answer_tolerance: float = ACCURATE,
+) -> IteratedSolution:
+    """Solve at one lambda = 1/gamma for every column of the targets, all columns in the same passes, and certify.
+
+    ``tolerance`` is that of the iteration, ``answer_tolerance`` the share of the spread of y that the accuracy may be.
+    """
+    sizes = np.sqrt(np.maximum(K_basis.diagonal(), 0.0))
+    M, T = sampled_scatter(rows, features, origin, lam, sizes), features.transform
+    judge = AnswerJudge(
+        rows, replace(M.curvature, terms=rows.terms), lam, origin.unit, targets or rows.target_summary(),
+        tolerance=answer_tolerance,
+    )  # fmt: skip
+
+    def product(V: Array) -> Array:
+        sums = rows.sums(ProductsOfLeaf(rows.values, T @ V[:-1], V[-1]), "products with all rows")
+        return np.vstack([T.T @ sums.slope + lam * V[:-1], sums.total])
+
+    solution = np.vstack([np.zeros((features.rank, origin.targets.size)), origin.targets])
+    iterations, restarts, digits = 0, 0, 1.0
+    goal = scale = np.zeros(origin.targets.size)
+    while True:
+        weights, bias = solution[:-1], solution[-1]
+        beta = features.coefficients(weights)
+        residuals = residual_pass(rows, origin.unit, beta, bias, centre=judge.centre)
+        gradient = np.vstack([T.T @ residuals.slope - lam * weights, residuals.total])
+        energy = _energy(gradient, M.solve(gradient))
+        if iterations == 0:
+            # of a constant target nothing is left but rounding, and that need not be fitted
+            scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
+            goal = tolerance**2 * scale
+        checks = [
+            (*checked, _iteration_row(float(energy[k]), float(scale[k]), tolerance))
+            for k, checked in enumerate(reduced_rows(residuals, features, K_basis, beta, weights, bias, lam))
+        ]
+        answer = judge.of(residuals, beta, bias)
+        passes = all(row.passes for output in checks for row in output)
+        settled = passes and (answer.passes or not answer.helped)
+        if settled or iterations >= most or restarts > _MOST_RESTARTS:
+            if passes and not answer.passes:
+                answer = _known_better(judge, rows, features, origin, answer, beta, bias)
+            rows_of_both = (answer.row, *worst_rows(checks))
+            return IteratedSolution(
+                origin.unit * beta, origin.unit * bias, rows_of_both, iterations, M.sampled, answer.facts
+            )
+        change, steps = _descend(product, M.solve, gradient, digits * goal, most - iterations)
+        solution, iterations, restarts, digits = solution + change, iterations + steps, restarts + 1, 1e-2 * digits
+
+
+def _known_better(
+    judge: AnswerJudge,
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    answer: ReducedAnswer,
+    beta: Array,
+    bias: Array,
+) -> ReducedAnswer:
+    """The sums of all rows, where they cost seconds, and a pass with care know more than the sample does."""
+    if float(rows.n_rows) * features.n_basis**2 > _CHEAP_SUMS:
+        return replace(answer, facts=(*answer.facts, _SAMPLED))
+    statistic = accumulate(rows, features, origin, judge.lam)
+    total = statistic.total
+    mean = total.first / total.mass
+    scatter = total.about(mean, total.targets / total.mass).second
+    accumulated = statistic.method == "accumulated"
+    whole = replace(
+        judge.curvature, scatter=scatter, offsets=mean, mass=total.mass, whole=True, accumulated=accumulated
+    )
+    return replace(judge, curvature=whole).once_more(beta, bias)
+
+
+def _iteration_row(energy: float, scale: float, tolerance: float) -> Row:
+    name, formula = "outputs against the solution's", "sqrt(g' M^-1 g), g the gradient / gamma"
+    return Row(name, float(np.sqrt(energy)), float(np.sqrt(scale)), tolerance, formula)
+
+
+def _energy(left: Array, right: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", left, right))
+
+
+def _descend(
+    product: Callable[[Array], Array], solve: Callable[[Array], Array], gradient: Array, goal: Array, most: int
+) -> tuple[Array, int]:
+    """Preconditioned conjugate gradients from nought on every column, each with its own step lengths; and the steps."""
+    change, R = np.zeros_like(gradient), gradient.copy()
+    P = solve(R)
+    energy = _energy(R, P)
+    for step in range(most):
+        active = energy > goal
+        if not active.any():
+            return change, step
+        direction, before = P[:, active], energy[active]
+        products = product(direction)
+        length = before / _energy(direction, products)
+        change[:, active] += length * direction
+        R[:, active] -= length * products
+        solved = solve(R[:, active])
+        energy[active] = _energy(R[:, active], solved)
+        P[:, active] = solved + (energy[active] / before) * direction
+    return change, most

@@ -1,0 +1,284 @@
+r"""Leave-one-out on a reduced basis, exact, in one pass over the rows.
+
+.. math:: h_{ii} = \frac1l + \| R\, k_S(x_i) - r \|^2, \qquad t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}}
+
+([Cawley2004]_ section 2.6) with R and r from the spectrum of :mod:`~substrate.reduced.spectrum`, made
+triangular, which halves the work of every row.
+
+The outputs :math:`f(x_i) = \sum_j \beta_j k(x_i, z_j) + b` of rows, a block at a time.
+
+Leave-one-out on a reduced basis as an analytic function of :math:`t = \log\lambda`, a pass over the rows a call.
+
+.. math:: \frac1l \sum_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
+    1 - h_{ii} = 1 - \frac1l - \sum_k \frac{g_{ik}^2}{a_k + \lambda}
+
+([Cawley2004]_ section 2.6) with the features g of :mod:`~substrate.reduced.spectrum`. Its bounds are those
+of :mod:`~substrate.reduced.criteria`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import SolverError
+from substrate.namespaces import namespace_of, own_copy
+from substrate.paths.criteria import Criterion, Samples, between
+from substrate.reduced.rows import KernelRows, KernelValues, RowValues
+from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import Block
+from substrate.threads import blas_threads
+
+__all__ = [
+    "LeftOutRows",
+    "LeftOutSums",
+    "LeverageFactor",
+    "OutputsOfBlock",
+    "ReducedLeaveOneOut",
+    "RowsLeftOut",
+    "left_out_rows",
+    "leverage_factor",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LeverageFactor:
+    """R and r with :math:`h(x) = 1/l + \\|R k_S(x) - r\\|^2`; R is upper triangular where the rank is full."""
+
+    matrix: Array
+    offset: Array
+    n: int
+
+    def leverages(self, block: Array) -> Array:
+        """h of rows of kernel values; the block is overwritten where that saves a copy."""
+        from scipy.linalg.blas import dtrmm
+
+        if self.matrix.shape[0] == self.matrix.shape[1] and self.offset.size:
+            product = dtrmm(1.0, self.matrix.T, block.T, lower=1, trans_a=1, overwrite_b=1).T
+        else:
+            product = block @ self.matrix.T
+        product -= self.offset
+        return np.asarray(1.0 / self.n + np.einsum("ij,ij->i", product, product))
+
+
+def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
+    """The factor of the leverages at one lambda; a QR factorisation halves the work of every row to come."""
+    xp = namespace_of(spectrum.values)
+    scale = 1.0 / xp.sqrt(spectrum.values + lam)
+    W = (spectrum.directions * scale).T
+    offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
+    with blas_threads(W.shape[1]):
+        Q, R = xp.linalg.qr(W)
+    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.n)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRows:
+    """Consecutive rows: the first one's number, targets, fitted values, and leverages."""
+
+    start: int
+    Y: Array
+    fitted: Array
+    leverages: Array
+
+    @property
+    def residuals(self) -> Array:
+        """e_i/(1 - h_ii)."""
+        residuals: Array = (self.Y - self.fitted) / (1.0 - self.leverages)[:, None]
+        return residuals
+
+    def refuse_undetermined(self) -> None:
+        """Name a row without which there is no machine."""
+        xp = namespace_of(self.leverages)
+        if not bool(xp.all(self.leverages < 1.0)):
+            worst = int(xp.argmax(self.leverages))
+            raise SolverError(
+                f"without row {self.start + worst} the machine is not determined: its leverage is "
+                f"{float(self.leverages[worst]):.6g} where it must be below 1; use more rows, fewer basis vectors or a "
+                "smaller gamma"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutOfBlock:
+    """Fitted values and leverages of a micro-block, and its targets, a row each."""
+
+    values: KernelValues
+    coefficients: Array
+    bias: Array
+    factor: LeverageFactor
+
+    def __call__(self, block: Block) -> LeftOutRows:
+        """Tile by tile."""
+        fitted, leverages = np.empty(block.Y.shape), np.empty(block.Y.shape[0])
+        for rows, tile in self.values.tiles(block, self.values.buffer()):
+            fitted[rows] = tile @ self.coefficients + self.bias
+            leverages[rows] = self.factor.leverages(tile)
+        return LeftOutRows(block.start, block.Y, fitted, leverages)
+
+
+def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
+    """Fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
+
+    :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
+    """
+    return rows.each(LeftOutOfBlock(rows.values, coefficients, bias, factor), "leave-one-out")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsOfBlock:
+    """Outputs of a micro-block, one column per machine."""
+
+    values: RowValues
+    coefficients: Array
+    bias: Array
+
+    def __call__(self, block: Block) -> Array:
+        """Tile by tile."""
+        made = np.empty((block.X.shape[0], self.bias.size))
+        for rows, tile in self.values.tiles(block, self.values.buffer()):
+            made[rows] = tile @ self.coefficients + self.bias
+        return made
+
+
+#: Up to this many bytes the rows' features are kept between calls instead of being computed again.
+KEPT = 2.0**25
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSums:
+    """Over rows, a row a lambda: squared residuals, an output a column; 1/(1 - h_ii); and the smallest 1 - h_ii."""
+
+    squares: Array
+    reciprocal: Array
+    smallest: Array
+
+    def __add__(self, other: "LeftOutSums") -> "LeftOutSums":
+        return LeftOutSums(
+            self.squares + other.squares,
+            self.reciprocal + other.reciprocal,
+            np.minimum(self.smallest, other.smallest),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutOfLeaf:
+    """Leave-one-out at many lambdas: two matrix products a tile, with the weights and, of squares, with 1/(a + lambda).
+
+    ``values`` None: the rows are features already.
+    """
+
+    values: KernelValues | None
+    origin: Array
+    directions: Array
+    mean: Array
+    inverses: Array
+    coordinates: Array
+    unit: float
+    centre: Array
+    n: int
+
+    def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
+        """Over the micro-blocks of a leaf."""
+        g, c = self.inverses, self.coordinates
+        squares, reciprocal, smallest = np.zeros((g.shape[1], c.shape[1])), np.zeros(g.shape[1]), np.ones(g.shape[1])
+        for rows, Y in self._features(blocks):
+            spare = (1.0 - 1.0 / self.n) - np.square(rows) @ g
+            np.maximum(spare, np.finfo(np.float64).tiny, out=spare)
+            reciprocal += (1.0 / spare).sum(axis=0)
+            np.minimum(smallest, spare.min(axis=0), out=smallest)
+            known = Y / self.unit - self.centre
+            for k in range(c.shape[1]):
+                residuals = (known[:, [k]] - rows @ (g * c[:, [k]])) / spare
+                squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
+        return LeftOutSums(squares, reciprocal, smallest)
+
+    def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array]]:
+        buffer = None if self.values is None else self.values.buffer()
+        for block in blocks:
+            if self.values is None or buffer is None:
+                yield block.X, block.Y
+                continue
+            for rows, tile in self.values.tiles(block, buffer):
+                tile -= self.origin
+                yield tile @ self.directions - self.mean, block.Y[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesOfBlock:
+    """Features of a micro-block, centred, in eigen-coordinates, and its targets."""
+
+    values: KernelValues
+    origin: Array
+    directions: Array
+    mean: Array
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """Tile by tile."""
+        made = np.empty((block.X.shape[0], self.mean.size))
+        for rows, tile in self.values.tiles(block, self.values.buffer()):
+            tile -= self.origin
+            made[rows] = tile @ self.directions - self.mean
+        return made, block.Y
+
+
+@dataclass(frozen=True, slots=True)
+class RowsLeftOut(Criterion):
+    """The mean square of e_i/(1 - h_ii), from sums over the rows wherever these are."""
+
+    spectrum: ReducedSpectrum
+
+    @abstractmethod
+    def sums(self, g: Array) -> LeftOutSums:
+        """Over all rows, at the lambdas of g = 1/(a + lambda)."""
+
+    def sample(self, t: Array) -> Samples:
+        """A pass over the rows, or over their features where these were kept."""
+        spectrum, c = self.spectrum, self.targets.coordinates
+        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), spectrum.n
+        sums = self.sums(g)
+        falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
+        rising = (lambdas * sums.reciprocal / n).reshape(*t.shape, 1)
+        found = self._shaped(sums.squares / n, t)
+        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
+        terms = spectrum.values.size / (self.size + 16.0)
+        rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
+        return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedLeaveOneOut(RowsLeftOut):
+    """Of rows in numpy, or read in passes."""
+
+    rows: KernelRows
+    kept: ArraySource | None
+
+    @classmethod
+    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
+        """On the rows of the statistic and their targets."""
+        kept = None
+        if 8.0 * rows.n_rows * spectrum.values.size <= KEPT:
+            parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
+            X, Y = (np.concatenate(part) for part in zip(*parts, strict=True))
+            kept = ArraySource(X, Y)
+        return cls(spectrum, spectrum.targets, 0.0, pooled, rows, kept)
+
+    def sums(self, g: Array) -> LeftOutSums:
+        """A pass over the rows, or over their features where these were kept."""
+        spectrum, c = self.spectrum, self.targets.coordinates
+        centre = spectrum.origin.targets + spectrum.target_mean
+        values = None if self.kept is not None else self.rows.values
+        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, c, self.unit, centre, spectrum.n)
+        if self.kept is not None:
+            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
+        return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
+
+
+def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:
+    """What makes features of kernel values: their origin, the directions, and the mean to take off."""
+    return spectrum.origin.kernel_values, spectrum.directions, np.asarray(spectrum.mean @ spectrum.rotation)

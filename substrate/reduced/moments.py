@@ -1,0 +1,216 @@
+r"""Sums over rows, about an origin, and the arithmetic they allow.
+
+.. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
+
+Sums of parts add up to those of all, and the rows of a part leave by subtraction. They are where their rows are, in
+numpy or on a device.
+
+The moments of the rows of a leaf: the one function that every fit on a reduced basis is summed from.
+
+Rows become kernel values about the origin, and, where a transform is given, features; their products are added in place
+to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric rank-k update), a tile of rows at a time. Nothing here knows
+where the rows come from or who asks.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.namespaces import namespace_of, on_device_of
+from substrate.reduced.folds import Folds
+from substrate.reduced.rows import RowValues
+from substrate.streaming.source import Block
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["FoldSums", "Moments", "MomentsOfLeaf", "Origin", "RowWeights", "Sums", "origin_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is taken off before anything is squared: a row of kernel values, and of targets; and the unit of targets."""
+
+    kernel_values: Array
+    targets: Array
+    unit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares.
+
+    Where rows have weights every sum but ``count`` is weighted, and ``mass`` is the sum of the weights.
+    """
+
+    count: int
+    first: Array
+    second: Array
+    targets: Array
+    cross: Array
+    squares: Array
+    mass: float
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return self._with(other, 1.0)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return self._with(other, -1.0)
+
+    def _with(self, other: "Moments", sign: float) -> "Moments":
+        return Moments(
+            self.count + int(sign) * other.count,
+            self.first + sign * other.first,
+            self.second + sign * other.second,
+            self.targets + sign * other.targets,
+            self.cross + sign * other.cross,
+            self.squares + sign * other.squares,
+            self.mass + sign * other.mass,
+        )
+
+    def transformed(self, T: Array) -> "Moments":
+        """The same of T'x instead of x."""
+        first, second, cross = T.T @ self.first, T.T @ self.second @ T, T.T @ self.cross
+        return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
+
+    def about(self, mean: Array, target: Array) -> "Moments":
+        """The same about another origin."""
+        first, targets = self.first - self.mass * mean, self.targets - self.mass * target
+        second = self.second - self.first[:, None] * mean - mean[:, None] * first
+        cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
+        squares = self.squares - target * (self.targets + targets)
+        above = namespace_of(squares).clip(squares, min=0.0)
+        return Moments(self.count, first, second, targets, cross, above, self.mass)
+
+
+def origin_of(K_basis: Array, targets: TargetSummary, unit: float) -> Origin:
+    """The mean row of the basis stands for that of all rows; targets are centred exactly, a constant one to zero."""
+    return Origin(namespace_of(K_basis).mean(K_basis, axis=0), on_device_of(K_basis, targets.about(unit)), unit)
+
+
+class RowWeights(Protocol):
+    """Weights of rows from their kernel values and their targets in some unit; nothing else is known of a row."""
+
+    def __call__(self, tile: Array, targets: Array) -> Array:
+        """A weight a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Moments with the second ones in the upper triangle only."""
+
+    count: int
+    first: Array
+    second: Array
+    targets: Array
+    cross: Array
+    squares: Array
+    mass: float
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.count + other.count,
+            self.first + other.first,
+            self.second + other.second,
+            self.targets + other.targets,
+            self.cross + other.cross,
+            self.squares + other.squares,
+            self.mass + other.mass,
+        )
+
+    def moments(self) -> Moments:
+        """With both triangles."""
+        upper = np.triu(self.second)
+        second = upper + np.triu(upper, 1).T
+        return Moments(self.count, self.first, second, self.targets, self.cross, self.squares, self.mass)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldSums:
+    """Sums over the rows in no fold, then over those of each."""
+
+    parts: tuple[Sums, ...]
+
+    def __add__(self, other: "FoldSums") -> "FoldSums":
+        return FoldSums(tuple(one + another for one, another in zip(self.parts, other.parts, strict=True)))
+
+    def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
+        """Those of all rows, and of each fold."""
+        made = [part.moments() for part in self.parts]
+        total = made[0]
+        for part in made[1:]:
+            total = total + part
+        return total, tuple(made[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsOfLeaf:
+    """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so."""
+
+    values: RowValues
+    origin: Origin
+    transform: Array | None = None
+    triangular: bool = False
+    folds: Folds | None = None
+    weights: RowWeights | None = None
+
+    def __call__(self, blocks: Iterable[Block]) -> FoldSums:
+        """Over the micro-blocks of a leaf."""
+        size = self.values.n_basis if self.transform is None else self.transform.shape[1]
+        outputs = self.origin.targets.size
+        sums = [_Sums(size, outputs) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
+        buffer = self.values.buffer()
+        for block in blocks:
+            targets = block.Y / self.origin.unit - self.origin.targets
+            labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
+            for rows, tile in self.values.tiles(block, buffer):
+                weights = None if self.weights is None else self.weights(tile, block.Y[rows] / self.origin.unit)
+                features = self._features(tile)
+                if labels is None:
+                    sums[0].add(features, targets[rows], weights)
+                    continue
+                present = labels[rows]
+                for number in np.unique(present):
+                    members = present == number  # rows in no fold come first
+                    light = None if weights is None else weights[members]
+                    sums[number + 1].add(features[members], targets[rows][members], light)
+        return FoldSums(tuple(one.done() for one in sums))
+
+    def _features(self, tile: Array) -> Array:
+        from scipy.linalg.blas import dtrmm
+
+        tile -= self.origin.kernel_values
+        if self.triangular:
+            return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
+        return tile if self.transform is None else tile @ self.transform
+
+
+class _Sums:
+    """Sums in the making."""
+
+    def __init__(self, size: int, outputs: int) -> None:
+        self.count, self.mass = 0, 0.0
+        self.first, self.second = np.zeros(size), np.zeros((size, size), order="F")
+        self.targets, self.cross, self.squares = np.zeros(outputs), np.zeros((size, outputs)), np.zeros(outputs)
+
+    def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
+        from scipy.linalg.blas import dsyrk
+
+        ones = np.ones(features.shape[0])
+        if weights is not None:  # sums of products: the root of a weight goes to either factor
+            ones = np.sqrt(weights)
+            features, targets = features * ones[:, None], targets * ones[:, None]
+        self.count += features.shape[0]
+        self.mass += float(ones @ ones)
+        self.targets += ones @ targets
+        self.squares += np.square(targets).sum(axis=0)
+        if self.first.size == 0:
+            return
+        both = features.T @ np.column_stack([ones, targets])
+        self.first += both[:, 0]
+        self.cross += both[:, 1:]
+        self.second = dsyrk(1.0, features.T, beta=1.0, c=self.second, overwrite_c=1)
+
+    def done(self) -> Sums:
+        return Sums(self.count, self.first, self.second, self.targets, self.cross, self.squares, self.mass)

@@ -1,0 +1,162 @@
+r"""The rows of :math:`\hat K = [k(x_i, z_j)]`, l x n, handed out in blocks and never kept.
+
+With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the matrix does not fit where the data do, so
+everything that is computed from it is computed block by block, in memory that does not grow with l.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.kernels import Kernel
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.executors import LeafSum
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import LEAF, MICRO, Block, Source
+from substrate.streaming.survey import TargetSummary, summary_of_targets
+
+__all__ = ["KernelRows", "KernelValues", "RowValues"]
+
+#: Entries of a tile: 8 MB; larger ones make no product faster (measured).
+_TILE_ENTRIES = 1 << 20
+
+
+class RowValues(ABC):
+    """Numbers of a row, computed from the row alone, and how they are handed out a tile of rows at a time."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def n_basis(self) -> int:
+        """How many numbers."""
+
+    @abstractmethod
+    def fill(self, X: Any, out: Array) -> None:
+        """Write those of rows into ``out``."""
+
+    @property
+    def step(self) -> int:
+        """Rows of a tile: a power of two that the basis alone decides, so that every row always has the same tile."""
+        fitting = max(_TILE_ENTRIES // max(self.n_basis, 1), 128)
+        return min(1 << (fitting.bit_length() - 1), MICRO)
+
+    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
+        """The rows of a micro-block a tile at a time, by their places in it; ``buffer`` is used for all of them."""
+        n = int(block.X.shape[0])
+        for first in range(0, n, self.step):
+            rows = slice(first, min(first + self.step, n))
+            tile = buffer[: rows.stop - rows.start]
+            self.fill(block.X[rows], tile)
+            yield rows, tile
+
+    def matrix(self, X: Any) -> Array:
+        """The values of rows at hand."""
+        out = np.empty((X.shape[0], self.n_basis))
+        for first in range(0, X.shape[0], self.step):
+            some = slice(first, first + self.step)
+            self.fill(X[some], out[some])
+        return out
+
+    def buffer(self) -> Array:
+        """Memory for the tiles."""
+        return np.empty((self.step, self.n_basis))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelValues(RowValues):
+    """A kernel against basis points; or, without a kernel, columns of a kernel matrix by number."""
+
+    kernel: Kernel | None
+    points: Any
+
+    @property
+    def n_basis(self) -> int:
+        """n."""
+        return int(self.points.shape[0])
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``."""
+        if self.kernel is not None:
+            self.kernel.fill(X, self.points, out)
+        else:
+            given = X[:, self.points]
+            out[...] = given.toarray() if is_sparse(given) else given
+
+    def diagonal(self, block: Block) -> Array:
+        """k(x, x) of the rows of a block; a given matrix has them where row and column have one number."""
+        if self.kernel is not None:
+            return np.asarray(self.kernel.diag(block.X), dtype=np.float64)
+        numbers = np.arange(block.X.shape[0])
+        given = block.X[numbers, block.start + numbers]
+        return np.asarray(given, dtype=np.float64).ravel()
+
+    def rounding(self, X: Any) -> float:
+        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; of a given matrix nought."""
+        if self.kernel is None:
+            return 0.0
+        if is_sparse(X) or is_sparse(self.points):
+            from scipy.sparse import vstack
+
+            return self.kernel.rounding(vstack([X, self.points]).tocsr())
+        return self.kernel.rounding(np.concatenate([X, self.points]))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRows:
+    """Kernel values of all rows of a source, and how passes over them are made."""
+
+    values: KernelValues
+    source: Source
+    passes: Passes = field(default_factory=Passes)
+
+    @classmethod
+    def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
+        """Rows in memory with their targets, one column per output."""
+        return cls(KernelValues(kernel, points), ArraySource(X, Y))
+
+    @property
+    def n_rows(self) -> int:
+        """l."""
+        return self.source.n_rows
+
+    @property
+    def n_basis(self) -> int:
+        """n."""
+        return self.values.n_basis
+
+    @property
+    def terms(self) -> int:
+        """How many numbers a sum over all rows adds up one after the other: a tile, the tiles of a leaf, the tree."""
+        step = self.values.step
+        return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
+
+    def sums(self, function: LeafSum, what: str) -> Any:
+        """A sum over all rows."""
+        return self.passes.sums(self.source, function, what)
+
+    def each(self, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
+        """A function of every micro-block."""
+        return self.passes.each(self.source, function, what)
+
+    def without(self, row: int) -> Self:
+        """All rows but one; they must be in memory."""
+        source = self.source
+        if not isinstance(source, ArraySource):
+            raise TypeError("rows are left out of arrays only")
+        others = np.flatnonzero(np.arange(source.n_rows) != row)
+        return replace(self, source=ArraySource(source.X[others], source.Y[others]), passes=Passes())
+
+    def target_summary(self) -> TargetSummary:
+        """Means and extremes of the targets."""
+        passes = self.passes.without_checkpoint()
+        summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
+        return summary
+
+    def taken(self, rows: Any) -> Array:
+        """The kernel values of some rows, in ascending order, as an array."""
+        return self.values.matrix(self.source.taken(rows))

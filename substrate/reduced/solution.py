@@ -1,0 +1,284 @@
+r"""The LS-SVM on a reduced basis, from sums over its rows.
+
+.. math::
+
+    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
+        + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+
+([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) Solved in the eigen-features of
+:math:`K_{SS}`, where it is ridge regression with a free bias, by :mod:`~substrate.reduced.spectrum`. A
+second pass over the rows computes the errors of the machine as it will predict, from beta, and with them the gradient;
+where that is not down to rounding, one Newton step from the sums at hand mends it, as iterative refinement does.
+
+Where rows have weights :math:`v_i`, every row, its target and the 1 that multiplies its bias stand for themselves times
+:math:`v_i^{1/2}`.
+
+Everything a reduced-basis LS-SVM needs to know of its rows: sums over them, of a size that l does not change.
+
+.. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
+
+about a common centre, with the features :math:`z_i` of :mod:`~substrate.reduced.features`. Sums add and
+subtract, so the rows of a fold are left out by subtraction.
+
+Two ways to them. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at the
+end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows becomes
+features first. The first is taken where the magnified rounding, against the :math:`a_j + \lambda` it is added to, is
+estimated below 1e-8 in every direction; which one was taken is on record. Where :math:`K_{SS}` is well conditioned the
+transform of a row is applied as the triangular factor of T, for half the work, and the rotation that is left once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates import Row
+from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.certificate import Residuals, reduced_rows
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.folds import Folds
+from substrate.reduced.moments import Moments, MomentsOfLeaf, Origin, RowWeights
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.streaming.source import Block
+from substrate.streaming.survey import TargetSummary
+from substrate.threads import blas_threads
+
+__all__ = [
+    "LARGEST_ERROR",
+    "ReducedSolution",
+    "ResidualsOfLeaf",
+    "Statistic",
+    "accumulate",
+    "residual_pass",
+    "solve_reduced",
+    "spread_rows",
+]
+
+
+_MOST_REFINEMENTS = 3
+#: Relative error of what the sums say up to which nothing is refined without need.
+_KNOWN = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSolution:
+    """Beta and b, one column per output, in the units of y; certificate rows; passes of refinement."""
+
+    coefficients: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    refinements: int
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualsOfLeaf:
+    """The errors e = t - f of the rows of a leaf, in sums: with kernel values, alone, and squared."""
+
+    values: KernelValues
+    unit: float
+    coefficients: Array
+    bias: Array
+    weights: RowWeights | None = None
+    centre: Array | None = None
+
+    def __call__(self, blocks: Iterable[Block]) -> Residuals:
+        """Over the micro-blocks of a leaf."""
+        slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
+        squares, targets, norm, count = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0
+        shifts, spreads, mass, diagonal, rounding = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0.0, 0.0
+        centre = np.zeros(self.bias.size) if self.centre is None else self.centre
+        buffer = self.values.buffer()
+        for block in blocks:
+            count += int(block.X.shape[0])
+            lengths, rounding = self.values.diagonal(block), max(rounding, self.values.rounding(block.X))
+            for rows, tile in self.values.tiles(block, buffer):
+                known = block.Y[rows] / self.unit
+                errors = known - (tile @ self.coefficients + self.bias)
+                ones, about = np.ones(known.shape[0]), known - centre
+                if self.weights is not None:
+                    ones = np.sqrt(self.weights(tile, known))
+                    tile *= ones[:, None]
+                    errors, known = errors * ones[:, None], known * ones[:, None]
+                    about = about * ones[:, None]
+                squared = np.square(ones)
+                shifts += ones @ about
+                spreads += np.square(about).sum(axis=0)
+                mass += float(squared.sum())
+                diagonal += float(squared @ np.maximum(lengths[rows], 0.0))
+                slope += tile.T @ errors
+                total += ones @ errors
+                squares += np.square(errors).sum(axis=0)
+                targets += np.square(known).sum(axis=0)
+                norm += float(np.vdot(tile, tile))
+        return Residuals(count, slope, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+
+
+def residual_pass(
+    rows: KernelRows,
+    unit: float,
+    coefficients: Array,
+    bias: Array,
+    weights: RowWeights | None = None,
+    centre: Array | None = None,
+) -> Residuals:
+    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit."""
+    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights, centre)
+    sums: Residuals = rows.sums(function, "errors of all rows")
+    return sums
+
+
+def solve_reduced(
+    rows: KernelRows,
+    spectrum: ReducedSpectrum,
+    lam: float,
+    K_basis: Array,
+    most: int = _MOST_REFINEMENTS,
+    weights_of_rows: RowWeights | None = None,
+    targets: TargetSummary | None = None,
+    tolerance: float = ACCURATE,
+) -> ReducedSolution:
+    """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
+
+    ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets;
+    ``tolerance`` the share of their spread that the accuracy may be.
+
+    :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
+    """
+    features, unit = spectrum.features, spectrum.origin.unit
+    known = rows.target_summary() if targets is None else targets
+    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows, tolerance)
+    weights = spectrum.weights(lam)
+    bias, refinements = spectrum.bias(weights), 0
+    # where sums know the machine to fewer digits than its rows do, it is refined although every check passes
+    least = min(2, most) if spectrum.decomposition_error(lam) > _KNOWN else 0
+    while True:
+        beta = features.coefficients(weights)
+        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre)
+        checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
+        answer = judge.of(residuals, beta, bias)
+        passes = all(row.passes for output in checks for row in output)
+        wanted = passes and (answer.passes or not answer.helped)
+        if refinements >= (least if wanted else most):
+            break
+        slope = features.transform.T @ residuals.slope - lam * weights
+        change, shift = spectrum.correction(slope, residuals.total, lam)
+        weights, bias, refinements = weights + change, bias + shift, refinements + 1
+    facts = answer.facts
+    if not answer.passes and passes:
+        # the same once more, with errors in doubled precision: they may show that all is well, or how to mend it
+        answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
+        facts, refinements = answer.facts, refinements + steps
+    return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)
+
+
+#: Estimated relative error up to which the sums of kernel values are transformed afterwards.
+LARGEST_ERROR = 1e-8
+#: Rows that the estimate is made from.
+_SPREAD = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """The moments of all rows and of every fold in feature coordinates, and how they were come by."""
+
+    features: EigenFeatures
+    origin: Origin
+    total: Moments
+    folds: tuple[Moments, ...]
+    method: str
+    error: float
+    #: Of all rows, where the sums had them for nothing.
+    kernel_squares: float | None = None
+
+
+def accumulate(
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    folds: Folds | None = None,
+    method: str = "auto",
+    some: Any = None,
+    weights: RowWeights | None = None,
+) -> Statistic:
+    """One pass over all rows; ``lam`` is the smallest 1/gamma that the statistic must serve.
+
+    ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if at hand.
+    With ``weights`` all sums are weighted.
+
+    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
+    """
+    if method == "auto":
+        expected = _expected_error(rows, features, origin, lam, some)
+        method = "accumulated" if expected <= LARGEST_ERROR else "row-wise"
+        if method == "accumulated":
+            fast = _accumulated(rows, features, origin, lam, folds, weights)
+            if fast.error <= LARGEST_ERROR:
+                return fast
+            method = "row-wise"  # the rows looked at were better behaved than all of them
+    if method == "accumulated":
+        return _accumulated(rows, features, origin, lam, folds, weights)
+    return _row_wise(rows, features, origin, folds, weights)
+
+
+def _row_wise(
+    rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
+) -> Statistic:
+    if not features.well_conditioned:
+        function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
+        total, parts = rows.sums(function, "sums of features").moments()
+        return Statistic(features, origin, total, parts, "row-wise", EPS)
+    with blas_threads(features.n_basis):
+        Q, R = np.linalg.qr(features.transform.T)
+    function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds, weights=weights)
+    total, parts = rows.sums(function, "sums of features").moments()
+    with blas_threads(features.n_basis):
+        done = tuple(part.transformed(Q.T) for part in parts)
+        return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", EPS)
+
+
+def _accumulated(
+    rows: KernelRows,
+    features: EigenFeatures,
+    origin: Origin,
+    lam: float,
+    folds: Folds | None,
+    weights: RowWeights | None,
+) -> Statistic:
+    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights)
+    total, parts = rows.sums(function, "sums of kernel values").moments()
+    with blas_threads(features.n_basis):
+        error = _error(total.second, features, lam)
+        done = tuple(part.transformed(features.transform) for part in parts)
+        return Statistic(features, origin, total.transformed(features.transform), done, "accumulated", error)
+
+
+def spread_rows(n: int) -> Any:
+    """Numbers of rows spread over all of them, by which the way to the sums is chosen."""
+    return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
+
+
+def _expected_error(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> float:
+    """The estimate from rows spread over all of them."""
+    X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
+    with blas_threads(features.n_basis):
+        block = rows.values.matrix(X) - origin.kernel_values
+        return _error(rows.n_rows / block.shape[0] * (block.T @ block), features, lam)
+
+
+def _error(second: Array, features: EigenFeatures, lam: float) -> float:
+    """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
+    if features.rank == 0:
+        return EPS
+    T = features.transform
+    scatter = np.maximum(np.einsum("ij,ij->j", T, second @ T), 0.0)
+    largest = float(np.abs(second).max()) or 1.0  # whose square may overflow
+    entry = largest * float(np.sqrt(np.mean(np.square(second / largest))))
+    return EPS * float(np.sqrt(features.n_basis)) * entry / float((features.values * (scatter + lam)).min())

@@ -1,0 +1,207 @@
+r"""Maximal variation on a reduced basis, with bounds at all rows: rows that are violated join until none is.
+
+.. math::
+
+    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N \Big( y_i - \sum_l f^l(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l
+        + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
+
+([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with an expansion a component in the basis of [Cawley2004]_ eq. (2)). With
+the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
+:math:`R^T R = \sum_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i \tilde z_i y_i`, after which
+
+.. math:: \min_v \; \tfrac12 \| R v - \tilde y \|^2 + \rho \sum_l \max_{i \in W} |z^{lT}_i v^l|
+
+is solved for few rows W by :func:`~substrate.closed_form.maximal_variation.solve_on_rows`. A pass then finds the rows
+furthest above :math:`t_l`; they join W, and when there is none the solution is that of all rows. The multipliers
+:math:`\xi` of the rows in W are the certificate: with :math:`q = R^{-T} \sum_l \sum_{i \in W} \xi^l_i z^l_i` and
+:math:`\|\xi^l\|_1 \le \rho` the dual objective is :math:`\tfrac12 \|y - \bar y\|^2 - \tfrac12 \|\tilde y - q\|^2`, and
+the gap to the primal one, computed from all rows, bounds the distance from the minimum.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import ACCURATE, unpolished
+from substrate.closed_form.maximal_variation import PointOnRows, solve_on_rows
+from substrate.closed_form.variation_polish import VariationPoint
+from substrate.errors import SolverError
+from substrate.ingredients.component_bounds import variation_rows
+from substrate.reduced.features import ComponentFeatures
+from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.reduced.variation_accuracy import VariationJudge
+from substrate.reduced.variation_sweep import Swept, VariationSweep
+from substrate.streaming.passes import Passes
+from substrate.streaming.source import Source
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["ReducedVariation", "VariationRows", "solve_reduced_variation"]
+
+#: Rows that join a component at either end in one round, and the most rounds.
+_JOIN, _ROUNDS = 8, 100
+#: A row counts as violated beyond this share of the largest component value.
+_VIOLATED = 1e-9
+#: What is left of a target beside its size where there is nothing to fit.
+_NOTHING = 1e-14
+#: A component below this share of the largest target is zero, where the active rows were settled.
+_ZERO = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class VariationRows:
+    """All rows: their features, where they come from, how passes are made, and what is known of the targets."""
+
+    values: ComponentFeatures
+    source: Source
+    passes: Passes
+    targets: TargetSummary
+    unit: float
+    anchor: Any
+
+    def sums(self) -> tuple[Array, Array, Array, float, float]:
+        """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
+        near = self.values.matrix(self.anchor).mean(axis=0)  # what is taken off before anything is squared
+        origin = Origin(near, self.targets.about(self.unit), self.unit)
+        function = MomentsOfLeaf(self.values, origin)
+        total, _ = self.passes.sums(self.source, function, "sums of component features").moments()
+        mean, target = total.first / total.mass, total.targets / total.mass
+        centred = total.about(mean, target)
+        known = float(target[0] + origin.targets[0])
+        return centred.second, centred.cross[:, 0], mean + near, known, float(centred.squares[0])
+
+    def spread(self) -> dict[int, Array]:
+        """Rows spread over all of them, enough to see every direction of a component, by number."""
+        wanted = min(2 * max(self.values.ranks), self.source.n_rows)
+        numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
+        return dict(zip(numbers.tolist(), self.values.matrix(self.source.taken(numbers)), strict=True))
+
+    def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
+        """One pass with the machine v, b."""
+        swept: Swept = self.passes.sums(
+            self.source, VariationSweep(self.values, self.unit, v, bias, bounds, _JOIN), "rows above their bounds"
+        )
+        return swept
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedVariation:
+    """v, b and t in the units of y; certificate rows; passes, rows bounded, and whether zeros are zeros."""
+
+    v: Array
+    bias: float
+    maximal_variation: Array
+    rows: tuple[Row, ...]
+    rounds: int
+    bounded: int
+    exact: bool
+    numbers: tuple[int, ...]
+    xi: Array
+    scatter: Array
+    mean: Array
+
+    def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
+        """What bounds the answer of any coefficients, with the multipliers found here as the dual point."""
+        bounded = rows.source.taken(np.sort(np.array(self.numbers, dtype=np.intp))) if self.numbers else None
+        order = np.argsort(np.array(self.numbers, dtype=np.intp))
+        tolerance = tolerance if self.exact else unpolished(tolerance)
+        return VariationJudge(
+            rows.values, rows.source, rows.passes, rows.targets, rows.unit, self.scatter, self.mean, rho / rows.unit,
+            ridge, bounded, self.xi[:, order] if self.numbers else self.xi, tolerance,
+        )  # fmt: skip
+
+
+def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
+    """Solve for one rho and ridge, both positive, in the units of y."""
+    inside = rho / rows.unit
+    scatter, cross, mean, target_mean, squares = rows.sums()
+    R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    goal = solve_triangular(R, cross, trans="T")
+    d = len(rows.values.ranks)
+    nothing = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
+    v = np.zeros(cross.size) if nothing else solve_triangular(R, goal)
+    swept = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d))
+    bounded: dict[int, Array] = {} if nothing else rows.spread()
+    found = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
+    t, rounds, largest = np.zeros(d), 0, float(np.abs(rows.targets.extremes).max()) / rows.unit
+    joining = {} if nothing else _joined(bounded, swept)
+    while not nothing and (joining or not rounds):
+        if rounds == _ROUNDS:
+            raise SolverError(
+                f"rows still exceeded their bounds after {_ROUNDS} rounds; use a larger ridge, or a larger cutoff"
+            )
+        bounded |= joining
+        parts = rows.values.split(np.array(list(bounded.values())))
+        found = solve_on_rows(parts, R, goal, inside)
+        v = solve_triangular(R, found.point.u)
+        t = np.abs(parts @ v).max(axis=1)
+        if found.exact:
+            t[t <= max(_VIOLATED * float(t.max()), _ZERO * largest)] = 0.0
+        swept = rows.sweep(v, target_mean - float(mean @ v), t + _VIOLATED * float(t.max()))
+        joining = _joined(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
+        rounds += 1
+    held = np.array(list(bounded.values())).reshape(len(bounded), cross.size)
+    state = _State(rows, held, R, goal, mean, cross, squares, inside, ridge)
+    checks = state.checks(v, t, target_mean, found.point.xi, swept, tolerance)
+    unit, bias = rows.unit, target_mean - float(mean @ v)
+    return ReducedVariation(
+        unit * v, unit * bias, unit * t, checks, rounds, len(bounded), found.exact, tuple(bounded), found.point.xi,
+        scatter, mean,
+    )  # fmt: skip
+
+
+def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
+    """Rows found above their bounds that are not bounded yet, by number."""
+    numbers = swept.number.tolist()
+    return {number: row for number, row in zip(numbers, swept.features, strict=True) if number not in bounded}
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the conditions are checked with."""
+
+    rows: VariationRows
+    held: Array
+    R: Array
+    goal: Array
+    mean: Array
+    cross: Array
+    squares: float
+    rho: float
+    ridge: float
+
+    def checks(
+        self, v: Array, t: Array, target_mean: float, xi: Array, swept: Swept, tolerance: float
+    ) -> tuple[Row, ...]:
+        """The conditions (27) and the duality gap, with errors and bounds of all rows."""
+        parts, rho = self.rows.values.split(self.held), self.rho
+        pull = np.tensordot(xi, parts, 2)
+        gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
+        size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
+        # where nothing is fitted, a millionth of what features and targets could have to do with each other
+        norm = np.linalg.norm(self.R) + np.sqrt(swept.count) * np.linalg.norm(self.mean)
+        size += 1e-6 * float(norm * np.sqrt(swept.targets))
+        cost = 0.5 * self.squares + 0.5e-6 * swept.targets
+        length = float(np.sqrt(swept.targets / swept.count))
+        unit = max(float(np.sqrt(self.squares / swept.count)), 1e-6 * length) or 1.0
+        # what the net multipliers leave of rho belongs to both sides at once, over the bounded rows
+        rest = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
+        minus, plus = np.maximum(-xi, 0.0) + rest, np.maximum(xi, 0.0) + rest
+        named = variation_rows(parts @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()
+        excess = float(np.max(swept.largest - t, initial=0.0))
+        primal = 0.5 * (swept.squares - swept.total**2 / swept.count) + 0.5 * self.ridge * float(v @ v)
+        primal += rho * float(swept.largest.sum())
+        ball = np.minimum(1.0, rho / np.maximum(np.abs(xi).sum(axis=1), rho))
+        q = solve_triangular(self.R, np.tensordot(ball[:, None] * xi, parts, 2), trans="T")
+        dual = 0.5 * self.squares - 0.5 * float(np.sum((self.goal - q) ** 2))
+        scale = cost + rho * (float(t.sum()) + 1e-6 * unit)
+        return (
+            Row("(27a) stationarity", float(np.linalg.norm(gradient)), size, tolerance, "||tau v - Z'e + Z'xi||"),
+            *(row for row in named if not row.name.startswith("(27d)")),
+            Row("(27d) bounds at all rows", excess, unit, tolerance, "max (|f^l| - t_l)"),
+            Row("1'e = 0", swept.total, np.sqrt(swept.count * swept.targets) or 1.0, tolerance, "|1'e|"),
+            Row("duality gap over all rows", primal - dual, scale, tolerance, "primal - dual objective"),
+        )

@@ -1,0 +1,229 @@
+r"""What every executor is: a value that does the work on spans and hands the results back in their order.
+
+What is done with a span of rows, wherever it is done: read it, and sum a function of it or apply one to it.
+
+One order of summation for all: an aligned binary tree over leaves of a fixed number of rows.
+
+.. math:: S_{k, j} = S_{k-1, 2j} + S_{k-1, 2j+1}, \qquad S_{0, j} = \text{the sum over leaf } j,
+
+where a right child that does not exist adds nothing. Floating-point sums depend on their order; here the order is a
+property of the rows, so whoever computes any aligned part, one process or many, gets the same bits. It is also
+pairwise summation, whose rounding grows with the logarithm of the number of leaves ([Higham2002]_ section 4.2).
+
+Partial sums are held like the digits of a binary counter: for m leaves, at most :math:`\log_2 m + 1` of them.
+
+One process, one span after another, read in one go.
+
+Threads of this process, or whatever backend joblib was told to use.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple, Self
+
+from substrate.streaming.source import LEAF, Block, Source, micro_blocks
+from substrate.threads import one_blas_thread
+
+__all__ = [
+    "Executor",
+    "Joblib",
+    "LeafSum",
+    "Pass",
+    "Serial",
+    "Span",
+    "SummationTree",
+    "Work",
+    "each_of",
+    "height",
+    "highest",
+    "spans",
+    "sum_over",
+    "work_on",
+]
+
+
+def height(leaves: int) -> int:
+    """The lowest k with 2^k leaves or more."""
+    return max(leaves - 1, 0).bit_length()
+
+
+class SummationTree:
+    """Nodes from left to right, each with its height, added as soon as a pair is complete."""
+
+    def __init__(self, nodes: list[tuple[int, Any]] | None = None) -> None:
+        self.nodes: list[tuple[int, Any]] = [] if nodes is None else list(nodes)
+
+    def push(self, level: int, value: Any) -> None:
+        """Append the next node to the right; only the last of all may stand for fewer leaves than its height says."""
+        if self.nodes and self.nodes[-1][0] < level:
+            raise ValueError(f"a node of height {level} cannot follow one of height {self.nodes[-1][0]}")
+        while self.nodes and self.nodes[-1][0] == level:
+            value = self.nodes.pop()[1] + value
+            level += 1
+        self.nodes.append((level, value))
+
+    def total(self) -> Any:
+        """The root: what is left over is added from the right."""
+        if not self.nodes:
+            raise ValueError("a tree without leaves has no sum")
+        value = self.nodes[-1][1]
+        for _, left in reversed(self.nodes[:-1]):
+            value = left + value
+        return value
+
+
+#: A pure function of the micro-blocks of a leaf; what it returns can be added and pickled.
+LeafSum = Callable[[Iterable[Block]], Any]
+
+
+class Span(NamedTuple):
+    """Rows from ``start`` to ``stop``: an aligned power of two of leaves, unless it ends with the last row."""
+
+    start: int
+    stop: int
+    height: int
+
+
+def spans(n_rows: int, level: int, start: int = 0) -> Iterator[Span]:
+    """All rows from the first of a leaf on in aligned spans, of ``2**level`` leaves as soon as one can begin."""
+    while start < n_rows:
+        leaf = start // LEAF
+        aligned = (leaf & -leaf).bit_length() - 1 if leaf else level
+        height = min(level, aligned)
+        stop = min(start + (LEAF << height), n_rows)
+        yield Span(start, stop, height)
+        start = stop
+
+
+def highest(n_rows: int) -> int:
+    """The height of the tree over all rows."""
+    return height(-(-n_rows // LEAF))
+
+
+def sum_over(function: LeafSum, blocks: Iterator[Block]) -> Any:
+    """The node of the summation tree over consecutive micro-blocks that begin a leaf."""
+    tree = SummationTree()
+    for _, leaf in groupby(blocks, key=lambda block: block.start // LEAF):
+        tree.push(0, function(leaf))
+    return tree.total()
+
+
+def each_of(function: Callable[[Block], Any], blocks: Iterator[Block]) -> list[Any]:
+    """A function of every micro-block, in order."""
+    return [function(block) for block in blocks]
+
+
+#: Either of the two above.
+Work = Callable[[Any, Iterator[Block]], Any]
+
+
+def work_on(work: Work, function: Any, source: Source, span: Span, step: int) -> Any:
+    """Read one span and do the work: the whole of what a worker is asked for.
+
+    One BLAS thread: with several, products may be summed in another order, and parts of a pass run side by side anyway.
+    """
+    with one_blas_thread():
+        return work(function, micro_blocks(source.blocks(span.start, span.stop, step)))
+
+
+#: Spans that a worker gets, at least, so that none waits long for the last one.
+_SPANS_A_WORKER = 2
+
+
+class Pass(NamedTuple):
+    """What to do with the rows of a source: the work, its function, and how many rows to read at a time."""
+
+    work: Work
+    function: Any
+    source: Source
+    step: int
+
+
+class Executor(ABC):
+    """An executor is its own copy: it may hold a connection, which cannot be copied."""
+
+    #: Logarithm of the leaves of a span: long enough to repay the asking, short enough to share out and to report.
+    level: int = 2
+
+    @property
+    def workers(self) -> int:
+        """How many spans are worked on at a time."""
+        return 1
+
+    def span_level(self, n_rows: int) -> int:
+        """The height of the spans of so many rows: two or more a worker, where there are enough leaves for that."""
+        leaves = -(-n_rows // LEAF)
+        shared = max(leaves // (_SPANS_A_WORKER * self.workers), 1).bit_length() - 1
+        return min(self.level, shared if self.workers > 1 else highest(n_rows))
+
+    @abstractmethod
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+        """The result of every span of the rows, from the first of a leaf on, in their order.
+
+        Of sums, several neighbours may come as one: a higher span, with the sum of theirs.
+        """
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        return
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+@dataclass(frozen=True)
+class Serial(Executor):
+    """This process; ``alone`` also where its products would deserve threads."""
+
+    alone: bool = False
+
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+        """The source is opened once: rows that can only be read from the beginning are read once a pass."""
+        following = spans(stop, level, start)
+        span = next(following)
+
+        def span_of(block: Block) -> Span:
+            nonlocal span
+            span = span if block.start < span.stop else next(following)
+            return span
+
+        blocks = micro_blocks(job.source.blocks(start, stop, job.step))
+        for here, inside in groupby(blocks, key=span_of):
+            with one_blas_thread():
+                result = job.work(job.function, inside)
+            yield here, result
+
+
+@dataclass(frozen=True)
+class Joblib(Executor):
+    """Spans side by side; ``joblib.parallel_config`` chooses another backend, or how many at a time."""
+
+    n_jobs: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """As many as asked for, here or by ``parallel_config``; otherwise as many as there are cores."""
+        from joblib import effective_n_jobs
+
+        told = int(effective_n_jobs(self.n_jobs))
+        return told if self.n_jobs is not None or told > 1 else int(effective_n_jobs(-1))
+
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+        """Threads unless joblib is told otherwise: BLAS and numpy let go of the interpreter, and nothing is copied."""
+        from joblib import Parallel, delayed
+
+        every = list(spans(stop, level, start))
+        work = Parallel(n_jobs=self.workers, prefer="threads", return_as="generator")
+        tasks = (delayed(work_on)(job.work, job.function, job.source, span, job.step) for span in every)
+        with one_blas_thread():  # for threads; another process sets its own
+            yield from zip(every, work(tasks), strict=True)
