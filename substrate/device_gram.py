@@ -10,7 +10,8 @@ from typing import Any
 
 from substrate.arrays import EPS
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
-from substrate.gram import ROUNDED, ROUNDED_SINGLE, Alteration, Gram
+from substrate.gram import ROUNDED_SINGLE, Gram
+from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import (
@@ -57,7 +58,7 @@ class DeviceGram(Gram):
             _check_symmetric(X)
         gram = cls(device_matrix(kernel, X), kernel)
         if warn and kernel.decays and n > 1:
-            gram._warn_if_degenerate(X)
+            warn_if_degenerate(gram._store, gram.diagonal, X, _extreme_correlations)
         return gram
 
     @property
@@ -116,17 +117,6 @@ class DeviceGram(Gram):
             self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         self._factor = None
 
-    def _extreme_correlations(self, root: Any) -> tuple[float, float]:
-        xp, n = namespace_of(self._store), self.n
-        numbers, scale = xp.arange(n, device=root.device), 1.0 / root
-        lowest, highest = float("inf"), float("-inf")
-        for rows in device_blocks(n, n):
-            block = self._store[rows, :] * scale[rows][:, None] * scale
-            others = numbers[rows][:, None] != numbers
-            lowest = min(lowest, float(xp.min(xp.where(others, block, xp.full_like(block, float("inf"))))))
-            highest = max(highest, float(xp.max(xp.where(others, block, xp.full_like(block, float("-inf"))))))
-        return lowest, highest
-
     def block(self, rows: Any) -> "DeviceGram":
         """The Gram matrix of some of the points, by their numbers on the host."""
         some = take_rows(take_rows(self._store, rows).T, rows)
@@ -159,3 +149,15 @@ def _check_symmetric(K: Any) -> None:
             f"the precomputed kernel matrix is not symmetric: entries differ from their mirror by up to "
             f"{asymmetry:.3g}; (K + K.T) / 2 makes it so if the difference is rounding"
         )
+
+
+def _extreme_correlations(matrix: Any, root: Any) -> tuple[float, float]:
+    xp, n = namespace_of(matrix), matrix.shape[0]
+    numbers, scale = xp.arange(n, device=root.device), 1.0 / root
+    lowest, highest = float("inf"), float("-inf")
+    for rows in device_blocks(n, n):
+        block = matrix[rows, :] * scale[rows][:, None] * scale
+        others = numbers[rows][:, None] != numbers
+        lowest = min(lowest, float(xp.min(xp.where(others, block, xp.full_like(block, float("inf"))))))
+        highest = max(highest, float(xp.max(xp.where(others, block, xp.full_like(block, float("-inf"))))))
+    return lowest, highest

@@ -8,71 +8,25 @@ kept aside, still gives exact products with K for refinement and certificate.
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
-from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning, SolverError
+from substrate.arrays import EPS, Array, check_memory, is_sparse, real_array, real_points
+from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import mirror_square, row_blocks, symmetric_matrix
-from substrate.namespaces import namespace_of
+from substrate.kernels.base import row_blocks, symmetric_matrix
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED", "ROUNDED_SINGLE", "Alteration", "Coordinates", "Gram"]
+__all__ = ["ROUNDED_SINGLE", "Gram"]
 
-_EPS = float(np.finfo(np.float64).eps)
-#: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
-ROUNDED = 1e-10
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
-#: A kernel matrix whose correlations are this near one is constant for practical purposes.
-_CONSTANT = 1e-9
 #: What is recorded of a matrix that is no kernel matrix.
 _INDEFINITE = "not positive semi-definite"
 #: Up to here one matrix-vector product a column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Alteration:
-    """Something done to a matrix that its user did not write down: what, how much, and why."""
-
-    what: str
-    size: float
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.size:.2e}): {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    r"""Orthonormal coordinates in which K is diagonal: :math:`K \approx U \operatorname{diag}(s) U^T`.
-
-    Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` says how many are kept.
-    """
-
-    basis: Array
-    values: Array
-    cutoff: float
-
-    @property
-    def rank(self) -> int:
-        """How many directions are kept."""
-        return int(self.values.size)
-
-    @property
-    def factor(self) -> Array:
-        """R with K = R R': the finite-dimensional feature map of the training points, a row each.
-
-        It has at least one column: K = 0 has the feature zero.
-
-        :equation [Suykens2002]_ (8): the kernel as an inner product of features
-        """
-        root: Array = self.basis * np.sqrt(self.values)
-        return root if self.rank else np.zeros((self.basis.shape[0], 1))
 
 
 class Gram:
@@ -106,18 +60,18 @@ class Gram:
             "set of rows.",
         )
         if kernel.pairwise:
-            matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
+            matrix, alterations = symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
             own = symmetric_matrix(kernel, matrix)
             return cls(own, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         if kernel.decays and n > 1:
-            gram._warn_if_degenerate(X)
+            warn_if_degenerate(gram._store, gram.diagonal, X)
         return gram
 
     @classmethod
     def from_matrix(cls, K: Any, name: str = "K") -> "Gram":
         """A copy of a given matrix, square and symmetric up to rounding."""
-        matrix, alterations = _symmetric(real_array(K, name, ndim=2), name)
+        matrix, alterations = symmetric(real_array(K, name, ndim=2), name)
         return cls(matrix.copy(), None, alterations)
 
     @property
@@ -133,7 +87,7 @@ class Gram:
             view.flags.writeable = False
             return view
         K = self._store.copy()
-        _mirror_lower(K)
+        mirror_lower(K)
         return K
 
     def product(self, V: Array) -> Array:
@@ -195,7 +149,7 @@ class Gram:
             inverse, info = dpotri(self._store.T, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the inverse (info = {info})")
-        _mirror_lower(inverse)
+        mirror_lower(inverse)
         return np.asarray(inverse.T)
 
     def inverse_diagonal(self) -> Array:
@@ -226,22 +180,9 @@ class Gram:
         :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the points at hand, refused where the kernel is not
             positive
         """
-        relative = self.n * _EPS if cutoff is None else cutoff
+        relative = self.n * EPS if cutoff is None else cutoff
         if relative not in self._coordinates:
-            with blas_threads(self.n):
-                values, vectors = np.linalg.eigh(self.matrix)
-            largest = float(max(values[-1], 0.0))
-            noise = 10.0 * self.n * _EPS * max(largest, -float(values[0]))
-            if values[0] < -noise:
-                raise DeclarationError(
-                    f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
-                    f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
-                    "kernel, or clip the eigenvalues yourself and pass the result"
-                )
-            keep = values > relative * largest
-            self._coordinates[relative] = Coordinates(
-                np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), relative
-            )
+            self._coordinates[relative] = Coordinates.of(self.matrix, relative)
         return self._coordinates[relative]
 
     def block(self, rows: Any) -> "Gram":
@@ -294,7 +235,7 @@ class Gram:
         """
         self._restore()
         trace = max(float(self.diagonal.sum()), 0.0)
-        rounding = (self.n + 2.0) * _EPS * trace  # what a Cholesky factorisation that succeeds leaves open [Rump2006]_
+        rounding = (self.n + 2.0) * EPS * trace  # what a Cholesky factorisation that succeeds leaves open [Rump2006]_
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
         for lift in (rounding, ROUNDED_SINGLE * trace / self.n):
             if self._is_definite(lift):
@@ -312,7 +253,7 @@ class Gram:
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
         self._store = self._store if np.shares_memory(factor, self._store) else factor.T
         np.fill_diagonal(self._store, self.diagonal)
-        _mirror_lower(self._store)
+        mirror_lower(self._store)
         return bool(info == 0)
 
     def _warn_if_indefinite(self, stacklevel: int) -> float:
@@ -340,60 +281,5 @@ class Gram:
     def _restore(self) -> None:
         """Give the upper triangle back to K."""
         if self._ridge is not None:
-            _mirror_lower(self._store)
+            mirror_lower(self._store)
         self._ridge = self._factor_diagonal = self._pivots = None
-
-    def _warn_if_degenerate(self, X: Any) -> None:
-        # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-        xp = namespace_of(self.diagonal)
-        root = xp.sqrt(self.diagonal)
-        if self.n < 2 or not bool(xp.all(root > 0.0)):
-            return
-        first = self._store[0, 1:] / (root[0] * root[1:])
-        if float(xp.max(first)) < _EPS and self._extreme_correlations(root)[1] < _EPS:
-            problem = "the identity: sigma is far smaller than every distance"
-        elif (
-            float(xp.min(first)) > 1.0 - _CONSTANT
-            and self._extreme_correlations(root)[0] > 1.0 - _CONSTANT
-            and not _all_rows_equal(X)
-        ):
-            problem = "constant: sigma is far larger than every distance"
-        else:
-            return
-        warnings.warn(
-            f"the kernel matrix is {problem}, so no two points are told apart by degree; try sigma='median'",
-            DegenerateKernelWarning,
-            stacklevel=5,
-        )
-
-    def _extreme_correlations(self, root: Array) -> tuple[float, float]:
-        """The lowest and the highest of two different points."""
-        found = (self._store / root / root[:, None])[~np.eye(self.n, dtype=bool)]
-        return float(found.min()), float(found.max())
-
-
-def _all_rows_equal(X: Any) -> bool:
-    points = X.toarray() if is_sparse(X) else X
-    return bool(namespace_of(points).all(points == points[:1, :]))
-
-
-def _mirror_lower(K: Array) -> None:
-    """Copy the lower triangle of K onto its upper one, block by block."""
-    n = K.shape[0]
-    for rows in row_blocks(n, n):
-        K[rows, rows.stop :] = K[rows.stop :, rows].T
-        mirror_square(K[rows, rows], upper=False)
-
-
-def _symmetric(matrix: Array, name: str) -> tuple[Array, tuple[Alteration, ...]]:
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise DataError(f"{name} must be square, received shape {matrix.shape}")
-    asymmetry = max((float(np.abs(matrix[r] - matrix[:, r].T).max()) for r in row_blocks(*matrix.shape)), default=0.0)
-    if asymmetry == 0.0:
-        return matrix, ()
-    if asymmetry > ROUNDED * float(np.abs(matrix).max()):
-        raise DataError(
-            f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
-            "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"
-        )
-    return (matrix + matrix.T) / 2.0, (Alteration("symmetrised", asymmetry, "rounding of the given matrix"),)

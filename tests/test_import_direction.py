@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.solver_call",),
     ("substrate.solvers",),
     ("substrate.kernels",),
+    ("substrate.kernel_matrix",),
     (
         "substrate.gram",
         "substrate.device_gram",

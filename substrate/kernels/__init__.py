@@ -4,12 +4,13 @@ Calling a kernel on two point sets returns a matrix and nothing else; storing, f
 matrix is the business of :class:`substrate.gram.Gram`.
 """
 
-from substrate.kernels.algebra import Kernel, Product, Restricted, Scaled, Sum
+from substrate.kernels.algebra import Kernel, Product, Sum
 from substrate.kernels.componentwise import Componentwise
 from substrate.kernels.foreign import Foreign, Precomputed, as_kernel
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
+from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.rbf import RBF
 from substrate.kernels.single_precision import SinglePrecision

@@ -13,7 +13,8 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel, Restricted, column_tuple
+from substrate.kernels.algebra import Kernel
+from substrate.kernels.nested import Restricted, column_tuple
 
 __all__ = ["Componentwise"]
 

@@ -26,7 +26,6 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.paths import block_basis
-from substrate.paths import block_basis as ratio_test
 from substrate.paths.block_basis import FLAT
 from substrate.paths.signed_rows import Knots, Product, SignedRows, chosen
 
@@ -116,7 +115,7 @@ class BlockPath:
         dt, dv, speed = self.references @ du, self.product(du), float(np.sqrt(du @ du))
         draw = float(self.chance.uniform()) if self.idle > _STEEPEST else -1.0
         self.t = self.t.copy()  # the old one is a knot's
-        kind, which, step = chosen(ratio_test.travel)(
+        kind, which, step = chosen(block_basis.travel)(
             dv,
             self.problem.block,
             self.slack,

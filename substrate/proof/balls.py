@@ -14,7 +14,8 @@ from typing import Any
 
 from substrate.errors import DataError
 from substrate.kernels import RBF, Componentwise, Kernel, Laplacian, Linear, Matern, Polynomial
-from substrate.kernels.algebra import Product, Restricted, Scaled, Sum
+from substrate.kernels.algebra import Product, Sum
+from substrate.kernels.nested import Restricted, Scaled
 
 __all__ = [
     "Proof",

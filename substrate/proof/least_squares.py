@@ -1,7 +1,8 @@
 r"""The bound of a kernel least-squares machine in ball arithmetic, from the stored numbers.
 
 As in :mod:`~substrate.closed_form.saddle_certificate`: with fitted values f as ``predict`` returned them,
-:math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
+:math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
+:math:`D = \operatorname{diag}(1/(\gamma v_i))`,
 
 .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \|y - \tilde f - D \tilde a\|_v .
 

@@ -8,7 +8,8 @@ import flint
 import numpy as np
 
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.kernels.algebra import Product, Scaled, Sum
+from substrate.kernels.algebra import Product, Sum
+from substrate.kernels.nested import Scaled
 
 __all__ = ["exact_distance"]
 

@@ -25,7 +25,7 @@ from substrate.errors import DataError, DeclarationError, DegenerateKernelWarnin
 from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
-from substrate.kernels.algebra import Scaled
+from substrate.kernels.nested import Scaled
 from substrate.namespaces import is_device_array, take_rows, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma

@@ -3,8 +3,8 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
 [Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the way down is in
-:mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. A row is counted here, not weighed: there is no
-``sample_weight``.
+:mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. A row is
+counted here, not weighed: there is no ``sample_weight``.
 """
 
 from copy import copy

@@ -15,8 +15,8 @@ from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
-from substrate.kernels.algebra import Restricted
 from substrate.kernels.base import row_blocks
+from substrate.kernels.nested import Restricted
 
 __all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices", "component_weights"]
 

@@ -1,0 +1,200 @@
+"""Kernels made of one other: a non-negative multiple, and the restriction to columns."""
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, non_negative
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import LARGE, Kernel, underflows
+from substrate.namespaces import is_device_array, namespace_of, on_device_of
+
+__all__ = ["Restricted", "Scaled", "column_tuple"]
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Kernel, node="scaled"):
+    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+
+    factor: float
+    kernel: Kernel
+    binding: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        factor = non_negative(self.factor, "the factor of a kernel")
+        if not isinstance(self.kernel, Kernel):
+            raise DeclarationError(f"only a kernel can be scaled, received {self.kernel!r}")
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def pairwise(self) -> bool:  # type: ignore[override]
+        """As the kernel inside."""
+        return self.kernel.pairwise
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """As the kernel inside."""
+        return self.kernel.compared_columns(n_features)
+
+    @property
+    def trusted(self) -> bool:
+        """As the kernel inside."""
+        return self.kernel.trusted
+
+    @property
+    def decays(self) -> bool:
+        """As the kernel inside, unless the factor is zero."""
+        return self.factor > 0.0 and self.kernel.decays
+
+    def _resolved(self, X: Any) -> Self:
+        return replace(self, kernel=self.kernel.resolved(X))
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the multiple into ``out``."""
+        self.kernel.fill(X, Z, out)
+        with np.errstate(over="ignore"):
+            out *= self.factor
+        if self.factor > 1e100 and not np.isfinite(out).all():
+            raise self._overflow()
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The multiple as a new array."""
+        xp = namespace_of(X)
+        values = self.factor * self.kernel.evaluate(X, Z, dtype)
+        largest = 1e100 if dtype == xp.float64 else 1e30
+        if self.factor > largest and not bool(xp.all(xp.isfinite(values))):
+            raise self._overflow()
+        return values
+
+    def _overflow(self) -> DataError:
+        return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
+
+    def rank(self, n_features: int) -> int | None:
+        """As the kernel inside."""
+        return self.kernel.rank(n_features)
+
+    def features(self, X: Any) -> Array:
+        """Those of the kernel inside, times the root of the factor."""
+        return np.asarray(math.sqrt(self.factor) * self.kernel.features(X))
+
+    def feature_rounding(self) -> float:
+        """As the kernel inside, the root and the product."""
+        return self.kernel.feature_rounding() + 2.0 * EPS
+
+    def rounding(self, X: Any) -> float:
+        """As the kernel inside; nothing is known where values that underflow are made large again."""
+        lost = self.factor > LARGE and underflows(self.kernel, X)
+        return math.inf if lost else self.kernel.rounding(X) + EPS
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The multiple of the kernel inside, filled in carefully."""
+        self.kernel.fill_carefully(X, Z, out)
+        with np.errstate(over="ignore"):
+            out *= self.factor
+
+    def careful_rounding(self, X: Any) -> float:
+        """As :meth:`rounding`."""
+        lost = self.factor > LARGE and underflows(self.kernel, X)
+        return math.inf if lost else self.kernel.careful_rounding(X) + EPS
+
+    def diag(self, X: Any) -> Any:
+        """Multiple of the diagonal."""
+        return self.factor * self.kernel.diag(X)
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {self.kernel._bracketed(3)}"
+
+
+def column_tuple(columns: Any) -> tuple[int, ...]:
+    """Column numbers as a tuple of distinct non-negative integers."""
+    given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    try:
+        numbers = tuple(operator.index(column) for column in given)
+    except TypeError as error:
+        raise DeclarationError(f"columns are integers, received {columns!r}") from error
+    if not numbers or min(numbers) < 0 or len(set(numbers)) != len(numbers):
+        raise DeclarationError(f"columns must be distinct and non-negative, at least one; received {columns!r}")
+    return numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Restricted(Kernel, node="restricted"):
+    """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise DeclarationError(f"only a kernel can be restricted to columns, received {self.kernel!r}")
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+        if self.kernel.pairwise:
+            raise DeclarationError("a precomputed matrix has no input columns to be restricted to")
+
+    def _take(self, X: Any) -> Any:
+        if max(self.columns) >= X.shape[1]:
+            raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
+        if is_device_array(X):
+            return namespace_of(X).take(X, on_device_of(X, self.columns), axis=1)
+        return X[:, list(self.columns)]
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """The inner kernel's groups, as columns of the whole input."""
+        inside = self.kernel.compared_columns(len(self.columns))
+        return tuple(tuple(self.columns[column] for column in group) for group in inside)
+
+    @property
+    def trusted(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.trusted
+
+    @property
+    def decays(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.decays
+
+    def _resolved(self, X: Any) -> Self:
+        return replace(self, kernel=self.kernel.resolved(self._take(X)))
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the inner kernel's values into ``out``."""
+        self.kernel.fill(self._take(X), self._take(Z), out)
+
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The inner kernel's values."""
+        return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
+
+    def rank(self, n_features: int) -> int | None:
+        """As the inner kernel on its columns."""
+        return self.kernel.rank(len(self.columns))
+
+    def features(self, X: Any) -> Array:
+        """Those of the inner kernel."""
+        return self.kernel.features(self._take(X))
+
+    def feature_rounding(self) -> float:
+        """As the inner kernel."""
+        return self.kernel.feature_rounding()
+
+    def rounding(self, X: Any) -> float:
+        """As the inner kernel on its columns."""
+        return self.kernel.rounding(self._take(X))
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The inner kernel's values, filled in carefully."""
+        self.kernel.fill_carefully(self._take(X), self._take(Z), out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """As the inner kernel on its columns."""
+        return self.kernel.careful_rounding(self._take(X))
+
+    def diag(self, X: Any) -> Any:
+        """The inner kernel's diagonal."""
+        return self.kernel.diag(self._take(X))
+
+    def __repr__(self) -> str:
+        return f"{self.kernel._bracketed(3)}.on({', '.join(map(str, self.columns))})"
