@@ -19,15 +19,12 @@ PHASES = {
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
     "problems.estimators.chosen.candidates": ("centred_spectrum", "search_gamma"),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
-    "problems.estimators.reduced.fit": (
-        "_chosen", "eigen_features", "reconstruction_errors", "prepare_on_device", "reduced_spectrum", "solution_of",
-        "leverage_factor",
-    ),
+    "problems.estimators.device_fit": ("_chosen", "eigen_features", "reconstruction_errors"),
     "problems.estimators.reduced.basis_choice": ("origin_of", "statistic_of"),
     "substrate.device_gram": ("device_matrix", "cholesky", "solve_triangular"),
     "substrate.closed_form.spectrum": ("device_decomposition",),
     "substrate.paths.criteria": ("device_leave_one_out_sums",),
-    "substrate.reduced.device_reduced": ("_error", "reduced_rows", "residuals_on_device"),
+    "substrate.closed_form.device_reduced": ("_error", "reduced_rows", "residuals_on_device"),
 }  # fmt: skip
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import check_memory
+from substrate.arrays import check_memory, is_sparse
 from substrate.errors import DataError, SolverError
 
 __all__ = [
+    "HOST",
     "cholesky",
     "device_blocks",
     "device_points",
@@ -27,14 +28,18 @@ __all__ = [
     "namespace_of",
     "on_device_of",
     "own_copy",
+    "paired_sums",
     "room_on_device",
     "same_home",
     "solve_triangular",
     "take_rows",
     "to_numpy",
     "where_it_lives",
+    "zeros_beside",
 ]
 
+#: What :func:`where_it_lives` says of numpy's arrays.
+HOST = "numpy"
 #: The libraries whose arrays keep their namespace.
 _KNOWN = ("torch", "cupy", "array_api_strict")
 #: Entries of a block of rows on a device: 1 GiB, so that launches cost nothing beside the work.
@@ -62,7 +67,7 @@ def namespace_of(array: Any) -> Any:
 
 def where_it_lives(array: Any) -> str:
     """Library and device in words."""
-    return f"{_library(array)} on {array.device}" if is_device_array(array) else "numpy"
+    return f"{_library(array)} on {array.device}" if is_device_array(array) else HOST
 
 
 def same_home(**arrays: Any) -> None:
@@ -92,8 +97,21 @@ def to_numpy(array: Any) -> Any:
 def on_device_of(array: Any, values: Any) -> Any:
     """Values from the host beside ``array``: in its library, on its device, of their own dtype."""
     if not is_device_array(array):
-        return np.asarray(values)
+        return values if is_sparse(values) else np.asarray(values)
     return namespace_of(array).asarray(np.asarray(values), device=array.device)
+
+
+def zeros_beside(array: Any, shape: Any) -> Any:
+    """Zeros of double precision in the library and on the device of ``array``."""
+    xp = namespace_of(array)
+    return xp.zeros(shape, dtype=xp.float64, device=array.device)
+
+
+def paired_sums(left: Any, right: Any, axis: int) -> Any:
+    """Sums of the products of two matrices, entry by entry, along an axis; numpy's without a matrix of products."""
+    if is_device_array(left):
+        return namespace_of(left).sum(left * right, axis=axis)
+    return np.einsum("ij,ij->j" if axis == 0 else "ij,ij->i", left, right)
 
 
 def device_points(X: Any, name: str = "X") -> Any:

@@ -187,7 +187,7 @@ class ReducedAnswer:
 class AnswerJudge:
     """All that bounds of one machine have in common."""
 
-    rows: KernelRows | None
+    rows: KernelRows
     curvature: Curvature
     lam: float
     unit: float
@@ -231,8 +231,6 @@ class AnswerJudge:
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
         """From a pass with care."""
-        if self.rows is None:
-            raise TypeError("rows on a device are not gone through with care")
         sizes = to_numpy(self.curvature.sizes)
         known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights)
         answer = self._answer(*known, beta, bias)

@@ -42,7 +42,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.namespaces import to_numpy
+from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -160,9 +160,10 @@ class RowSizesOfLeaf:
         """Over its micro-blocks."""
         total = RowSizes(0.0, 0.0, 0.0)
         for block in blocks:
-            diagonal = np.maximum(self.values.diagonal(block), 0.0)
-            rounding = self.values.rounding(block.X)
-            total = total + RowSizes(float(diagonal.sum()), float(diagonal.max(initial=0.0)), rounding)
+            diagonal = self.values.diagonal(block)
+            xp, rounding = namespace_of(diagonal), self.values.rounding(block.X)
+            diagonal = xp.clip(diagonal, min=0.0)
+            total = total + RowSizes(float(xp.sum(diagonal)), float(xp.max(diagonal)), rounding)
         return total
 
 

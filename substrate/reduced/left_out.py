@@ -13,10 +13,10 @@ Leave-one-out on a reduced basis as an analytic function of :math:`t = \log\lamb
     1 - h_{ii} = 1 - \frac1l - \sum_k \frac{g_{ik}^2}{a_k + \lambda}
 
 ([Cawley2004]_ section 2.6) with the features g of :mod:`~substrate.reduced.spectrum`. Its bounds are those
-of :mod:`~substrate.reduced.criteria`.
+of :mod:`~substrate.reduced.criteria`. The search is numpy's; rows on a device are gone over there, and a call
+sends :math:`1/(a_k + \lambda)` to it and gets sums back.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -25,7 +25,15 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.namespaces import namespace_of, own_copy
+from substrate.namespaces import (
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    paired_sums,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
@@ -40,7 +48,6 @@ __all__ = [
     "LeverageFactor",
     "OutputsOfBlock",
     "ReducedLeaveOneOut",
-    "RowsLeftOut",
     "left_out_rows",
     "leverage_factor",
 ]
@@ -56,14 +63,16 @@ class LeverageFactor:
 
     def leverages(self, block: Array) -> Array:
         """h of rows of kernel values; the block is overwritten where that saves a copy."""
-        from scipy.linalg.blas import dtrmm
+        square = self.matrix.shape[0] == self.matrix.shape[1] > 0
+        if square and not is_device_array(block):
+            from scipy.linalg.blas import dtrmm
 
-        if self.matrix.shape[0] == self.matrix.shape[1] and self.offset.size:
             product = dtrmm(1.0, self.matrix.T, block.T, lower=1, trans_a=1, overwrite_b=1).T
         else:
             product = block @ self.matrix.T
         product -= self.offset
-        return np.asarray(1.0 / self.n + np.einsum("ij,ij->i", product, product))
+        leverages: Array = 1.0 / self.n + paired_sums(product, product, 1)
+        return leverages
 
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
@@ -106,7 +115,7 @@ class LeftOutRows:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutOfBlock:
-    """Fitted values and leverages of a micro-block, and its targets, a row each."""
+    """Fitted values and leverages of a block, and its targets, a row each."""
 
     values: KernelValues
     coefficients: Array
@@ -115,9 +124,9 @@ class LeftOutOfBlock:
 
     def __call__(self, block: Block) -> LeftOutRows:
         """Tile by tile."""
-        fitted, leverages = np.empty(block.Y.shape), np.empty(block.Y.shape[0])
+        fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
         for rows, tile in self.values.tiles(block, self.values.buffer()):
-            fitted[rows] = tile @ self.coefficients + self.bias
+            fitted[rows, :] = tile @ self.coefficients + self.bias
             leverages[rows] = self.factor.leverages(tile)
         return LeftOutRows(block.start, block.Y, fitted, leverages)
 
@@ -185,18 +194,19 @@ class LeftOutOfLeaf:
 
     def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
         """Over the micro-blocks of a leaf."""
-        g, c = self.inverses, self.coordinates
-        squares, reciprocal, smallest = np.zeros((g.shape[1], c.shape[1])), np.zeros(g.shape[1]), np.ones(g.shape[1])
+        c, xp = self.coordinates, namespace_of(self.coordinates)
+        g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
+        squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
+        smallest = xp.ones_like(reciprocal)
         for rows, Y in self._features(blocks):
-            spare = (1.0 - 1.0 / self.n) - np.square(rows) @ g
-            np.maximum(spare, np.finfo(np.float64).tiny, out=spare)
-            reciprocal += (1.0 / spare).sum(axis=0)
-            np.minimum(smallest, spare.min(axis=0), out=smallest)
+            spare = xp.clip((1.0 - 1.0 / self.n) - (rows * rows) @ g, min=tiny)
+            reciprocal += xp.sum(1.0 / spare, axis=0)
+            smallest = xp.minimum(smallest, xp.min(spare, axis=0))
             known = Y / self.unit - self.centre
             for k in range(c.shape[1]):
-                residuals = (known[:, [k]] - rows @ (g * c[:, [k]])) / spare
-                squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
-        return LeftOutSums(squares, reciprocal, smallest)
+                residuals = (known[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
+                squares[:, k] += paired_sums(residuals, residuals, 0)
+        return LeftOutSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(smallest))
 
     def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array]]:
         buffer = None if self.values is None else self.values.buffer()
@@ -206,12 +216,12 @@ class LeftOutOfLeaf:
                 continue
             for rows, tile in self.values.tiles(block, buffer):
                 tile -= self.origin
-                yield tile @ self.directions - self.mean, block.Y[rows]
+                yield tile @ self.directions - self.mean, block.Y[rows, :]
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturesOfBlock:
-    """Features of a micro-block, centred, in eigen-coordinates, and its targets."""
+    """Features of a block, centred, in eigen-coordinates, and its targets."""
 
     values: KernelValues
     origin: Array
@@ -220,22 +230,41 @@ class FeaturesOfBlock:
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
         """Tile by tile."""
-        made = np.empty((block.X.shape[0], self.mean.size))
+        made = zeros_beside(self.mean, (block.X.shape[0], self.mean.shape[0]))
         for rows, tile in self.values.tiles(block, self.values.buffer()):
             tile -= self.origin
-            made[rows] = tile @ self.directions - self.mean
+            made[rows, :] = tile @ self.directions - self.mean
         return made, block.Y
 
 
 @dataclass(frozen=True, slots=True)
-class RowsLeftOut(Criterion):
-    """The mean square of e_i/(1 - h_ii), from sums over the rows wherever these are."""
+class ReducedLeaveOneOut(Criterion):
+    """The mean square of e_i/(1 - h_ii); ``there`` is the spectrum where the rows are."""
 
     spectrum: ReducedSpectrum
+    there: ReducedSpectrum
+    rows: KernelRows
+    kept: ArraySource | None
 
-    @abstractmethod
+    @classmethod
+    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
+        """On the rows of the statistic and their targets."""
+        kept, known = None, spectrum.on_host()
+        if 8.0 * rows.n_rows * known.values.size <= KEPT:
+            parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
+            X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
+            kept = ArraySource(X, Y)
+        return cls(known, known.targets, 0.0, pooled, spectrum, rows, kept)
+
     def sums(self, g: Array) -> LeftOutSums:
-        """Over all rows, at the lambdas of g = 1/(a + lambda)."""
+        """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
+        spectrum = self.there
+        centre = spectrum.origin.targets + spectrum.target_mean
+        values = None if self.kept is not None else self.rows.values
+        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.n)
+        if self.kept is not None:
+            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
+        return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
     def sample(self, t: Array) -> Samples:
         """A pass over the rows, or over their features where these were kept."""
@@ -251,34 +280,7 @@ class RowsLeftOut(Criterion):
         return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedLeaveOneOut(RowsLeftOut):
-    """Of rows in numpy, or read in passes."""
-
-    rows: KernelRows
-    kept: ArraySource | None
-
-    @classmethod
-    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
-        """On the rows of the statistic and their targets."""
-        kept = None
-        if 8.0 * rows.n_rows * spectrum.values.size <= KEPT:
-            parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
-            X, Y = (np.concatenate(part) for part in zip(*parts, strict=True))
-            kept = ArraySource(X, Y)
-        return cls(spectrum, spectrum.targets, 0.0, pooled, rows, kept)
-
-    def sums(self, g: Array) -> LeftOutSums:
-        """A pass over the rows, or over their features where these were kept."""
-        spectrum, c = self.spectrum, self.targets.coordinates
-        centre = spectrum.origin.targets + spectrum.target_mean
-        values = None if self.kept is not None else self.rows.values
-        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, c, self.unit, centre, spectrum.n)
-        if self.kept is not None:
-            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
-        return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
-
-
 def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:
     """What makes features of kernel values: their origin, the directions, and the mean to take off."""
-    return spectrum.origin.kernel_values, spectrum.directions, np.asarray(spectrum.mean @ spectrum.rotation)
+    mean: Array = spectrum.mean @ spectrum.rotation
+    return spectrum.origin.kernel_values, spectrum.directions, mean

@@ -8,18 +8,18 @@ numpy or on a device.
 The moments of the rows of a leaf: the one function that every fit on a reduced basis is summed from.
 
 Rows become kernel values about the origin, and, where a transform is given, features; their products are added in place
-to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric rank-k update), a tile of rows at a time. Nothing here knows
-where the rows come from or who asks.
+to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric rank-k update; on a device, which has none, to both), a tile of
+rows at a time. Nothing here knows where the rows come from or who asks.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.namespaces import namespace_of, on_device_of
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
 from substrate.reduced.folds import Folds
 from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
@@ -121,8 +121,9 @@ class Sums:
 
     def moments(self) -> Moments:
         """With both triangles."""
-        upper = np.triu(self.second)
-        second = upper + np.triu(upper, 1).T
+        xp = namespace_of(self.second)
+        upper = xp.triu(self.second)
+        second = upper + xp.triu(upper, k=1).T
         return Moments(self.count, self.first, second, self.targets, self.cross, self.squares, self.mass)
 
 
@@ -146,7 +147,10 @@ class FoldSums:
 
 @dataclass(frozen=True, slots=True)
 class MomentsOfLeaf:
-    """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so."""
+    """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so.
+
+    ``about`` says that the origin is taken off kernel values; otherwise it is to be taken off the sums.
+    """
 
     values: RowValues
     origin: Origin
@@ -154,63 +158,76 @@ class MomentsOfLeaf:
     triangular: bool = False
     folds: Folds | None = None
     weights: RowWeights | None = None
+    about: bool = True
 
     def __call__(self, blocks: Iterable[Block]) -> FoldSums:
         """Over the micro-blocks of a leaf."""
         size = self.values.n_basis if self.transform is None else self.transform.shape[1]
-        outputs = self.origin.targets.size
-        sums = [_Sums(size, outputs) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
+        known, unit = self.origin.targets, self.origin.unit
+        sums = [_Sums(size, known) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
         buffer = self.values.buffer()
         for block in blocks:
-            targets = block.Y / self.origin.unit - self.origin.targets
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
             for rows, tile in self.values.tiles(block, buffer):
-                weights = None if self.weights is None else self.weights(tile, block.Y[rows] / self.origin.unit)
-                features = self._features(tile)
+                given = block.Y[rows, :] / unit
+                weights = None if self.weights is None else self.weights(tile, given)
+                features, targets = self._features(tile), given - known
                 if labels is None:
-                    sums[0].add(features, targets[rows], weights)
+                    sums[0].add(features, targets, weights)
                     continue
                 present = labels[rows]
                 for number in np.unique(present):
-                    members = present == number  # rows in no fold come first
+                    members = np.flatnonzero(present == number)  # rows in no fold come first
                     light = None if weights is None else weights[members]
-                    sums[number + 1].add(features[members], targets[rows][members], light)
+                    sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
         return FoldSums(tuple(one.done() for one in sums))
 
     def _features(self, tile: Array) -> Array:
         from scipy.linalg.blas import dtrmm
 
-        tile -= self.origin.kernel_values
+        if self.about:
+            tile -= self.origin.kernel_values
         if self.triangular:
             return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
         return tile if self.transform is None else tile @ self.transform
 
 
 class _Sums:
-    """Sums in the making."""
+    """Sums in the making, where the targets are that they are ``like``."""
 
-    def __init__(self, size: int, outputs: int) -> None:
+    def __init__(self, size: int, like: Array) -> None:
+        outputs = like.shape[0]
         self.count, self.mass = 0, 0.0
-        self.first, self.second = np.zeros(size), np.zeros((size, size), order="F")
-        self.targets, self.cross, self.squares = np.zeros(outputs), np.zeros((size, outputs)), np.zeros(outputs)
+        self.first, self.second = zeros_beside(like, size), zeros_beside(like, (size, size))
+        self.targets, self.squares = zeros_beside(like, outputs), zeros_beside(like, outputs)
+        self.cross = zeros_beside(like, (size, outputs))
 
     def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
-        from scipy.linalg.blas import dsyrk
-
-        ones = np.ones(features.shape[0])
+        xp = namespace_of(targets)
+        ones = xp.ones_like(targets[:, 0])
         if weights is not None:  # sums of products: the root of a weight goes to either factor
-            ones = np.sqrt(weights)
+            ones = xp.sqrt(weights)
             features, targets = features * ones[:, None], targets * ones[:, None]
-        self.count += features.shape[0]
-        self.mass += float(ones @ ones)
+        self.count += int(features.shape[0])
+        self.mass += float(features.shape[0]) if weights is None else float(ones @ ones)
         self.targets += ones @ targets
-        self.squares += np.square(targets).sum(axis=0)
-        if self.first.size == 0:
+        self.squares += xp.sum(targets * targets, axis=0)
+        if self.first.shape[0] == 0:
             return
-        both = features.T @ np.column_stack([ones, targets])
+        both = features.T @ xp.concat([ones[:, None], targets], axis=1)
         self.first += both[:, 0]
         self.cross += both[:, 1:]
-        self.second = dsyrk(1.0, features.T, beta=1.0, c=self.second, overwrite_c=1)
+        self.second = _with_products(self.second, features)
 
     def done(self) -> Sums:
-        return Sums(self.count, self.first, self.second, self.targets, self.cross, self.squares, self.mass)
+        return Sums(self.count, self.first, self.second.T, self.targets, self.cross, self.squares, self.mass)
+
+
+def _with_products(total: Array, features: Array) -> Any:
+    """The sum with features'features added in place: of numpy's the lower triangle alone, in the order of LAPACK."""
+    if is_device_array(features):
+        total += features.T @ features
+        return total
+    from scipy.linalg.blas import dsyrk
+
+    return dsyrk(1.0, features.T, beta=1.0, c=total.T, overwrite_c=1).T

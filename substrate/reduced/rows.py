@@ -12,7 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError
 from substrate.kernels import Kernel
+from substrate.kernels.base import strips
+from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import Passes
@@ -39,6 +42,10 @@ class RowValues(ABC):
     def fill(self, X: Any, out: Array) -> None:
         """Write those of rows into ``out``."""
 
+    def evaluate(self, X: Any) -> Array:
+        """Those of rows on a device, in an array of their own there."""
+        raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
+
     @property
     def step(self) -> int:
         """Rows of a tile: a power of two that the basis alone decides, so that every row always has the same tile."""
@@ -46,19 +53,26 @@ class RowValues(ABC):
         return min(1 << (fitting.bit_length() - 1), MICRO)
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """The rows of a micro-block a tile at a time, by their places in it; ``buffer`` is used for all of them."""
+        """The rows of a block a tile at a time, by their places in it; a tile may be overwritten.
+
+        In numpy ``buffer`` is used for all of them. On a device a tile is as large as keeps it busy, and new memory.
+        """
         n = int(block.X.shape[0])
-        for first in range(0, n, self.step):
-            rows = slice(first, min(first + self.step, n))
+        if is_device_array(block.X):
+            for rows in device_blocks(n, self.n_basis):
+                yield rows, self.evaluate(block.X[rows, :])
+            return
+        for rows in strips(n, self.step):
             tile = buffer[: rows.stop - rows.start]
             self.fill(block.X[rows], tile)
             yield rows, tile
 
     def matrix(self, X: Any) -> Array:
         """The values of rows at hand."""
+        if is_device_array(X):
+            return self.evaluate(X)
         out = np.empty((X.shape[0], self.n_basis))
-        for first in range(0, X.shape[0], self.step):
-            some = slice(first, first + self.step)
+        for some in strips(X.shape[0], self.step):
             self.fill(X[some], out[some])
         return out
 
@@ -87,10 +101,18 @@ class KernelValues(RowValues):
             given = X[:, self.points]
             out[...] = given.toarray() if is_sparse(given) else given
 
+    def evaluate(self, X: Any) -> Array:
+        """The kernel values of rows on a device."""
+        if self.kernel is None:
+            return RowValues.evaluate(self, X)
+        values: Array = self.kernel.evaluate(X, self.points, namespace_of(X).float64)
+        return values
+
     def diagonal(self, block: Block) -> Array:
         """k(x, x) of the rows of a block; a given matrix has them where row and column have one number."""
         if self.kernel is not None:
-            return np.asarray(self.kernel.diag(block.X), dtype=np.float64)
+            diagonal = self.kernel.diag(block.X)
+            return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
         numbers = np.arange(block.X.shape[0])
         given = block.X[numbers, block.start + numbers]
         return np.asarray(given, dtype=np.float64).ravel()
@@ -103,7 +125,7 @@ class KernelValues(RowValues):
             from scipy.sparse import vstack
 
             return self.kernel.rounding(vstack([X, self.points]).tocsr())
-        return self.kernel.rounding(np.concatenate([X, self.points]))
+        return self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +152,16 @@ class KernelRows:
         return self.values.n_basis
 
     @property
+    def on_device(self) -> bool:
+        """Whether the rows live on a device, where a tile leaves no cache and a second look at it is a cost."""
+        return self.source.home != HOST
+
+    @property
     def terms(self) -> int:
         """How many numbers a sum over all rows adds up one after the other: a tile, the tiles of a leaf, the tree."""
+        if self.on_device:  # one leaf
+            tiles = list(device_blocks(self.n_rows, self.n_basis))
+            return max(int(rows.stop - rows.start) for rows in tiles) + len(tiles)
         step = self.values.step
         return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
 
@@ -145,11 +175,9 @@ class KernelRows:
 
     def without(self, row: int) -> Self:
         """All rows but one; they must be in memory."""
-        source = self.source
-        if not isinstance(source, ArraySource):
-            raise TypeError("rows are left out of arrays only")
-        others = np.flatnonzero(np.arange(source.n_rows) != row)
-        return replace(self, source=ArraySource(source.X[others], source.Y[others]), passes=Passes())
+        held = self.source.whole("rows are left out of arrays only")
+        others = np.flatnonzero(np.arange(self.n_rows) != row)
+        return replace(self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=Passes())
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""

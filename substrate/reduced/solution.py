@@ -10,6 +10,8 @@ r"""The LS-SVM on a reduced basis, from sums over its rows.
 second pass over the rows computes the errors of the machine as it will predict, from beta, and with them the gradient;
 where that is not down to rounding, one Newton step from the sums at hand mends it, as iterative refinement does.
 
+On a device no pass is spent on digits beyond the checks: it would cost as much as a third of the sums.
+
 Where rows have weights :math:`v_i`, every row, its target and the 1 that multiplies its bias stand for themselves times
 :math:`v_i^{1/2}`.
 
@@ -25,10 +27,14 @@ end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. 
 features first. The first is taken where the magnified rounding, against the :math:`a_j + \lambda` it is added to, is
 estimated below 1e-8 in every direction; which one was taken is on record. Where :math:`K_{SS}` is well conditioned the
 transform of a row is applied as the triangular factor of T, for half the work, and the rotation that is left once.
+
+The origin is taken off every tile before anything is squared. On a device, where that is one more pass through memory,
+it is taken off the sums instead, unless the squares of the kernel values are mostly those of their means.
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +43,7 @@ from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.features import EigenFeatures
@@ -78,7 +85,10 @@ class ReducedSolution:
 
 @dataclass(frozen=True, slots=True)
 class ResidualsOfLeaf:
-    """The errors e = t - f of the rows of a leaf, in sums: with kernel values, alone, and squared."""
+    """The errors e = t - f of the rows of a leaf, in sums: with kernel values, alone, and squared.
+
+    ``squared`` says that the squares of kernel values are summed up too.
+    """
 
     values: KernelValues
     unit: float
@@ -86,37 +96,41 @@ class ResidualsOfLeaf:
     bias: Array
     weights: RowWeights | None = None
     centre: Array | None = None
+    squared: bool = True
 
     def __call__(self, blocks: Iterable[Block]) -> Residuals:
         """Over the micro-blocks of a leaf."""
-        slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
-        squares, targets, norm, count = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0
-        shifts, spreads, mass, diagonal, rounding = np.zeros(self.bias.size), np.zeros(self.bias.size), 0.0, 0.0, 0.0
-        centre = np.zeros(self.bias.size) if self.centre is None else self.centre
-        buffer = self.values.buffer()
+        xp, bias = namespace_of(self.bias), self.bias
+        slope = zeros_beside(bias, self.coefficients.shape)
+        total, squares, targets, shifts, spreads = (xp.zeros_like(bias) for _ in range(5))
+        norm, mass, diagonal = (zeros_beside(bias, ()) for _ in range(3))  # numbers of a device stay there till the end
+        centre = xp.zeros_like(bias) if self.centre is None else on_device_of(bias, self.centre)
+        buffer, rounding, count = self.values.buffer(), 0.0, 0
         for block in blocks:
             count += int(block.X.shape[0])
             lengths, rounding = self.values.diagonal(block), max(rounding, self.values.rounding(block.X))
             for rows, tile in self.values.tiles(block, buffer):
-                known = block.Y[rows] / self.unit
-                errors = known - (tile @ self.coefficients + self.bias)
-                ones, about = np.ones(known.shape[0]), known - centre
+                known = block.Y[rows, :] / self.unit
+                errors = known - (tile @ self.coefficients + bias)
+                ones, about = xp.ones_like(known[:, 0]), known - centre
                 if self.weights is not None:
-                    ones = np.sqrt(self.weights(tile, known))
+                    ones = xp.sqrt(self.weights(tile, known))
                     tile *= ones[:, None]
                     errors, known = errors * ones[:, None], known * ones[:, None]
                     about = about * ones[:, None]
-                squared = np.square(ones)
+                squared = ones * ones
                 shifts += ones @ about
-                spreads += np.square(about).sum(axis=0)
-                mass += float(squared.sum())
-                diagonal += float(squared @ np.maximum(lengths[rows], 0.0))
+                spreads += xp.sum(about * about, axis=0)
+                mass += xp.sum(squared)
+                diagonal += squared @ xp.clip(lengths[rows], min=0.0)
                 slope += tile.T @ errors
                 total += ones @ errors
-                squares += np.square(errors).sum(axis=0)
-                targets += np.square(known).sum(axis=0)
-                norm += float(np.vdot(tile, tile))
-        return Residuals(count, slope, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+                squares += xp.sum(errors * errors, axis=0)
+                targets += xp.sum(known * known, axis=0)
+                if self.squared:
+                    norm += xp.sum(tile * tile) if is_device_array(tile) else np.vdot(tile, tile)
+        e, ee, tt, t, centred = (to_numpy(part) for part in (total, squares, targets, shifts, spreads))
+        return Residuals(count, slope, e, ee, tt, float(norm), t, centred, float(mass), float(diagonal), rounding)
 
 
 def residual_pass(
@@ -126,11 +140,15 @@ def residual_pass(
     bias: Array,
     weights: RowWeights | None = None,
     centre: Array | None = None,
+    kernel_squares: float | None = None,
 ) -> Residuals:
-    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit."""
-    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights, centre)
+    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit.
+
+    ``kernel_squares`` are those of all kernel values, where they are known.
+    """
+    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights, centre, kernel_squares is None)
     sums: Residuals = rows.sums(function, "errors of all rows")
-    return sums
+    return sums if kernel_squares is None else replace(sums, kernel_squares=kernel_squares)
 
 
 def solve_reduced(
@@ -142,11 +160,13 @@ def solve_reduced(
     weights_of_rows: RowWeights | None = None,
     targets: TargetSummary | None = None,
     tolerance: float = ACCURATE,
+    kernel_squares: float | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
     ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets;
-    ``tolerance`` the share of their spread that the accuracy may be.
+    ``tolerance`` the share of their spread that the accuracy may be; ``kernel_squares`` those of all kernel values, if
+    the sums had them.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
@@ -157,21 +177,22 @@ def solve_reduced(
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     # where sums know the machine to fewer digits than its rows do, it is refined although every check passes
-    least = min(2, most) if spectrum.decomposition_error(lam) > _KNOWN else 0
+    least = min(2, most) if not rows.on_device and spectrum.decomposition_error(lam) > _KNOWN else 0
     while True:
         beta = features.coefficients(weights)
-        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre)
-        checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
+        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
+        kernel_squares = residuals.kernel_squares  # whatever the coefficients are
+        checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam)
         answer = judge.of(residuals, beta, bias)
         passes = all(row.passes for output in checks for row in output)
         wanted = passes and (answer.passes or not answer.helped)
         if refinements >= (least if wanted else most):
             break
         slope = features.transform.T @ residuals.slope - lam * weights
-        change, shift = spectrum.correction(slope, residuals.total, lam)
+        change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
     facts = answer.facts
-    if not answer.passes and passes:
+    if not answer.passes and passes and not rows.on_device:
         # the same once more, with errors in doubled precision: they may show that all is well, or how to mend it
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
@@ -182,6 +203,8 @@ def solve_reduced(
 LARGEST_ERROR = 1e-8
 #: Rows that the estimate is made from.
 _SPREAD = 2048
+#: Share of the squares of kernel values, left once the origin is taken off, below which it is taken off first.
+_MOSTLY_MEAN = 1.0 / 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +217,7 @@ class Statistic:
     folds: tuple[Moments, ...]
     method: str
     error: float
-    #: Of all rows, where the sums had them for nothing.
+    #: Of all rows, where the pass that certifies would have to look at its tiles again for them.
     kernel_squares: float | None = None
 
 
@@ -215,23 +238,25 @@ def accumulate(
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
+    first = True
+    if method == "auto" or (method == "accumulated" and rows.on_device):
+        first, expected = _expected(rows, features, origin, lam, some)
     if method == "auto":
-        expected = _expected_error(rows, features, origin, lam, some)
         method = "accumulated" if expected <= LARGEST_ERROR else "row-wise"
         if method == "accumulated":
-            fast = _accumulated(rows, features, origin, lam, folds, weights)
+            fast = _accumulated(rows, features, origin, lam, folds, weights, first)
             if fast.error <= LARGEST_ERROR:
                 return fast
             method = "row-wise"  # the rows looked at were better behaved than all of them
     if method == "accumulated":
-        return _accumulated(rows, features, origin, lam, folds, weights)
+        return _accumulated(rows, features, origin, lam, folds, weights, first)
     return _row_wise(rows, features, origin, folds, weights)
 
 
 def _row_wise(
     rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
 ) -> Statistic:
-    if not features.well_conditioned:
+    if rows.on_device or not features.well_conditioned:
         function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
         total, parts = rows.sums(function, "sums of features").moments()
         return Statistic(features, origin, total, parts, "row-wise", EPS)
@@ -251,13 +276,25 @@ def _accumulated(
     lam: float,
     folds: Folds | None,
     weights: RowWeights | None,
+    first: bool,
 ) -> Statistic:
-    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights)
+    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=first)
     total, parts = rows.sums(function, "sums of kernel values").moments()
+    T, o = features.transform, origin.kernel_values
+    squares = _kernel_squares(total, o if first else 0.0 * o) if rows.on_device else None
     with blas_threads(features.n_basis):
         error = _error(total.second, features, lam)
-        done = tuple(part.transformed(features.transform) for part in parts)
-        return Statistic(features, origin, total.transformed(features.transform), done, "accumulated", error)
+        if not first:
+            total, *parts = (part.about(o, 0.0 * origin.targets) for part in (total, *parts))
+        done = tuple(part.transformed(T) for part in parts)
+        return Statistic(features, origin, total.transformed(T), done, "accumulated", error, squares)
+
+
+def _kernel_squares(total: Moments, origin: Array) -> float:
+    """The squares of all kernel values from their sums about an origin."""
+    xp = namespace_of(origin)
+    shifted = 2.0 * xp.sum(origin * total.first) + total.mass * xp.sum(origin * origin)
+    return max(float(xp.linalg.trace(total.second) + shifted), 0.0)
 
 
 def spread_rows(n: int) -> Any:
@@ -265,20 +302,28 @@ def spread_rows(n: int) -> Any:
     return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
 
 
-def _expected_error(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> float:
-    """The estimate from rows spread over all of them."""
+def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
+    """Whether the origin comes off first, and the error of the sums then, from rows spread over all of them."""
     X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
     with blas_threads(features.n_basis):
-        block = rows.values.matrix(X) - origin.kernel_values
-        return _error(rows.n_rows / block.shape[0] * (block.T @ block), features, lam)
+        values = rows.values.matrix(X)
+        block = values - origin.kernel_values
+        first = not rows.on_device or _squares(block) < _MOSTLY_MEAN * _squares(values)
+        block = block if first else values
+        return first, _error(rows.n_rows / block.shape[0] * (block.T @ block), features, lam)
+
+
+def _squares(values: Array) -> float:
+    return float(namespace_of(values).sum(values * values))
 
 
 def _error(second: Array, features: EigenFeatures, lam: float) -> float:
     """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
     if features.rank == 0:
         return EPS
-    T = features.transform
-    scatter = np.maximum(np.einsum("ij,ij->j", T, second @ T), 0.0)
-    largest = float(np.abs(second).max()) or 1.0  # whose square may overflow
-    entry = largest * float(np.sqrt(np.mean(np.square(second / largest))))
-    return EPS * float(np.sqrt(features.n_basis)) * entry / float((features.values * (scatter + lam)).min())
+    xp, T = namespace_of(second), features.transform
+    scatter = xp.clip(paired_sums(T, second @ T, 0), min=0.0)
+    largest = float(xp.max(xp.abs(second))) or 1.0  # whose square may overflow
+    scaled = second / largest
+    entry = largest * math.sqrt(float(xp.mean(scaled * scaled)))
+    return EPS * math.sqrt(features.n_basis) * entry / float(xp.min(features.values * (scatter + lam)))

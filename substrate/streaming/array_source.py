@@ -1,4 +1,4 @@
-"""Rows that are in memory already: a dense or sparse matrix and its targets.
+"""Rows that are in memory already, this process's or a device's: a dense or sparse matrix and its targets.
 
 Values handed to the workers of a Dask client, also while one of them is dying.
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError, SolverError
+from substrate.namespaces import on_device_of, take_rows, where_it_lives
 from substrate.streaming.source import Block, Source
 
 __all__ = [
@@ -79,15 +80,29 @@ class ArraySource(Source):
         """How many columns."""
         return int(self.X.shape[1])
 
+    @property
+    def home(self) -> str:
+        """Where the arrays live."""
+        return where_it_lives(self.X)
+
+    @property
+    def held(self) -> Block:
+        """The arrays."""
+        return Block(self.X, self.Y, self.first)
+
+    def beside(self, values: Any) -> Any:
+        """In the library and on the device of the arrays."""
+        return on_device_of(self.X, values)
+
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
         """Slices."""
         for begin in range(start, stop, step):
             here = slice(begin - self.first, min(begin + step, stop) - self.first)
-            yield Block(self.X[here], None if self.Y is None else self.Y[here], begin)
+            yield Block(self.X[here, :], None if self.Y is None else self.Y[here, ...], begin)
 
     def taken(self, rows: Any) -> Any:
         """Rows by number."""
-        return self.X[rows]
+        return take_rows(self.X, rows)
 
     def sent(self, client: Any, start: int, stop: int) -> Any:
         """The span as data, on a worker: memory of this process is nothing that another could open."""
@@ -148,6 +163,12 @@ class DerivedSource(Source):
     def feature_names(self) -> tuple[str, ...] | None:
         """Those of the rows."""
         names: tuple[str, ...] | None = self.inner.feature_names
+        return names
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of the rows."""
+        names: tuple[str, ...] = self.inner.files
         return names
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:

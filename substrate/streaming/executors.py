@@ -15,6 +15,8 @@ Partial sums are held like the digits of a binary counter: for m leaves, at most
 One process, one span after another, read in one go.
 
 Threads of this process, or whatever backend joblib was told to use.
+
+The device that holds the rows: one span and one block of all of them, computed with a large tile at a time.
 """
 
 from abc import ABC, abstractmethod
@@ -27,6 +29,7 @@ from substrate.streaming.source import LEAF, Block, Source, micro_blocks
 from substrate.threads import one_blas_thread
 
 __all__ = [
+    "Device",
     "Executor",
     "Joblib",
     "LeafSum",
@@ -227,3 +230,12 @@ class Joblib(Executor):
         tasks = (delayed(work_on)(job.work, job.function, job.source, span, job.step) for span in every)
         with one_blas_thread():  # for threads; another process sets its own
             yield from zip(every, work(tasks), strict=True)
+
+
+@dataclass(frozen=True)
+class Device(Executor):
+    """Rows that are on a device stay there: nothing is read, and sums are added up in place."""
+
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+        """One result, of all rows."""
+        yield Span(start, stop, level), job.work(job.function, job.source.blocks(start, stop, stop - start))

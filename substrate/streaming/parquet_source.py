@@ -105,6 +105,11 @@ class ParquetSource(Source):
         return self.path
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The file or folder."""
+        return (self.path,)
+
+    @property
     def n_rows(self) -> int:
         """As the footers say."""
         return self.groups[-1].stop

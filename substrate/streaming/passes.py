@@ -22,9 +22,10 @@ import numpy as np
 from substrate.archive import read_archive, write_archive
 from substrate.arrays import available_memory, positive
 from substrate.errors import DataError
+from substrate.namespaces import HOST
 from substrate.progress import RowProgress
-from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import (
+    Device,
     Executor,
     Joblib,
     LeafSum,
@@ -203,7 +204,8 @@ class Passes:
 
         Products are then made side by side, each on one thread, so that their bits do not depend on how many there are.
         """
-        if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
+        ours = isinstance(self.executor, Serial) and not self.executor.alone
+        if not (ours and source.seekable and source.home == HOST):
             return self
         held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums in the making
         threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))
@@ -239,7 +241,7 @@ class Passes:
 
     def taken(self, source: Source, rows: Any) -> Any:
         """The rows with the given numbers, in ascending order; several workers look for them together."""
-        if isinstance(self.executor, Serial) or isinstance(source, ArraySource):
+        if isinstance(self.executor, Serial) or source.held is not None:
             return source.taken(rows)
         return np.concatenate(list(self.each(source, TakenOfBlock(np.asarray(rows, dtype=np.intp)), "some rows")))
 
@@ -255,12 +257,13 @@ class Passes:
                 f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
                 "write the rows to Parquet or .npy files, which all workers can open"
             )
-        level = self.executor.span_level(source.n_rows)
+        executor = self.executor if source.home == HOST else Device()
+        level = executor.span_level(source.n_rows)
         progress = RowProgress(what, source.n_rows, self.verbose, start)
         try:
             progress.at(start)
             if start < source.n_rows:
-                for span, result in self.executor.results(job, start, source.n_rows, level):
+                for span, result in executor.results(job, start, source.n_rows, level):
                     yield span.stop, span.height, result
                     progress.at(span.stop)
         finally:

@@ -17,7 +17,7 @@ import numpy as np
 
 from substrate.arrays import refuse_disguised
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, where_it_lives
+from substrate.namespaces import HOST, is_device_array, where_it_lives
 
 __all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblocked", "refuse_short"]
 
@@ -68,6 +68,31 @@ class Source(ABC):
     def feature_names(self) -> tuple[str, ...] | None:
         """The names of the columns, where they have names."""
         return None
+
+    @property
+    def home(self) -> str:
+        """Where the rows live, in words: numpy, or a library and a device."""
+        return HOST
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files and folders that the rows are read from, as far as they are known."""
+        return ()
+
+    @property
+    def held(self) -> Block | None:
+        """All rows in one block where they are in memory; None where they are read in passes."""
+        return None
+
+    def whole(self, why: str) -> Block:
+        """All rows in one block; ``why`` is said to whoever has them elsewhere."""
+        if self.held is None:
+            raise DataError(f"{why}, and {self.name} is read in passes")
+        return self.held
+
+    def beside(self, values: Any) -> Any:
+        """Values of the host where the rows live."""
+        return values
 
     @abstractmethod
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:

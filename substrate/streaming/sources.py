@@ -20,7 +20,6 @@ from numpy.lib import format as npy
 
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
-from substrate.streaming.array_source import DerivedSource
 from substrate.streaming.dask_source import DaskSource, is_dask
 from substrate.streaming.parquet_source import ParquetSource
 from substrate.streaming.source import LEAF, Block, Source, checked_block, reblocked, refuse_short
@@ -109,6 +108,11 @@ class NpySource(Source):
 
     rows: NpyFile
     targets: NpyFile | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """That of the rows, and that of the targets."""
+        return (self.rows.path, *(() if self.targets is None else (self.targets.path,)))
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], target: str | os.PathLike[str] | None = None) -> Self:
@@ -235,12 +239,8 @@ def streams(X: Any, y: Any = None) -> bool:
 
 def files_behind(X: Any) -> tuple[str, ...]:
     """The files and folders that rows are read from, as far as they are known: of mapped arrays and of sources."""
-    while isinstance(X, DerivedSource):
-        X = X.inner
-    if isinstance(X, ParquetSource):
-        return (X.path,)
-    if isinstance(X, NpySource):
-        return (X.rows.path, *(() if X.targets is None else (X.targets.path,)))
+    if isinstance(X, Source):
+        return X.files
     found = []
     while isinstance(X, np.ndarray):  # a view keeps what it is a part of
         if isinstance(X, np.memmap) and X.filename is not None:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.errors import DataError
+from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.streaming.array_source import numbers
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.source import Block
@@ -79,11 +80,13 @@ def near_largest(low: Array, high: Array) -> Array:
 
 
 def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
-    """Of the targets of a leaf, whose mean is taken in units of a power of two near the largest."""
-    Y = np.concatenate([block.Y for block in blocks])
-    low, high = Y.min(axis=0), Y.max(axis=0)
+    """Of the targets of a leaf, on the host; the mean is taken in units of a power of two near the largest."""
+    held = [block.Y for block in blocks]
+    xp = namespace_of(held[0])
+    Y = xp.concat(held, axis=0)
+    low, high = to_numpy(xp.min(Y, axis=0)), to_numpy(xp.max(Y, axis=0))
     unit = near_largest(low, high)
-    return TargetSummary(Y.shape[0], (Y / unit).mean(axis=0) * unit, low, high)
+    return TargetSummary(Y.shape[0], to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
 
 
 #: Different labels beyond which they are taken for something else.

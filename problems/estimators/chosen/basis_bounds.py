@@ -18,12 +18,11 @@ import numpy as np
 
 from problems.estimators.reduced.basis_choice import Prepared
 from substrate.arrays import EPS, Array
-from substrate.namespaces import namespace_of, to_numpy
+from substrate.namespaces import to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
 from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
-from substrate.reduced.criteria import Doubt, ReducedFold, ReducedGCV, RowSizes, sizes_of_rows
-from substrate.reduced.device_rows import DeviceRows
-from substrate.reduced.left_out import RowsLeftOut
+from substrate.reduced.criteria import Doubt, ReducedFold, ReducedGCV, sizes_of_rows
+from substrate.reduced.left_out import ReducedLeaveOneOut
 from substrate.reduced.spectrum import ReducedSpectrum
 
 __all__ = ["bounded_search"]
@@ -101,7 +100,7 @@ def _known(
     criterion: Criterion | Sum, prepared: Prepared, spectrum: ReducedSpectrum, pooled: bool, low: float, high: float
 ) -> _Known:
     rows, K, host = prepared.rows, to_numpy(prepared.K), spectrum.on_host()
-    sizes = _sizes_on_device(rows) if isinstance(rows, DeviceRows) else sizes_of_rows(rows)
+    sizes = sizes_of_rows(rows)
     lambdas = np.exp(np.linspace(math.log(low), math.log(high), _POINTS))
     lambdas[0] = low
     if not isinstance(criterion, Sum):
@@ -114,13 +113,6 @@ def _known(
         Q = part.spectrum.rotation  # the fold's scatter is in eigen-coordinates
         doubts.append(Doubt(part.spectrum, K, sizes, rows.terms, Q @ part.scatter @ Q.T, part.count))
     return _Known(criterion, host, tuple(doubts), pooled, lambdas, np.ones(_POINTS))
-
-
-def _sizes_on_device(rows: DeviceRows) -> RowSizes:
-    xp = namespace_of(rows.X)
-    diagonal = xp.clip(rows.kernel.diag(rows.X), min=0.0)
-    rounding = rows.kernel.rounding(xp.concat([rows.X, rows.points], axis=0))
-    return RowSizes(float(xp.sum(diagonal)), float(xp.max(diagonal)), rounding)
 
 
 def _end(known: _Known, gap: float) -> int:
@@ -161,7 +153,7 @@ def _taken_off(known: _Known, number: int, search: GammaSearch, prepared: Prepar
 def _spare(criterion: Criterion, spectrum: ReducedSpectrum, lambdas: Array) -> Array:
     """The smallest 1 - h_ii at each lambda, in one pass over the rows; their mean where that stands for all."""
     t = np.log(lambdas)[:, None]
-    if isinstance(criterion, RowsLeftOut):
+    if isinstance(criterion, ReducedLeaveOneOut):
         return np.asarray(criterion.sums(criterion._inverses(t)).smallest)
     if isinstance(criterion, LeaveOneOut) and not isinstance(criterion, GeneralizedCrossValidation):
         basis, g = to_numpy(criterion.spectrum.basis), to_numpy(criterion._inverses(t))

@@ -17,22 +17,17 @@ from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum
-from substrate.device_gram import DeviceGram
+from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
 from substrate.paths.gamma_search import gamma_ends
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
-from substrate.reduced.device_leave_one_out import DeviceLeaveOneOut
-from substrate.reduced.device_rows import DeviceRows
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
-from substrate.reduced.left_out import ReducedLeaveOneOut
-from substrate.reduced.rows_anywhere import left_out_of
+from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.solution import Statistic
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import LEAF, Block
 
 __all__ = ["SparseSearch"]
@@ -73,8 +68,8 @@ class SparseSearch(ModelSearch, RowStream):
         if self.criterion != "folds":
             return None
         source, classes = data.source, data.classes
-        if isinstance(source, ArraySource):
-            X, Y = to_numpy(source.X), to_numpy(source.Y)
+        if source.held is not None:
+            X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = 5 if self.cv is None else self.cv
@@ -116,8 +111,6 @@ class SparseSearch(ModelSearch, RowStream):
         if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
             return self._dense_criterion(prepared, pooled)
         if self.criterion == "loo":
-            if isinstance(prepared.rows, DeviceRows):
-                return DeviceLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
             return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
         if self.criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
@@ -130,12 +123,9 @@ class SparseSearch(ModelSearch, RowStream):
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
         """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
         rows, kind = prepared.rows, GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
-        if isinstance(rows, DeviceRows):
-            Z, Y = rows.taken(np.arange(rows.n_rows)) @ prepared.features.transform, rows.Y
-            return kind.of(centred_spectrum(DeviceGram(Z @ Z.T)), Y, pooled=pooled)
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
-        return kind.of(centred_spectrum(Gram(Z @ Z.T)), block.Y, pooled=pooled)
+        return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T)), block.Y, pooled=pooled)
 
     def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)
@@ -173,7 +163,7 @@ def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
         raise TypeError("a selection without leverages")
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
-    for part in left_out_of(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
         squares += float(namespace_of(part.residuals).sum((part.residuals / unit) ** 2))
     again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))

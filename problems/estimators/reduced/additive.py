@@ -38,7 +38,6 @@ from substrate.proof.variation import prove_reduced_variation
 from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
-from substrate.reduced.rows_anywhere import in_passes
 from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
 from substrate.streaming.passes import BUDGET
 
@@ -97,7 +96,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
-        rows, kernel, beta = fit.prepared.host_rows, fit.prepared.kernel, fit.coefficients[:, 0]
+        rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
         points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
         parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
         functions = component_functions(parts, points, beta / unit)
@@ -262,7 +261,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Rows against the basis of this model, and the problem solved on them."""
-        held = in_passes(self._training_rows(data))
+        held = self._training_rows(data)
         kernel: Any = self.kernel_
         points, known = self.support_vectors_, held.target_summary()
         parts = kernel.components(self.n_features_in_)

@@ -15,7 +15,7 @@ from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.namespaces import is_device_array, where_it_lives
+from substrate.namespaces import is_device_array, to_numpy, where_it_lives
 from substrate.reduced.basis.candidates import (
     Candidates,
     Chosen,
@@ -30,8 +30,7 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Origin, RowWeights, origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.rows_anywhere import Rows, in_passes, statistic_of
-from substrate.reduced.solution import Statistic, spread_rows
+from substrate.reduced.solution import Statistic, accumulate, spread_rows
 from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
@@ -148,7 +147,7 @@ class BasisChoice:
             told += f"; {rows.size} candidates"
         if self.basis in ("feature_vectors", "stochastic"):
             told += f", {scoring.size} scoring rows"
-        points = None if kernel is None else X[picked.rows]
+        points = None if kernel is None else source.beside(X[picked.rows])
         return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, told)
 
     def _count(self, n: int) -> int:
@@ -182,11 +181,13 @@ class BasisChoice:
         return Chosen(candidates.rows, f"{count} vectors")
 
     def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:
-        if is_device_array(self.basis):
-            raise DataError(f"basis is {where_it_lives(self.basis)}, the rows are numpy's; move one of them")
-        refuse_disguised(self.basis, "basis")
-        n = source.n_rows
-        values = self.basis if is_sparse(self.basis) else np.asarray(self.basis)
+        given, n = self.basis, source.n_rows
+        if is_device_array(given):
+            if given.ndim == 2 and where_it_lives(given) != source.home:
+                raise DataError(f"basis is {where_it_lives(given)}, the rows are {source.home}; move one of them")
+            given = to_numpy(given)
+        refuse_disguised(given, "basis")
+        values = given if is_sparse(given) else np.asarray(given)
         if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
             if values.min() < 0 or values.max() >= n:
                 raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")
@@ -196,7 +197,7 @@ class BasisChoice:
             if rows.size < values.size:
                 told += f", {values.size - rows.size} named twice and kept once"
             X = sample_of(source, passes, rows, scoring, spread_rows(n))
-            return ChosenBasis(rows, None if kernel is None else X[rows], scoring, X, told)
+            return ChosenBasis(rows, None if kernel is None else source.beside(X[rows]), scoring, X, told)
         if kernel is None:
             raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
         points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
@@ -209,7 +210,7 @@ class BasisChoice:
             points = csr_matrix(points)
         elif is_sparse(points) and not is_sparse(X):
             points = points.toarray()
-        return ChosenBasis(None, points.copy(), scoring, X, f"{points.shape[0]} given points")
+        return ChosenBasis(None, source.beside(points.copy()), scoring, X, f"{points.shape[0]} given points")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ class Prepared:
 
     kernel: Kernel
     basis: ChosenBasis
-    rows: Rows
+    rows: KernelRows
     K: Array
     features: EigenFeatures
     facts: tuple[tuple[str, str], ...]
@@ -230,17 +231,14 @@ class Prepared:
         """What is taken off kernel values and targets."""
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
 
-    @property
-    def host_rows(self) -> KernelRows:
-        """The rows, for machines that are computed in numpy's passes only."""
-        return in_passes(self.rows)
-
     def statistic(
         self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
     ) -> Statistic:
         """One pass over all rows, good for every 1/gamma from ``lam`` on."""
-        some = self.basis.sample[spread_rows(self.rows.n_rows)] if method == "auto" else None
-        return statistic_of(self.rows, self.features, self.origin, lam, folds, method, some, weights)
+        some = None
+        if method == "auto":
+            some = self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
+        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
 
 
 def basis_facts(

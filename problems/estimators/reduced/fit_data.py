@@ -9,7 +9,7 @@ from problems.estimators.shared.coded import classes_of, codes_of
 from substrate.arrays import Array
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, namespace_of, own_copy, take_rows, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers, width_rows
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
@@ -97,8 +97,7 @@ class FitData:
 
     def width_rows(self) -> Any:
         """Rows by which a kernel finds its width: the same numbers wherever the rows are."""
-        some = width_rows(self.source.n_rows)
-        if isinstance(self.source, ArraySource):
-            X = self.source.X
-            return X if some.size == self.source.n_rows else take_rows(X, some)
+        some, held = width_rows(self.source.n_rows), self.source.held
+        if held is not None and some.size == self.source.n_rows:
+            return held.X
         return self.passes.taken(self.source, some)

@@ -45,12 +45,12 @@ class _ReducedL1(L1Answers):
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.zeta)
         prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
-        sums = l1_sums(prepared.host_rows, prepared.origin)
+        sums = l1_sums(prepared.rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
         beta = coefficients_at(paths, inside)
-        solution = mended(prepared.host_rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
+        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
         facts = (
             *prepared.facts,
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),

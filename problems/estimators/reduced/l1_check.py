@@ -41,9 +41,10 @@ class L1Answers(ReducedMachine):
             self._training_rows(data)  # refuses rows that are not those of the fit
             basis, beta = self._whole_basis()
             source = data.source
-            if self.kernel_.pairwise and isinstance(source, ArraySource):
-                matrix = Gram.of(self.kernel_, source.X).matrix
-                K, source = matrix[np.ix_(basis, basis)], ArraySource(matrix, source.Y)
+            if self.kernel_.pairwise:
+                held = source.whole("a precomputed kernel matrix must be in memory")
+                matrix = Gram.of(self.kernel_, held.X).matrix
+                K, source = matrix[np.ix_(basis, basis)], ArraySource(matrix, held.Y)
                 rows = KernelRows(KernelValues(None, basis), source, data.passes)
             else:
                 K = symmetric_matrix(self.kernel_, basis)

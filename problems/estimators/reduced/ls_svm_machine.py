@@ -23,12 +23,11 @@ from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.proof import Proof
 from substrate.reduced.features import eigen_features
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.rows_anywhere import Rows, left_out_of, statistic_of
+from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.array_source import ArraySource
 
 __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
 
@@ -162,8 +161,8 @@ class SparseMachine(ReducedMachine):
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
         said = f"{title}, leave-one-out without refitting"
-        parts = left_out_of(rows, beta, bias, factor)
-        if isinstance(rows, KernelRows) and not isinstance(rows.source, ArraySource):
+        parts = left_out_rows(rows, beta, bias, factor)
+        if rows.source.held is None:
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
             certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
@@ -201,12 +200,12 @@ class SparseMachine(ReducedMachine):
         _, share = self._judged(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 
-    def _refitted(self, rows: Rows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+    def _refitted(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
         rest = rows.without(row)
         K = self._basis_matrix(rows)
         features = eigen_features(K)
-        statistic = statistic_of(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
+        statistic = accumulate(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
         predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)

@@ -27,18 +27,15 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.kernels.base import symmetric_matrix
-from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import is_device_array, own_copy, to_numpy
 from substrate.proof import Proof
 from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import reduced_rows
-from substrate.reduced.device_rows import DeviceRows
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.rows_anywhere import Rows, residuals_of, statistic_of
+from substrate.reduced.solution import accumulate, residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
@@ -134,13 +131,10 @@ class ReducedMachine(StreamedPrediction):
         """Training rows, targets, and what predict returns for them, on the host; one column per output."""
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            source = data.source
             self._training_rows(data)
-            if not isinstance(source, ArraySource):
-                raise DataError(f"a proof goes through all rows in memory, and {source.name} is read in passes")
-            held = self._expansion_on_device(source.X) if is_device_array(source.X) else self._evaluated(source.X)
-            Y = to_numpy(source.Y)
-            return to_numpy(source.X), Y, np.reshape(to_numpy(held), Y.shape)
+            X, Y, _ = data.source.whole("a proof goes through all rows in memory")
+            fitted = self._expansion_on_device(X) if is_device_array(X) else self._evaluated(X)
+            return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape)
 
     def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
         points, Y, fitted = self._in_memory(X, y)
@@ -151,12 +145,12 @@ class ReducedMachine(StreamedPrediction):
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
-        if isinstance(source, ArraySource):
-            check_home(self, self.support_values_, source.X)
-        else:
+        if source.held is None:
             self._refuse_passes()
+        else:
+            check_home(self, self.support_values_, source.held.X)
 
-    def _training_rows(self, data: FitData) -> Rows:
+    def _training_rows(self, data: FitData) -> KernelRows:
         source = data.source
         self._check_source(source)
         if source.n_rows != self.n_rows_:
@@ -164,21 +158,14 @@ class ReducedMachine(StreamedPrediction):
         if not self.kernel_.pairwise:
             if source.n_features != self.n_features_in_:
                 raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
-            if isinstance(source, ArraySource) and is_device_array(source.X):
-                return DeviceRows(self.kernel_, source.X, source.Y, self.support_vectors_)
             return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
-        if not isinstance(source, ArraySource):
-            raise DataError(f"a precomputed kernel matrix must be in memory, and {source.name} is read in passes")
-        matrix = Gram.of(self.kernel_, source.X).matrix
-        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, source.Y), data.passes)
+        held = source.whole("a precomputed kernel matrix must be in memory")
+        matrix = Gram.of(self.kernel_, held.X).matrix
+        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, held.Y), data.passes)
 
-    def _basis_matrix(self, rows: Rows) -> Array:
-        if isinstance(rows, DeviceRows):
-            matrix: Array = device_matrix(self.kernel_, self.support_vectors_)
-            return matrix
-        if rows.values.kernel is None:
-            return rows.taken(self.support_)
-        return symmetric_matrix(self.kernel_, self.support_vectors_)
+    def _basis_matrix(self, rows: KernelRows) -> Array:
+        matrix: Array = rows.taken(self.support_) if self.kernel_.pairwise else self.kernel_(self.support_vectors_)
+        return matrix
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -190,7 +177,7 @@ class ReducedMachine(StreamedPrediction):
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
 def certified_again(
-    rows: Rows,
+    rows: KernelRows,
     K: Array,
     coefficients: Array,
     bias: Array,
@@ -210,14 +197,13 @@ def certified_again(
     known = rows.target_summary()
     unit = target_unit(known.extremes)
     beta, shift = coefficients / unit, bias / unit
-    statistic = statistic_of(rows, features, origin_of(K, known, unit), lam, weights=weights)
+    statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    host = rows if isinstance(rows, KernelRows) else None
-    judge = AnswerJudge(host, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
-    residuals = residuals_of(rows, unit, beta, shift, judge.centre, weights)
+    judge = AnswerJudge(rows, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
+    residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
     checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
     answer = judge.of(residuals, beta, shift)
-    if not answer.passes and host is not None:
+    if not answer.passes and not rows.on_device:
         answer = judge.once_more(beta, shift)
     told = (("kernel", kernel), *facts, *answer.facts)
     return Certificate(title, (answer.row, *worst_rows(checks)), told)

@@ -32,7 +32,6 @@ from substrate.errors import DataError
 from substrate.proof import Proof
 from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelValues
-from substrate.reduced.rows_anywhere import in_passes
 from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.passes import BUDGET
@@ -183,7 +182,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            rows = in_passes(self._training_rows(data))
+            rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
             gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
             title, told = f"{_TITLE}, checked again", repr(self.kernel_)
@@ -210,13 +209,13 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             statistic = prepared.statistic(1.0 / gamma, weights=weights)
             spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
             solved = solve_reduced(
-                prepared.host_rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
+                prepared.rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
                 tolerance=accurate,
             )  # fmt: skip
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit
-        return reweighted(prepared.host_rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
+        return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
 
     def _weights(self, unit: float) -> WeightsOfRows | None:
         """Those of the last fit, for targets in a unit."""

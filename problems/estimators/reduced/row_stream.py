@@ -122,12 +122,12 @@ class RowStream(KernelEstimator):
             self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 
     def _problem(self, data: FitData) -> str:
-        survey = data.survey
-        if survey is None and isinstance(data.source, ArraySource):
-            rows = data.source.X.tocsr() if is_sparse(data.source.X) else data.source.X
+        held = data.source.held
+        if held is not None:
+            rows = held.X.tocsr() if is_sparse(held.X) else held.X
             targets = data.passes.sums(data.source, summary_of_targets, "targets")
             return digest(self._what_is_fitted(), rows, targets)
-        return digest(self._what_is_fitted(), survey)
+        return digest(self._what_is_fitted(), data.survey)
 
     def _what_is_fitted(self) -> list[Any]:
         parameters = self.get_params(deep=False)
@@ -135,9 +135,9 @@ class RowStream(KernelEstimator):
 
     def _data_kernel(self, data: FitData) -> Kernel:
         """The kernel with its width, warned about where columns are on different scales."""
-        kernel, survey = self._own_kernel(), data.survey
-        if survey is None and isinstance(data.source, ArraySource):
-            X = data.source.X
+        kernel, survey, held = self._own_kernel(), data.survey, data.source.held
+        if held is not None:
+            X = held.X
             if kernel.pairwise:
                 return self._resolved_kernel(X)
             if not is_sparse(X):

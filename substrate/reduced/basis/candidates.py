@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array, check_memory, is_sparse
 from substrate.kernels import Kernel
-from substrate.streaming.array_source import ArraySource
+from substrate.namespaces import HOST, to_numpy
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 
@@ -240,8 +240,8 @@ class SampledRows:
 
 
 def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
-    """Rows to be had by the given numbers; of rows in memory, which need no reading, by any."""
-    if isinstance(source, ArraySource):
-        return source.X
+    """Rows on the host, to be had by the given numbers; of numpy's rows, which need no reading, by any."""
+    if source.held is not None and source.home == HOST:
+        return source.held.X
     wanted = np.unique(np.concatenate(numbers))
-    return SampledRows(wanted, passes.taken(source, wanted))
+    return SampledRows(wanted, to_numpy(passes.taken(source, wanted)))

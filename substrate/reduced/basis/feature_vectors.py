@@ -27,6 +27,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array, check_memory
 from substrate.closed_form.saddle_system import target_unit
+from substrate.namespaces import to_numpy
 from substrate.reduced.basis.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
@@ -126,20 +127,21 @@ def select_by_pruning(candidates: Candidates, source: Source, passes: Passes, co
     check_memory(56.0 * n * n, f"the sums over {n} candidates", "take fewer candidates, by n_candidates.")
     K = candidates.block(rows, rows)
     K = (K + K.T) / 2.0
-    points = rows if candidates.kernel is None else candidates.X[rows]
+    points = rows if candidates.kernel is None else source.beside(candidates.X[rows])
     every = KernelRows(KernelValues(candidates.kernel, points), source, passes.shared(source, n))
     known = every.target_summary()
-    origin = origin_of(K, known, target_unit(known.extremes))
+    origin = origin_of(source.beside(K), known, target_unit(known.extremes))
     total, _ = every.sums(MomentsOfLeaf(every.values, origin), "sums over the candidates").moments()
     centred = total.about(total.first / total.mass, total.targets / total.mass)
+    second, cross = to_numpy(centred.second), to_numpy(centred.cross)
     kept, steps = np.arange(n), 0
     with blas_threads(n):
         while kept.size > count:
             here = np.ix_(kept, kept)
             T = eigen_features(K[here]).transform
-            inner = T.T @ centred.second[here] @ T
+            inner = T.T @ second[here] @ T
             inner[np.diag_indices(inner.shape[0])] += lam
-            beta = T @ np.linalg.solve(inner, T.T @ centred.cross[kept])
+            beta = T @ np.linalg.solve(inner, T.T @ cross[kept])
             leaving = min(max(1, int(STEP * kept.size)), kept.size - count)
             sizes = np.linalg.norm(beta, axis=1)
             kept = np.delete(kept, np.argsort(sizes, kind="stable")[:leaving])

@@ -13,16 +13,12 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.gamma_search import lambda_range, search_gamma
-from substrate.reduced.device_leave_one_out import DeviceLeaveOneOut
-from substrate.reduced.device_reduced import accumulate_on_device, solve_on_device
-from substrate.reduced.device_rows import DeviceRows
 from substrate.reduced.features import eigen_features
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut, leverage_factor
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.rows_anywhere import statistic_of
-from substrate.reduced.solution import accumulate, solve_reduced
+from substrate.reduced.solution import accumulate, residual_pass, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 
 everywhere = pytest.mark.parametrize("home", HOMES)
@@ -94,12 +90,11 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     statistic = accumulate(rows, features, origin_of(K, rows.target_summary(), 1.0), lam, method=method)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     wanted = solve_reduced(rows, spectrum, lam, K, most=0)
-    there = DeviceRows(kernel, send(X), send(Y), send(Z))
+    there = KernelRows.of(kernel, send(X), send(Z), send(Y))
     own = eigen_features(kernel(send(Z)))
     origin = origin_of(kernel(send(Z)), there.target_summary(), 1.0)
-    found = accumulate_on_device(there, own, origin, lam, method=method)
+    found = accumulate(there, own, origin, lam, method=method)
     assert found.method == method
-    assert found.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
     assert found.total.count == 400
     tolerance = 1e-10 if sigma == 1.0 else 1e-6
     # the sign of an eigenvector is nobody's: what is compared does not depend on it
@@ -108,7 +103,10 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
     assert_close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
     decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
     assert_close(decomposed.values, spectrum.values, tolerance)
-    solved = solve_on_device(there, decomposed, lam, kernel(send(Z)), found.kernel_squares)
+    squares, known = found.kernel_squares, residual_pass(there, 1.0, send(np.zeros((10, 2))), send(np.zeros(2)))
+    assert known.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
+    assert squares is None if method == "row-wise" else squares == pytest.approx(known.kernel_squares, rel=1e-12)
+    solved = solve_reduced(there, decomposed, lam, kernel(send(Z)), kernel_squares=squares)
     assert_close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
     assert_close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
     assert all(row.passes for row in solved.rows)
@@ -124,14 +122,13 @@ def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
     send, (X, Y, _) = sender(home), data(300)
     kernel, Z, lam = RBF(1.0), X[::30], 0.5
     folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
-    rows, there = KernelRows.of(kernel, X, Z, Y), DeviceRows(kernel, send(X), send(Y), send(Z))
+    rows, there = KernelRows.of(kernel, X, Z, Y), KernelRows.of(kernel, send(X), send(Z), send(Y))
     criteria, parts = [], []
     for given, K in ((rows, kernel(Z)), (there, kernel(send(Z)))):
         features = eigen_features(K)
-        statistic = statistic_of(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
+        statistic = accumulate(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        kind = DeviceLeaveOneOut if given is there else ReducedLeaveOneOut
-        criteria.append(kind.of(spectrum, given))
+        criteria.append(ReducedLeaveOneOut.of(spectrum, given))
         T = features.transform
         parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
     for known, found in zip(*parts, strict=True):
