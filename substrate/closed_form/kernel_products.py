@@ -16,7 +16,8 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product
 from substrate.kernels import Kernel
-from substrate.kernels.base import row_blocks, strips
+from substrate.kernels.base import blocks_beside, strips
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["CarefulProducts", "KernelProducts", "PlainProducts", "expansion_values"]
@@ -114,14 +115,22 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
 
     ``points`` are the x_i. A precomputed kernel has none: its rows X hold kernel values, of the x_i in ``columns``.
     """
-    result = np.zeros((X.shape[0], *a.shape[1:]))
+    result: Array = zeros_beside(a, (X.shape[0], *a.shape[1:]))
+    there, xp = is_device_array(X), namespace_of(a)
     if a.shape[0] == 0:  # nothing but the bias is left
-        return np.asarray(result + b)
-    buffer = np.empty((256, a.shape[0]))
+        result += b
+        return result
+    buffer = None if there else np.empty((256, a.shape[0]))
     with blas_threads(a.shape[0]):
-        for rows in row_blocks(X.shape[0], a.shape[0]):
+        for rows in blocks_beside(a, X.shape[0], a.shape[0]):
+            given = X[rows, :]
+            if kernel.pairwise and columns is not None:
+                given = xp.take(given, on_device_of(a, columns), axis=1) if there else given[:, columns]
+            if buffer is None:
+                others = a if points is None else points  # a given matrix is asked for the number of columns only
+                result[rows, ...] = kernel.evaluate(given, others, xp.float64) @ a
+                continue
             block = buffer[: rows.stop - rows.start]
-            given = X[rows][:, columns] if kernel.pairwise and columns is not None else X[rows]
             kernel.fill(given, points, block)
             np.matmul(block, a, out=result[rows])
     result += b

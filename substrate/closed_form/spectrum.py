@@ -26,13 +26,12 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import roundoff
-from substrate.closed_form.device_spectrum import device_decomposition, device_leverages
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.spectrum_error import measured_error
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
-from substrate.kernels.base import row_blocks
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.kernels.base import blocks_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["Spectrum", "Targets", "centred_spectrum"]
@@ -119,13 +118,11 @@ class Spectrum:
     def leverages(self, lambdas: Array) -> Array:
         """B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
         g = self.inverses(lambdas)
-        if is_device_array(g):
-            leverages: Array = device_leverages(self.basis, g)
-            return leverages
-        diagonal = np.empty((self.n, g.shape[1]))
+        diagonal: Array = zeros_beside(g, (self.n, g.shape[1]))
         with blas_threads(self.n):
-            for rows in row_blocks(self.n, self.n):
-                np.matmul(np.square(self.basis[rows]), g, out=diagonal[rows])
+            for rows in blocks_beside(g, self.n, self.n):
+                block = self.basis[rows, :]
+                diagonal[rows, :] = (block * block) @ g
         return diagonal
 
     def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
@@ -169,7 +166,7 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0) -> Spectrum:
     mean_row: Array = xp.mean(gram.matrix, axis=0)
     constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
     if is_device_array(gram.matrix):
-        trace, values, basis = device_decomposition(gram.matrix, on_device_of(gram.matrix, v))
+        trace, values, basis = _decomposition_on_device(gram.matrix, on_device_of(gram.matrix, v))
     else:
         # a symmetric copy in LAPACK's order
         trace, values, basis = _decomposition(np.array(gram.matrix, order="C").T, v)
@@ -191,6 +188,19 @@ def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
         trace = float(inner.trace())
         values, vectors = _eigen(inner)
         return trace, values, _restored(vectors, v)
+
+
+def _decomposition_on_device(K: Any, v: Any) -> tuple[float, Any, Any]:
+    """The same in functions of the array API: the reflection is a product of two thin matrices."""
+    xp = namespace_of(K)
+    product = K @ v
+    q = 2.0 * (product - xp.sum(v * product) * v)
+    inner = (K - xp.stack([v, q], axis=1) @ xp.stack([q, v], axis=0))[1:, 1:]
+    trace = float(xp.linalg.trace(inner))
+    values, vectors = xp.linalg.eigh(inner)
+    basis = xp.concat([zeros_beside(vectors, (1, vectors.shape[1])), vectors], axis=0)
+    basis -= 2.0 * v[:, None] * (v[1:] @ vectors)[None, :]
+    return trace, values, basis
 
 
 def _reflector(n: int) -> Array:

@@ -14,9 +14,9 @@ import numpy as np
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.matrix_on_device import device_matrix
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.namespaces import device_blocks, is_device_array, namespace_of
 
-__all__ = ["BaseKernel", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]
+__all__ = ["BaseKernel", "blocks_beside", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]
 
 #: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
 _BLOCK_ENTRIES = 1 << 18
@@ -27,6 +27,11 @@ _STRIP = 128
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Slices of rows whose blocks fit the cache."""
     return strips(n_rows, int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, 256)))
+
+
+def blocks_beside(array: Any, n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
+    return (device_blocks if is_device_array(array) else row_blocks)(n_rows, n_columns)
 
 
 def strips(n_rows: int, step: int) -> Iterator[slice]:

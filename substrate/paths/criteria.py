@@ -40,11 +40,10 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.device_spectrum import device_leave_one_out_sums
 from substrate.closed_form.spectrum import Spectrum, Targets
 from substrate.errors import DataError
-from substrate.kernels.base import row_blocks
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.kernels.base import blocks_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -200,13 +199,7 @@ class LeaveOneOut(Criterion):
         """Three matrix products, with the basis and with its squares, block by block."""
         n, z = self.spectrum.n, self.targets.coordinates
         g = self._inverses(t)
-        if is_device_array(g):
-            squares, reciprocal = device_leave_one_out_sums(self.spectrum.basis, g, z)
-            # ||B e_i||^2 <= B_ii / lambda
-            steepest = 1.0 / np.exp(t)
-            spread = _following(reciprocal, t) * steepest
-        else:
-            squares, reciprocal, spread, steepest = _leave_one_out_sums(self.spectrum.basis, g, z, t.shape)
+        squares, reciprocal, spread, steepest = _leave_one_out_sums(self.spectrum.basis, g, z, t)
         falling = self._shaped(to_numpy(g.T @ z**2), t)
         rising = reciprocal.reshape(*t.shape, 1) / n
         unknown, q = _unknown(self.spectrum, t)
@@ -223,32 +216,36 @@ def _following(sums: Array, t: Array) -> Array:
     return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
 
 
-def _leave_one_out_sums(basis: Array, g: Array, z: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Sums over the rows: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next point.
-
-    At the end the largest ||B e_i||^2/B_ii.
+def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Array, ...]:
+    """Sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next
+    point; at the end the largest ||B e_i||^2/B_ii. On a device these two are bounded: a third product would cost more.
     """
-    n = basis.shape[0]
-    weighted = [g * z[:, [k]] for k in range(z.shape[1])]
-    squares, reciprocal = np.zeros((g.shape[1], z.shape[1])), np.zeros(g.shape[1])
+    n, there, xp = int(basis.shape[0]), is_device_array(basis), namespace_of(basis)
+    weighted = [g * z[:, k][:, None] for k in range(z.shape[1])]
+    squares, reciprocal = zeros_beside(g, (g.shape[1], z.shape[1])), zeros_beside(g, g.shape[1])
     spread, steepest, after = np.zeros(g.shape[1]), np.zeros(g.shape[1]), np.arange(g.shape[1]) + 1
-    after[shape[1] - 1 :: shape[1]] -= 1
+    after[t.shape[1] - 1 :: t.shape[1]] -= 1
     with blas_threads(n):
-        g_squared = np.square(g)
-        for rows in row_blocks(n, n):
-            block = basis[rows]
-            squared = np.square(block)
-            inverse = np.reciprocal(squared @ g)
-            reciprocal += inverse.sum(axis=0)
-            lengths = squared @ g_squared
-            lengths *= inverse
-            np.maximum(steepest, lengths.max(axis=0), out=steepest)
-            spread += np.einsum("ij,ij->j", lengths, inverse[:, after])
+        g_squared = g * g
+        for rows in blocks_beside(g, n, n):
+            block = basis[rows, :]
+            squared = block * block
+            inverse = 1.0 / (squared @ g)
+            reciprocal += xp.sum(inverse, axis=0)
+            if not there:
+                lengths = squared @ g_squared
+                lengths *= inverse
+                np.maximum(steepest, lengths.max(axis=0), out=steepest)
+                spread += np.einsum("ij,ij->j", lengths, inverse[:, after])
             for k, columns in enumerate(weighted):
                 residuals = block @ columns
                 residuals *= inverse
-                squares[:, k] += np.einsum("ij,ij->j", residuals, residuals)
-    return squares, reciprocal, spread.reshape(shape), steepest.reshape(shape)
+                squares[:, k] += paired_sums(residuals, residuals, 0)
+    squares, reciprocal = to_numpy(squares), to_numpy(reciprocal)
+    if there:  # ||B e_i||^2 <= B_ii / lambda
+        steepest = 1.0 / np.exp(t)
+        return squares, reciprocal, _following(reciprocal, t) * steepest, steepest
+    return squares, reciprocal, spread.reshape(t.shape), steepest.reshape(t.shape)
 
 
 @dataclass(frozen=True, slots=True)

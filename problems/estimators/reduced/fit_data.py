@@ -9,7 +9,7 @@ from problems.estimators.shared.coded import classes_of, codes_of
 from substrate.arrays import Array
 from substrate.codings import code_book
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, namespace_of, own_copy, to_numpy
+from substrate.namespaces import namespace_of, own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers, width_rows
 from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
@@ -29,8 +29,6 @@ class Classes:
     @classmethod
     def of(cls, labels: Any, coding: str) -> "Classes":
         """From all labels, wherever they are."""
-        if not is_device_array(labels):
-            return cls.counted(Labels(*np.unique(labels, return_counts=True)), coding)
         names, counts = (to_numpy(part) for part in namespace_of(labels).unique_counts(labels))
         order = np.argsort(names)  # the standard promises none
         return cls.counted(Labels(names[order], counts[order]), coding)

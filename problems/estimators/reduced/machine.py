@@ -27,7 +27,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.namespaces import is_device_array, own_copy, to_numpy
+from substrate.namespaces import own_copy, to_numpy
 from substrate.proof import Proof
 from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced.answer import AnswerJudge
@@ -133,8 +133,7 @@ class ReducedMachine(StreamedPrediction):
         with self._reading_again(X, y) as data:
             self._training_rows(data)
             X, Y, _ = data.source.whole("a proof goes through all rows in memory")
-            fitted = self._expansion_on_device(X) if is_device_array(X) else self._evaluated(X)
-            return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape)
+            return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(self._evaluated(X)), Y.shape)
 
     def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
         points, Y, fitted = self._in_memory(X, y)

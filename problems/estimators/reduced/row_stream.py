@@ -22,7 +22,7 @@ from problems.estimators.shared.coded import scores_of, winners
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
-from substrate.namespaces import is_device_array, on_device_of, where_it_lives
+from substrate.namespaces import HOST, is_device_array, on_device_of, where_it_lives
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource
@@ -91,9 +91,10 @@ class RowStream(KernelEstimator):
         rows = self._streamed(X, y)
         if rows is None:
             X, y, _ = self._checked(X, y, None, numeric=coding is None)
-            if is_device_array(X):
+            held = FitData.of_numbers(X, y, passes) if coding is None else FitData.of_labels(X, y, coding, passes)
+            if held.source.home != HOST:
                 self._check_device_means()
-            return FitData.of_numbers(X, y, passes) if coding is None else FitData.of_labels(X, y, coding, passes)
+            return held
         self._take_names(rows)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")

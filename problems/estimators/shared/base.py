@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.shared.on_device import check_home, checked_on_device, expansion_on_device, spreads_on_device
+from problems.estimators.shared.on_device import check_home, checked_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
@@ -277,24 +277,18 @@ class KernelEstimator(BaseEstimator):
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         check_is_fitted(self)
-        if is_device_array(X) or is_device_array(self.support_values_):
-            return self._expansion_on_device(X)
-        refuse_disguised(X, "X")
-        return self._evaluated(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
-
-    def _expansion_on_device(self, X: Any) -> Array:
+        if not (is_device_array(X) or is_device_array(self.support_values_)):
+            refuse_disguised(X, "X")
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+            return self._evaluated(X)
         check_home(self, self.support_values_, X)
         X = device_points(X)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        points = None if self.kernel_.pairwise else self.support_vectors_
-        values: Array = expansion_on_device(self.kernel_, points, self._coefficients(), self.bias_, X, self.support_)
-        return values
+        return self._evaluated(X)
 
     def _fitted_values(self, X: Any) -> Array:
         """What predict returns for the rows of the fit, checked, and less those of weight zero, by the caller."""
-        if is_device_array(X):
-            return self._expansion_on_device(X)
         if self.kernel_.pairwise:
             return expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X)
         return self._evaluated(X)

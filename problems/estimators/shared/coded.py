@@ -77,17 +77,12 @@ def classes_of(labels: Any) -> Any:
 
 def numbers_of(labels: Any, classes: Any) -> Any:
     """The number of each label's class, where the labels are."""
-    if not is_device_array(labels):
-        return np.searchsorted(classes, labels)
     return namespace_of(labels).searchsorted(on_device_of(labels, classes), labels)
 
 
 def codes_of(labels: Any, classes: Any, book: Array) -> Any:
     """The code words of labels, one column per machine, where the labels are."""
-    numbers = numbers_of(labels, classes)
-    if not is_device_array(labels):
-        return book[numbers]
-    return namespace_of(labels).take(on_device_of(labels, book), numbers, axis=0)
+    return take_rows(on_device_of(labels, book), numbers_of(labels, classes))
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:

@@ -1,4 +1,4 @@
-"""Rows, targets, labels and predictions on a device: the checks that scikit-learn does for numpy, and the expansion."""
+"""Rows, targets and labels on a device: the checks that scikit-learn does for numpy."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import (
-    device_blocks,
     device_points,
     device_vector,
     is_device_array,
@@ -18,7 +17,7 @@ from substrate.namespaces import (
     where_it_lives,
 )
 
-__all__ = ["check_home", "checked_on_device", "expansion_on_device", "labels_on_device", "spreads_on_device"]
+__all__ = ["check_home", "checked_on_device", "labels_on_device", "spreads_on_device"]
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
@@ -81,15 +80,3 @@ def spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, A
     units = np.where(ranges > 0.0, ranges, 1.0)
     scaled = (part - on_device_of(X, low)) / on_device_of(X, units)
     return low, high, to_numpy(xp.std(scaled, axis=0)) * units
-
-
-def expansion_on_device(kernel: Any, points: Any, coefficients: Any, bias: Any, X: Any, support: Any) -> Any:
-    """sum_i alpha_i k(x_i, x) + b for every row x, block by block on the device."""
-    xp = namespace_of(X)
-    result = xp.empty((X.shape[0], *coefficients.shape[1:]), dtype=xp.float64, device=X.device)
-    chosen = on_device_of(X, support) if kernel.pairwise else None
-    for rows in device_blocks(X.shape[0], coefficients.shape[0]):
-        block = X[rows, :]
-        values = kernel.evaluate(block, points, xp.float64) if chosen is None else xp.take(block, chosen, axis=1)
-        result[rows, ...] = values @ coefficients + bias
-    return result
