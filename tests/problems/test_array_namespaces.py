@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -21,7 +22,7 @@ from problems import (
     load,
 )
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, ScaleWarning
-from substrate.kernels import RBF, Componentwise, SinglePrecision
+from substrate.kernels import RBF, Componentwise, Precomputed, SinglePrecision
 from substrate.namespaces import is_device_array, to_numpy
 
 RNG = np.random.default_rng(0)
@@ -159,6 +160,17 @@ def test_a_machine_is_scored_where_it_is(home):
 
 
 @everywhere
+@pytest.mark.parametrize("kernel", [Precomputed(), 2.0 * Precomputed()])
+def test_a_precomputed_matrix_is_checked_again(home, kernel):
+    send, K = sender(home), RBF(1.5)(X)
+    values = LSSVMRegressor(kernel, 2.0).fit(K, y, WEIGHTS).predict(K[:5])
+    training = tuple(send(part) for part in (K, y, WEIGHTS))
+    model = LSSVMRegressor(kernel, 2.0).fit(*training)
+    assert_close(model.predict(send(K[:5])), values)
+    assert model.certify(*training).holds
+
+
+@everywhere
 def test_a_precomputed_matrix(home):
     send, K = sender(home), RBF(1.5)(X)
     model = LSSVMRegressor("precomputed", 2.0)
@@ -229,6 +241,8 @@ def test_what_a_device_does_not_do_is_named():
     for solver in ("cg", "cvxpy"):
         with pytest.raises(DeclarationError, match="works on numpy arrays"):
             LSSVMRegressor(solver=solver).fit(send(X), send(y))
+    with pytest.raises(DeclarationError, match=r"solver='cg' works on numpy arrays .* on a device use 'direct'"):
+        SparseLSSVMRegressor(solver="cg").fit(send(X), send(y))
     with pytest.raises(DeclarationError, match="'loo' or 'gcv'"):
         LSSVMRegressorCV(criterion="folds").fit(send(X), send(y))
     with pytest.raises(DataError, match="precomputed"):
@@ -245,8 +259,10 @@ def test_passes_and_devices_do_not_mix(tmp_path):
         SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit([(send(X), send(y))])
     with pytest.raises(DataError, match="the targets are array_api_strict"):
         SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit([(X, send(y))])
-    with pytest.raises(DataError, match="basis is array_api_strict"):
+    with pytest.raises(DataError, match=r"basis is array_api_strict on .*, the rows are numpy; move one of them"):
         SparseLSSVMRegressor(RBF(1.5), basis=send(NEW)).fit(X, y)
+    numbered = SparseLSSVMRegressor(RBF(1.5), basis=send(np.arange(9))).fit(X, y)
+    assert_array_equal(numbered.basis_indices_, np.arange(9))
     with pytest.raises(DeclarationError, match="executor='joblib' is for rows that are read in passes"):
         SparseLSSVMRegressor(RBF(1.5), executor="joblib").fit(send(X), send(y))
     with pytest.raises(DeclarationError, match="checkpoint="):

@@ -6,10 +6,13 @@ import sys
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
+from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 
 from substrate.arrays import memory_limit
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
+    HOST,
     cholesky,
     device_blocks,
     device_points,
@@ -19,12 +22,14 @@ from substrate.namespaces import (
     namespace_of,
     on_device_of,
     own_copy,
+    paired_sums,
     room_on_device,
     same_home,
     solve_triangular,
     take_rows,
     to_numpy,
     where_it_lives,
+    zeros_beside,
 )
 
 everywhere = pytest.mark.parametrize("home", HOMES)
@@ -42,12 +47,28 @@ def test_an_array_goes_there_and_back(home):
     assert_close(own_copy(there[:, 0]), values[:, 0])
 
 
+@everywhere
+def test_sums_of_products_are_where_their_factors_are(home):
+    send, rng = sender(home), np.random.default_rng(0)
+    left, right = rng.normal(size=(2, 7, 3))
+    for axis in (0, 1):
+        wanted = (left * right).sum(axis=axis)
+        np.testing.assert_allclose(paired_sums(left, right, axis), wanted, rtol=1e-14)
+        assert_close(paired_sums(send(left), send(right), axis), wanted, 1e-14)
+    zeros = zeros_beside(send(left), (2, 3))
+    assert_array_equal(to_numpy(zeros), np.zeros((2, 3)))
+    assert where_it_lives(zeros) == where_it_lives(send(left))
+    assert where_it_lives(zeros_beside(left, ())) == HOST
+
+
 def test_numpy_is_its_own_namespace():
     values = np.eye(3)
     assert namespace_of(values) is np
     assert to_numpy(values) is values
     assert on_device_of(values, values) is values
-    assert where_it_lives(values) == "numpy"
+    rows = csr_array(values)
+    assert on_device_of(values, rows) is rows
+    assert where_it_lives(values) == HOST
     assert not is_device_array([1.0])
     assert to_numpy(2.0) == 2.0
 

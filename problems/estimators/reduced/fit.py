@@ -132,8 +132,6 @@ def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
 def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
     rows, features = prepared.rows, prepared.features
-    if rows.on_device:
-        raise DataError("solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct'")
     solved = solve_by_gradients(
         rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_tolerance=tolerance
     )

@@ -100,6 +100,14 @@ class SparseMachine(ReducedMachine):
                 "leave checkpoint at None, or use solver='direct'"
             )
 
+    def _check_device_means(self) -> None:
+        super()._check_device_means()
+        if self.solver == "cg":
+            raise DeclarationError(
+                "solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct', which is "
+                "'auto' too"
+            )
+
     def _solved(self, prepared: Prepared, gamma: float) -> ReducedFit:
         fit = iterated_fit if self.solver == "cg" else one_fit
         return fit(prepared, gamma, self._tolerance())

@@ -1,10 +1,14 @@
-"""Threads and the workers of a real Dask cluster give the bits of one process, also when a worker is killed."""
+"""Threads and the workers of a real Dask cluster give the bits of one process, also when a worker is killed.
+
+A device sums in an order of its own: to rounding.
+"""
 
 import os
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -57,6 +61,21 @@ def bits(sums):
 @pytest.fixture(scope="module")
 def expected():
     return bits(Passes().sums(ArraySource(X, Y), FUNCTION, "sums"))
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_device_has_all_rows_in_one_block(home):
+    send, n = sender(home), 2 * LEAF + 77
+    here, there = ArraySource(X[:n], Y[:n]), ArraySource(send(X[:n]), send(Y[:n]))
+    for passes in (Passes(), Passes(Joblib(2))):
+        assert list(passes.each(there, lambda block: block.rows, "rows")) == [slice(0, n)]
+        assert passes.shared(there, 10**4) is passes
+    origin = Origin(send(np.zeros(8)), send(np.zeros(1)), 1.0)
+    function = MomentsOfLeaf(KernelValues(RBF(1.0), send(X[:8])), origin)
+    (wanted, _), (found, _) = (Passes().sums(*job, "sums").moments() for job in ((here, FUNCTION), (there, function)))
+    assert found.count == wanted.count == n
+    for name in ("first", "second", "cross", "squares"):
+        assert_close(getattr(found, name), getattr(wanted, name), 1e-12)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

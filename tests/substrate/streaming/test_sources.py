@@ -4,9 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError
-from substrate.streaming.array_source import ArraySource
+from substrate.namespaces import HOST, where_it_lives
+from substrate.streaming.array_source import ArraySource, CodedSource, numbers
 from substrate.streaming.source import LEAF, MICRO
 from substrate.streaming.sources import source_of, streams
 
@@ -68,6 +70,31 @@ def test_every_source_has_the_same_rows(made):
             assert np.array_equal(np.concatenate([block.X for block in blocks]), X[start:stop]), name
             assert np.array_equal(np.concatenate([block.Y for block in blocks]), Y[start:stop]), name
         assert np.array_equal(source.taken(wanted), X[wanted]), name
+
+
+def test_a_source_that_is_read_says_so(made):
+    for name, source in sources(made).items():
+        assert (source.home, source.held) == (HOST, None), name
+        assert source.beside(X) is X, name
+        with pytest.raises(DataError, match=r"a proof needs all rows, and .* is read in passes"):
+            source.whole("a proof needs all rows")
+    paths = {name: source.files for name, source in sources(made).items()}
+    assert paths["npy"] == paths["mapped"] == (str(made / "X.npy"), str(made / "y.npy"))
+    assert (paths["parquet"], paths["list"]) == ((str(made / "rows.parquet"),), ())
+    assert CodedSource(sources(made)["npy"], numbers).files == paths["npy"]
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_arrays_say_where_they_are(home):
+    send = sender(home)
+    here, there = ArraySource(X, Y), ArraySource(send(X), send(Y))
+    assert (here.home, there.home) == (HOST, where_it_lives(send(X)))
+    for source in (here, there):
+        assert source.whole("all rows").X is source.X
+        assert source.held.Y is source.Y
+    assert here.beside(X) is X
+    assert_close(there.beside(X[:4]), X[:4])
+    assert_close(there.taken(np.array([0, 7, N - 1])), X[[0, 7, N - 1]])
 
 
 def test_what_is_sent_to_workers_is_small(made):
