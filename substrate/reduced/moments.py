@@ -193,7 +193,7 @@ class MomentsOfLeaf:
 
 
 class _Sums:
-    """Sums in the making, where the targets are that they are ``like``."""
+    """Sums in the making, beside ``like``, which has a number per output."""
 
     def __init__(self, size: int, like: Array) -> None:
         outputs = like.shape[0]

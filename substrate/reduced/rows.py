@@ -153,7 +153,7 @@ class KernelRows:
 
     @property
     def on_device(self) -> bool:
-        """Whether the rows live on a device, where a tile leaves no cache and a second look at it is a cost."""
+        """Whether the rows live on a device, where a tile is beyond any cache and a second look at it costs a pass."""
         return self.source.home != HOST
 
     @property

@@ -204,8 +204,7 @@ class Passes:
 
         Products are then made side by side, each on one thread, so that their bits do not depend on how many there are.
         """
-        ours = isinstance(self.executor, Serial) and not self.executor.alone
-        if not (ours and source.seekable and source.home == HOST):
+        if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
             return self
         held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums in the making
         threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))

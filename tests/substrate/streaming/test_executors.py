@@ -69,7 +69,6 @@ def test_a_device_has_all_rows_in_one_block(home):
     here, there = ArraySource(X[:n], Y[:n]), ArraySource(send(X[:n]), send(Y[:n]))
     for passes in (Passes(), Passes(Joblib(2))):
         assert list(passes.each(there, lambda block: block.rows, "rows")) == [slice(0, n)]
-        assert passes.shared(there, 10**4) is passes
     origin = Origin(send(np.zeros(8)), send(np.zeros(1)), 1.0)
     function = MomentsOfLeaf(KernelValues(RBF(1.0), send(X[:8])), origin)
     (wanted, _), (found, _) = (Passes().sums(*job, "sums").moments() for job in ((here, FUNCTION), (there, function)))
