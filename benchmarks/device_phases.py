@@ -19,8 +19,7 @@ PHASES = {
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
     "problems.estimators.chosen.candidates": ("centred_spectrum", "search_gamma"),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
-    "problems.estimators.reduced.basis_choice": ("sample_of",),
-    "problems.estimators.reduced.basis_choice": ("origin_of", "accumulate"),
+    "problems.estimators.reduced.basis_choice": ("sample_of", "origin_of", "accumulate"),
     "problems.estimators.reduced.ls_svm": ("prepare",),
     "problems.estimators.reduced.fit": (
         "eigen_features", "reconstruction_errors", "reduced_spectrum", "solve_reduced", "leverage_factor",
@@ -28,8 +27,7 @@ PHASES = {
     "substrate.device_gram": ("device_matrix", "cholesky", "solve_triangular"),
     "substrate.closed_form.spectrum": ("_decomposition_on_device",),
     "substrate.paths.criteria": ("_leave_one_out_sums",),
-    "substrate.reduced.solution": ("_error",),
-    "substrate.reduced.solution": ("reduced_rows", "residual_pass"),
+    "substrate.reduced.solution": ("_error", "reduced_rows", "residual_pass"),
 }  # fmt: skip
 
 
