@@ -39,7 +39,7 @@ def data(n: int) -> tuple[Array, Array]:
 def ours(kind: str, n_basis: int, zeta: float = 1.0) -> RobustSparseLSSVMRegressor | SparseL1SubstrateRegressor:
     common = {"n_basis": n_basis, "basis": "random", "n_scoring": 500, "random_state": 0}
     if kind == "robust":
-        return RobustSparseLSSVMRegressor(RBF(SIGMA), 2.0, "huber", **common)
+        return RobustSparseLSSVMRegressor(RBF(SIGMA), 2.0, weighting="huber", **common)
     return SparseL1SubstrateRegressor(RBF(SIGMA), zeta, **common)
 
 

@@ -30,9 +30,12 @@ for n_basis in (40, 20, 15, 10, 7, 5, 3):
     errors = []
     for rule in rules:
         seeds = range(5 if rule == "random" else 1)
-        models = [SparseLSSVMRegressor(kernel, gamma, n_basis, rule, random_state=seed).fit(X, y) for seed in seeds]
+        models = [
+            SparseLSSVMRegressor(kernel, gamma, n_basis=n_basis, basis=rule, random_state=seed).fit(X, y)
+            for seed in seeds
+        ]
         errors.append(np.mean([root(model.leave_one_out(X, y).residuals) for model in models]))
-    kept = SparseLSSVMRegressor(kernel, gamma, n_basis).fit(X, y).basis_indices_
+    kept = SparseLSSVMRegressor(kernel, gamma, n_basis=n_basis).fit(X, y).basis_indices_
     conventional = LSSVMRegressor(kernel, gamma).fit(X[kept], y[kept])
     others = np.setdiff1d(np.arange(y.size), kept)  # to this machine they are new
     errors.append(root(y[others] - conventional.predict(X[others])))

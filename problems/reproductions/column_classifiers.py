@@ -113,12 +113,11 @@ SETTINGS = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomColumns(IPLSSVMClassifier):
     """The control: as many columns as the others, drawn by lot, the same least squares."""
 
-    def __init__(self, kernel: Any = "rbf", gamma: float = 1.0, n_support: float = 0.5, seed: int = 0) -> None:
-        super().__init__(kernel, gamma, n_support)
-        self.seed = seed
+    seed: int = 0
 
     def _select(self, group: MachineGroup) -> Selection:
         n = group.labels.shape[0]

@@ -37,9 +37,15 @@ def _one(seed: int, quick: bool) -> Round:
     sizes = (10, 40, 200) if quick else _SIZES
     curves, values = {}, {}
     for name, sigma in _READINGS.items():
-        chosen = SparseLSSVMRegressor(RBF(sigma), 57.8, sizes[-1], "stochastic", None, None, random_state=seed).fit(
-            X, y
-        )
+        chosen = SparseLSSVMRegressor(
+            RBF(sigma),
+            57.8,
+            n_basis=sizes[-1],
+            basis="stochastic",
+            n_candidates=None,
+            n_scoring=None,
+            random_state=seed,
+        ).fit(X, y)
         order = chosen.basis_indices_
         errors = [
             held(
@@ -57,7 +63,7 @@ def _difference(seed: int) -> float:
     X, y = motorcycle()
     X = (X - X.min()) / np.ptp(X)
     kernel, gamma = RBF(_MOTORCYCLE["sigma"]), _MOTORCYCLE["gamma"]
-    few = held(SparseLSSVMRegressor(kernel, gamma, 15, "stochastic", random_state=seed).fit(X, y))
+    few = held(SparseLSSVMRegressor(kernel, gamma, n_basis=15, basis="stochastic", random_state=seed).fit(X, y))
     full = held(LSSVMRegressor(kernel, gamma).fit(X, y))
     points = np.linspace(0.0, 1.0, 400)[:, None]
     return float(np.abs(few.predict(points) - full.predict(points)).max() / np.ptp(y))

@@ -84,7 +84,7 @@ MACHINES = {
     "huber": lambda rng, kernel, X, y, spread: HuberLSSVMRegressor(
         kernel,
         10.0 ** rng.uniform(-6, 10),
-        "auto" if rng.random() < 0.5 else float(10.0 ** rng.uniform(-3, 1) * spread),
+        delta="auto" if rng.random() < 0.5 else float(10.0 ** rng.uniform(-3, 1) * spread),
     ),
     "fused l1": lambda rng, kernel, X, y, spread: FusedL1SubstrateRegressor(kernel, random_state=0),
     "fused l1 classes": lambda rng, kernel, X, y, spread: FusedL1SubstrateClassifier(kernel, random_state=0),
@@ -188,7 +188,7 @@ EXACT = {
     "l1 classes": L1SubstrateClassifier(RBF(2.0), 0.3),
     "fused l1": FusedL1SubstrateRegressor(RBF(1.0), random_state=0),
     "shared": MaximalVariationRegressor(RBF(1.0), 2.0),
-    "decoupled": MaximalVariationRegressor(RBF(1.0), 2.0, "decoupled", 0.1),
+    "decoupled": MaximalVariationRegressor(RBF(1.0), 2.0, expansion="decoupled", ridge=0.1),
     "refitted": MaximalVariationRegressor(RBF(1.0), 2.0, refit=True),
     "shared classes": MaximalVariationClassifier(RBF(1.0), 1.0),
     "fused variation": FusedMaximalVariationRegressor(RBF(1.0), ridge=0.1, random_state=0),

@@ -68,3 +68,12 @@ def test_docstring_lists_every_parameter(estimator):
     listed = {name for entry in entries for name in entry.split(", ")}
     missing = sorted(set(estimator().get_params(deep=False)) - listed)
     assert missing == []
+
+
+@pytest.mark.parametrize("estimator", exported_estimators())
+def test_all_but_the_kernel_and_the_weight_go_by_name(estimator):
+    parameters = inspect.signature(estimator).parameters.values()
+    first, *weight = [given.name for given in parameters if given.kind is not inspect.Parameter.KEYWORD_ONLY]
+    assert first == "kernel"
+    assert weight in ([], ["gamma"], ["zeta"], ["rho"], ["c"])
+    assert all(given.default is not inspect.Parameter.empty for given in parameters)

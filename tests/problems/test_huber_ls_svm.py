@@ -102,7 +102,7 @@ def test_a_small_delta_is_least_absolute_deviations():
 
 def test_the_estimator_is_the_closed_form():
     weights = np.linspace(0.5, 2.0, 60)
-    model = HuberLSSVMRegressor(KERNEL, GAMMA, DELTA).fit(X, Y, sample_weight=weights)
+    model = HuberLSSVMRegressor(KERNEL, GAMMA, delta=DELTA).fit(X, Y, sample_weight=weights)
     closed = huber_ls_svm.closed_form(K, Y, GAMMA, DELTA, weights)
     assert_allclose(model.support_values_, closed["support_values"], atol=1e-12)
     assert_allclose(model.predict(X), Y - closed["errors"], atol=1e-10)
@@ -133,14 +133,14 @@ def test_the_delta_that_is_found_follows_the_units_and_rows_of_weight_two_count_
 def test_a_row_of_weight_zero_is_no_outlier():
     weights = np.ones(60)
     weights[OUTLIERS[:2]] = 0.0
-    model = HuberLSSVMRegressor(KERNEL, GAMMA, 0.5).fit(X, Y, sample_weight=weights)
+    model = HuberLSSVMRegressor(KERNEL, GAMMA, delta=0.5).fit(X, Y, sample_weight=weights)
     beyond = np.abs(Y - model.predict(X)) > 0.5
     assert beyond[OUTLIERS].all()
     assert_array_equal(model.outliers_, np.flatnonzero(beyond & (weights > 0.0))), "numbered as the rows of X"
 
 
 def test_certify_sees_a_tampered_number_and_other_rows():
-    model = HuberLSSVMRegressor(KERNEL, GAMMA, DELTA).fit(X, Y)
+    model = HuberLSSVMRegressor(KERNEL, GAMMA, delta=DELTA).fit(X, Y)
     assert model.certify(X, Y).holds
     model.support_values_[3] *= 1.001
     assert not model.certify(X, Y).holds
@@ -170,7 +170,7 @@ def test_a_certificate_that_fails_is_warned_of_or_refused(monkeypatch):
         monkeypatch.setattr(huber_active_set, name, 1)
     monkeypatch.setattr(huber_interior_point, "MOST_INNER_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="does not hold .*duality gap"):
-        model = HuberLSSVMRegressor(KERNEL, GAMMA, 1e-4).fit(X, Y)
+        model = HuberLSSVMRegressor(KERNEL, GAMMA, delta=1e-4).fit(X, Y)
     assert not model.certificate_.holds
     with pytest.raises(SolverError, match="has not settled"):
         huber_ls_svm.closed_form(K, Y, GAMMA, 1e-4)
@@ -183,7 +183,7 @@ def test_an_indefinite_matrix_warns_where_its_certificate_fails_and_is_refused_a
     matrix, y = 5.0 * (matrix + matrix.T), rng.normal(size=12)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = HuberLSSVMRegressor("precomputed", 1.0, 0.05).fit(matrix, y)
+        model = HuberLSSVMRegressor("precomputed", 1.0, delta=0.05).fit(matrix, y)
     kinds = {one.category for one in caught}
     assert IndefiniteKernelWarning in kinds
     assert (ConvergenceWarning in kinds) == (not model.certificate_.holds)

@@ -85,7 +85,7 @@ def test_several_machines_are_pruned_by_the_norm_of_their_support_values():
     X, labels = three_classes()
     for coding in ("one_vs_rest", "minimum_output", "ecoc"):
         Y = code_book(coding, 3)[np.searchsorted(["a", "b", "c"], labels)]
-        model = PrunedLSSVMClassifier(KERNEL, GAMMA, coding, n_support=20).fit(X, labels)
+        model = PrunedLSSVMClassifier(KERNEL, GAMMA, coding=coding, n_support=20).fit(X, labels)
         assert_same_path(model.pruning_path_, naive.prune(KERNEL(X), Y, GAMMA, np.ones(60), fewest=20))
 
 
@@ -184,10 +184,10 @@ def test_the_index_of_a_weighted_machine_weighs_rows_as_its_fit_does():
 def test_the_index_of_a_classifier_is_the_share_of_wrong_classes():
     X, labels = three_classes()
     for coding in ("one_vs_rest", "minimum_output", "ecoc"):
-        model = PrunedLSSVMClassifier(KERNEL, GAMMA, coding, n_support=12).fit(X, labels)
+        model = PrunedLSSVMClassifier(KERNEL, GAMMA, coding=coding, n_support=12).fit(X, labels)
         for number in (0, 5, -1):
             step = model.pruning_path_[number]
-            other = LSSVMClassifier(KERNEL, GAMMA, coding).fit(X[step.rows], labels[step.rows])
+            other = LSSVMClassifier(KERNEL, GAMMA, coding=coding).fit(X[step.rows], labels[step.rows])
             assert_allclose(step.score, np.mean(other.predict(X) != labels))
     half = np.arange(60) % 2 == 0
     model = PrunedLSSVMClassifier(KERNEL, GAMMA, index="validation", n_support=8)

@@ -31,7 +31,7 @@ def rows_of(X=X, y=Y, points=X[S], cutoff=1e-6):
 
 
 def model(rho=5.0, **parameters):
-    return SparseMaximalVariationRegressor(KERNEL, rho, 0.5, **{"basis": S, **parameters})
+    return SparseMaximalVariationRegressor(KERNEL, rho, ridge=0.5, **{"basis": S, **parameters})
 
 
 # --- the problem ----------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def test_declared_is_by_generated_rows(rho):
 
 
 def test_on_all_points_it_is_the_decoupled_machine():
-    whole = MaximalVariationRegressor(KERNEL, 5.0, "decoupled", 0.5).fit(X, Y)
+    whole = MaximalVariationRegressor(KERNEL, 5.0, expansion="decoupled", ridge=0.5).fit(X, Y)
     here = model(basis=np.arange(150)).fit(X, Y)
     assert_allclose(here.maximal_variation_, whole.maximal_variation_, atol=1e-8)
     assert_allclose(here.predict(X), whole.predict(X), atol=1e-8)
@@ -148,7 +148,7 @@ def test_units_of_the_target_do_not_matter():
 
 
 def test_kernels_of_finite_rank_and_files(tmp_path):
-    fitted = SparseMaximalVariationRegressor(Linear(), 5.0, 0.1, n_basis=20, random_state=0).fit(X, Y)
+    fitted = SparseMaximalVariationRegressor(Linear(), 5.0, ridge=0.1, n_basis=20, random_state=0).fit(X, Y)
     fitted.save(tmp_path / "model.npz")
     back = load(tmp_path / "model.npz")
     assert_array_equal(back.predict(X), fitted.predict(X))

@@ -24,7 +24,7 @@ def model(**parameters):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_on_all_points_it_is_the_dense_machine(weighting, scale):
-    dense = RobustLSSVMRegressor(KERNEL, 10.0, weighting, scale, 1).fit(X, Y)
+    dense = RobustLSSVMRegressor(KERNEL, 10.0, weighting=weighting, scale=scale, max_reweightings=1).fit(X, Y)
     sparse = model(weighting=weighting, scale=scale, basis=np.arange(150), n_basis=None).fit(X, Y)
     assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
     assert_allclose(sparse.scale_, dense.scale_, rtol=1e-9)

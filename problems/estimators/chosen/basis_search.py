@@ -1,7 +1,7 @@
 """The search of machines on a reduced basis: over gamma with a lower bound, and over a list of kernels."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -43,12 +43,14 @@ class _Found:
     statistic: Statistic
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseSearch(ModelSearch, RowStream):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
-    search = None
-    max_evaluations = 1
-    n_jobs = None
+    search: None = field(default=None, init=False)
+    max_evaluations: int = field(default=1, init=False)
+    n_jobs: None = field(default=None, init=False)
+    verbose: bool = False
 
     def _check_search(self) -> None:
         if self.criterion not in SMOOTH:

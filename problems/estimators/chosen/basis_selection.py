@@ -9,17 +9,16 @@ rounding and decomposition may change of it. What is left out, in every criterio
 of the fit, not of the choice of the basis.
 """
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from problems.estimators.chosen.basis_search import SparseSearch
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from substrate.certificates.rows import ACCURATE
-from substrate.paths.gamma_search import GAP
-from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
 
+@dataclass(eq=False, repr=False)
 class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
 
@@ -56,44 +55,6 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        criterion: str = "loo",
-        cv: Any = None,
-        gamma_range: Any = None,
-        gap: float = GAP,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.criterion = criterion
-        self.cv = cv
-        self.gamma_range = gamma_range
-        self.gap = gap
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows, wherever they are."""
         self._begin_fit()
@@ -109,6 +70,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         return float(self.gamma_)
 
 
+@dataclass(eq=False, repr=False)
 class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
 
@@ -132,46 +94,6 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     classes_, code_book_, support_values_, bias_, basis_, basis_indices_, reconstruction_error_, certificate_
         As for :class:`SparseLSSVMClassifier`.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        criterion: str = "loo",
-        cv: Any = None,
-        gamma_range: Any = None,
-        gap: float = GAP,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        coding: str = "one_vs_rest",
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.criterion = criterion
-        self.cv = cv
-        self.gamma_range = gamma_range
-        self.gap = gap
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.coding = coding
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -71,16 +71,17 @@ class Final:
         return all(row.passes for row in self.rows if isinstance(row, Accuracy))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FusedEstimator(KernelEstimator):
     """Base: cuts the rows, tries the kernels, and keeps the proof."""
 
     #: The name of the hyper-parameter.
-    _over: str
-    kernels: Any
-    cv: Any
-    validation_fraction: float
-    gap: float
-    random_state: Any
+    _over: ClassVar[str]
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-3
+    random_state: Any = None
 
     @abstractmethod
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:

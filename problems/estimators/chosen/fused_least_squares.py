@@ -8,6 +8,7 @@ says so, and checks that what ``predict`` returns is the projection of the targe
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import check_given
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import ACCURATE, root_mean_square, scale_of, spread_of
+from substrate.certificates.rows import root_mean_square, scale_of, spread_of
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -32,6 +33,7 @@ _TITLE = "Fused least squares"
 _REASON = "only the cut-off regularises, and rounding decides on which side of it a direction of kernel values falls"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
     """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
 
@@ -59,19 +61,9 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`, over the training rows.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        cutoff: float = CUTOFF,
-        validation_fraction: float = 0.5,
-        random_state: Any = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.cutoff = cutoff
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.tol = tol
+    cutoff: float = CUTOFF
+    validation_fraction: float = 0.5
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to training rows and validation rows, splitting the former when there are none of the latter."""

@@ -1,12 +1,10 @@
 """Estimators whose hyper-parameter is chosen by validation with a proof: gamma, zeta and rho, for both tasks."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from problems.estimators.chosen.fused import FusedClassifier, FusedRegressor
 from problems.estimators.chosen.fused_ways import OverGamma, OverRho, OverZeta
 from problems.estimators.shared.additive import DecoupledExpansion
-from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.component_coordinates import CUTOFF
 
 __all__ = [
     "FusedL1SubstrateClassifier",
@@ -18,6 +16,7 @@ __all__ = [
 ]
 
 
+@dataclass(eq=False, repr=False)
 class FusedLSSVMRegressor(OverGamma, FusedRegressor):
     """The LS-SVM for regression with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
 
@@ -55,27 +54,8 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-3,
-        random_state: Any = None,
-        gamma_range: Any = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.gamma_range = gamma_range
-        self.tol = tol
 
-
+@dataclass(eq=False, repr=False)
 class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
@@ -118,27 +98,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-2,
-        random_state: Any = None,
-        zeta_min: float | None = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.zeta_min = zeta_min
-        self.tol = tol
 
-
+@dataclass(eq=False, repr=False)
 class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
     """Structure detection for regression with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
@@ -179,33 +140,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-3,
-        random_state: Any = None,
-        expansion: str = "shared",
-        ridge: float = 0.0,
-        cutoff: float = CUTOFF,
-        tolerance: float = 0.05,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.expansion = expansion
-        self.ridge = ridge
-        self.cutoff = cutoff
-        self.tolerance = tolerance
-        self.tol = tol
 
-
+@dataclass(eq=False, repr=False)
 class FusedLSSVMClassifier(OverGamma, FusedClassifier):
     """The LS-SVM for classification with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
 
@@ -247,29 +183,8 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
         The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        coding: str = "one_vs_rest",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-3,
-        random_state: Any = None,
-        gamma_range: Any = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.coding = coding
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.gamma_range = gamma_range
-        self.tol = tol
 
-
+@dataclass(eq=False, repr=False)
 class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
@@ -316,29 +231,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        coding: str = "one_vs_rest",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-2,
-        random_state: Any = None,
-        zeta_min: float | None = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.coding = coding
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.zeta_min = zeta_min
-        self.tol = tol
 
-
+@dataclass(eq=False, repr=False)
 class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
@@ -382,31 +276,3 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        coding: str = "one_vs_rest",
-        kernels: Any = None,
-        cv: Any = None,
-        validation_fraction: float = 0.25,
-        gap: float = 1e-3,
-        random_state: Any = None,
-        expansion: str = "shared",
-        ridge: float = 0.0,
-        cutoff: float = CUTOFF,
-        tolerance: float = 0.05,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.coding = coding
-        self.kernels = kernels
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.gap = gap
-        self.random_state = random_state
-        self.expansion = expansion
-        self.ridge = ridge
-        self.cutoff = cutoff
-        self.tolerance = tolerance
-        self.tol = tol

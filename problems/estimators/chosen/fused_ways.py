@@ -1,6 +1,6 @@
 """Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,13 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     return rows
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OverGamma(CheckedAgain, FusedEstimator):
     """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
 
     _over = "gamma"
     _takes_weights = False
-    gamma_range: Any
+    gamma_range: Any = None
 
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         spectra: list[Spectrum] = []
@@ -157,6 +158,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         return found
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
 
@@ -166,7 +168,8 @@ class OverZeta(SparseAnswers, FusedEstimator):
     """
 
     _over = "zeta"
-    zeta_min: Any
+    gap: float = 1e-2
+    zeta_min: float | None = None
 
     def _rules(self) -> float:
         if self.zeta_min is not None and self.zeta_min != 0.0:
@@ -230,9 +233,6 @@ class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
 
     _over = "rho"
-    expansion: str
-    ridge: float
-    cutoff: float
 
     def _at(self, rho: float) -> Variation:
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")

@@ -4,7 +4,7 @@ The search outside: over a list of kernels, or over the logarithms of a kernel's
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -30,7 +30,7 @@ from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.paths.gamma_search import PRICE, GammaSearch, gamma_ends
+from substrate.paths.gamma_search import GAP, PRICE, GammaSearch, gamma_ends
 from substrate.progress import Progress
 
 __all__ = ["ModelSearch", "best_of", "nelder_mead", "tunable"]
@@ -102,19 +102,24 @@ def _logarithm(score: float) -> float:
     return float(np.log(max(score, np.finfo(np.float64).tiny)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ModelSearch:
     """The parameters of a search, checked; the search; and what it leaves behind."""
 
-    kernel: Any
-    kernels: Any
-    criterion: str
-    cv: Any
-    gamma_range: Any
-    gap: float
-    search: str | None
-    max_evaluations: int
-    n_jobs: int | None
-    verbose: int
+    kernels: Any = None
+    criterion: str = "loo"
+    cv: Any = None
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int = 40
+    n_jobs: int | None = None
+    verbose: int = 0
+    #: What a search chooses or does without is no parameter of its machine.
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    cg_tol: float = field(default=1e-8, init=False)
+    max_iter: int = field(default=1, init=False)
 
     def _check_rules(self, *others: str) -> None:
         """Refuse parameters before any work."""

@@ -9,7 +9,7 @@ end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. 
 :mod:`problems.tikhonov_fusion`.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -21,16 +21,15 @@ from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.coded import classes_of, codes_of, numbers_of, scores_of, winners
 from substrate.arrays import Array
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import own_copy, to_numpy
-from substrate.paths.gamma_search import GAP
 
 __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
+@dataclass(eq=False, repr=False)
 class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
@@ -89,32 +88,6 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     _takes_weights = False
     _title = "LS-SVM regression, gamma selected"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        criterion: str = "loo",
-        cv: Any = None,
-        gamma_range: Any = None,
-        gap: float = GAP,
-        search: str | None = None,
-        max_evaluations: int = 40,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.criterion = criterion
-        self.cv = cv
-        self.gamma_range = gamma_range
-        self.gap = gap
-        self.search = search
-        self.max_evaluations = max_evaluations
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.tol = tol
-
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Choose, then fit to all rows.
 
@@ -141,6 +114,7 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         return gammas
 
 
+@dataclass(eq=False, repr=False)
 class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
@@ -165,37 +139,9 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
-    class_weight = None
+    class_weight: Any = field(default=None, init=False)
     _takes_weights = False
     _title = "LS-SVM classification, gamma selected"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        kernels: Any = None,
-        criterion: str = "loo",
-        cv: Any = None,
-        gamma_range: Any = None,
-        gap: float = GAP,
-        search: str | None = None,
-        max_evaluations: int = 40,
-        coding: str = "one_vs_rest",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.kernels = kernels
-        self.criterion = criterion
-        self.cv = cv
-        self.gamma_range = gamma_range
-        self.gap = gap
-        self.search = search
-        self.max_evaluations = max_evaluations
-        self.coding = coding
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Choose, then fit to all rows."""

@@ -1,16 +1,17 @@
 """Componentwise LS-SVMs, see :mod:`problems.componentwise_ls_svm`: LS-SVMs whose kernel is a sum over the inputs."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.shared.additive import AdditiveEstimator, component_weights
-from substrate.certificates.rows import ACCURATE
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     """The componentwise LS-SVM for regression ([Pelckmans2005]_ eq. (6)-(8)).
 
@@ -37,19 +38,6 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: Any = 1.0,
-        solver: str = "auto",
-        cg_tol: float = 1e-8,
-        max_iter: int = 1000,
-        tolerance: float = 0.05,
-        tol: float = ACCURATE,
-    ) -> None:
-        super().__init__(kernel, gamma, solver, cg_tol, max_iter, tol)
-        self.tolerance = tolerance
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         super().fit(X, y, sample_weight)
@@ -57,6 +45,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     """The componentwise LS-SVM for classification ([Pelckmans2005]_ eq. (6)-(8) with (4)-(5)).
 
@@ -79,21 +68,6 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        coding: str = "one_vs_rest",
-        class_weight: Any = None,
-        solver: str = "auto",
-        cg_tol: float = 1e-8,
-        max_iter: int = 1000,
-        tolerance: float = 0.05,
-        tol: float = ACCURATE,
-    ) -> None:
-        super().__init__(kernel, gamma, coding, class_weight, solver, cg_tol, max_iter, tol)
-        self.tolerance = tolerance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""

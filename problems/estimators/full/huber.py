@@ -5,6 +5,7 @@ r"""Regression with Huber's loss: outliers pull with a bounded force, and the pr
 See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.closed_form.huber_active_set` for the fast path.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
 from substrate.closed_form.huber_active_set import huber_solution_rows, solve_huber
 from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
@@ -40,6 +40,7 @@ Facts = tuple[tuple[str, str], ...]
 _DELTA = 1.345
 
 
+@dataclass(eq=False, repr=False)
 class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
 
@@ -77,17 +78,9 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     3
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        delta: float | str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.delta = delta
-        self.tol = tol
+    gamma: float = 1.0
+    _: KW_ONLY
+    delta: float | str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""

@@ -6,7 +6,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
 """
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from problems.estimators.full.saddle_machine import SaddleMachine, ridges_of
+from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import (
     CodedClassifier,
@@ -28,7 +28,6 @@ from problems.estimators.shared.coded import (
     winners,
 )
 from substrate.arrays import Array, positive
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.codings import code_book
@@ -39,7 +38,8 @@ from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 
-class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
+@dataclass(eq=False, repr=False)
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -94,22 +94,6 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
     _on_devices = True
     _title = "LS-SVM regression"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: Any = 1.0,
-        solver: str = "auto",
-        cg_tol: float = 1e-8,
-        max_iter: int = 1000,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.solver = solver
-        self.cg_tol = cg_tol
-        self.max_iter = max_iter
-        self.tol = tol
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
@@ -146,7 +130,8 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SaddleMachine):
         return tags
 
 
-class LSSVMClassifier(CodedClassifier, SaddleMachine):
+@dataclass(eq=False, repr=False)
+class LSSVMClassifier(CodedClassifier, SolvedMachine):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -188,28 +173,11 @@ class LSSVMClassifier(CodedClassifier, SaddleMachine):
     ``method="isotonic"`` is better beyond about a thousand rows.
     """
 
+    gamma: float = 1.0
+    _: KW_ONLY
+    class_weight: Any = None
     _on_devices = True
     _title = "LS-SVM classification"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        coding: str = "one_vs_rest",
-        class_weight: Any = None,
-        solver: str = "auto",
-        cg_tol: float = 1e-8,
-        max_iter: int = 1000,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coding = coding
-        self.class_weight = class_weight
-        self.solver = solver
-        self.cg_tol = cg_tol
-        self.max_iter = max_iter
-        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""

@@ -10,6 +10,7 @@ it anew in place.
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -24,7 +25,6 @@ from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.encoding import Reweighting
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.closed_form.saddle_certificate import saddle_rows
@@ -74,6 +74,7 @@ def reweighted_fits(
         v = robust_weights(errors, step.scale, weighting)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     """Weighted least-squares support vector regression, robust against outliers ([Suykens2002]_ Algorithm 1).
 
@@ -122,23 +123,10 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     3
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: Any = 1.0,
-        weighting: str = "hampel",
-        scale: str = "iqr",
-        max_reweightings: int = 1,
-        weights_tol: float = 1e-4,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.weighting = weighting
-        self.scale = scale
-        self.max_reweightings = max_reweightings
-        self.weights_tol = weights_tol
-        self.tol = tol
+    weighting: str = "hampel"
+    scale: str = "iqr"
+    max_reweightings: int = 1
+    weights_tol: float = 1e-4
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, also in the robust scale.

@@ -1,5 +1,6 @@
 """What the LS-SVMs on one saddle system share: the method, the expansion, the certificate, leaving rows out."""
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -29,7 +30,7 @@ from substrate.namespaces import (
     to_numpy,
 )
 
-__all__ = ["SaddleMachine", "ridges_of"]
+__all__ = ["SaddleMachine", "SolvedMachine", "ridges_of"]
 
 #: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
 _ACCEPTED = 1e-5
@@ -42,18 +43,11 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
+@dataclass(eq=False, repr=False)
 class SaddleMachine(CheckedAgain, KernelEstimator):
-    """What regression and classification share: the method, the expansion, the certificate."""
+    """What all of them share: gamma, the expansion, the certificate, leaving rows out."""
 
-    gamma: Any
-    solver: str
-    cg_tol: float
-    max_iter: int
-
-    def _method(self) -> Method:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
-        return Method(self.solver, positive(self.cg_tol, "cg_tol"), int(self.max_iter), self._tolerance())
+    gamma: Any = 1.0
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
@@ -65,13 +59,6 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
             warn_unless_holds(self.certificate_)
         alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
-
-    def _tolerances(self) -> tuple[float, float | None]:
-        """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
-        solver, tol = getattr(self, "solver", "auto"), self._tolerance()
-        if solver == "auto":
-            return tol, None
-        return (tol, 10.0 * self.cg_tol) if solver == "cg" else (unpolished(tol), _ACCEPTED)
 
     def leave_one_out(self, K: Any = None) -> LeftOut:
         """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
@@ -145,3 +132,24 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
                 raise DataError(f"a ridge of shape {ridge.shape} does not belong to support values of {alpha.shape}")
             if not (np.isfinite(ridge).all() and (ridge > 0.0).all()):
                 raise DataError("the ridge must hold positive numbers")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SolvedMachine(SaddleMachine):
+    """A machine whose system is solved in closed form, by conjugate gradients, or as the declared problem."""
+
+    solver: str = "auto"
+    cg_tol: float = 1e-8
+    max_iter: int = 1000
+
+    def _method(self) -> Method:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
+        return Method(self.solver, positive(self.cg_tol, "cg_tol"), int(self.max_iter), self._tolerance())
+
+    def _tolerances(self) -> tuple[float, float | None]:
+        """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
+        tol = self._tolerance()
+        if self.solver == "auto":
+            return tol, None
+        return (tol, 10.0 * self.cg_tol) if self.solver == "cg" else (unpolished(tol), _ACCEPTED)

@@ -1,6 +1,6 @@
 r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled sibling."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +14,6 @@ from problems.estimators.shared.checked_again import warn_once_unless_holds
 from problems.estimators.shared.coded import CodedClassifier, classes_of, members_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
-from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.codings import code_book
 from substrate.gram import Gram
@@ -25,15 +23,15 @@ from substrate.proof import Proof
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class _MaximalVariation(VariationAnswers):
     """What regression and classification share: the choices, the components, and the refit."""
 
-    rho: float
-    ridge: float
-    cutoff: float
-    refit: bool
-    gamma: float
-    solver: str
+    rho: float = 1.0
+    _: KW_ONLY
+    refit: bool = False
+    gamma: float = 1.0
+    solver: str = "auto"
 
     def _choices(self) -> Variation:
         positive(self.gamma, "gamma")
@@ -151,6 +149,7 @@ def _means(Y: Array, labels: bool) -> Array:
     return np.asarray(Y.sum(axis=0) / counts)
 
 
+@dataclass(eq=False, repr=False)
 class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
@@ -202,30 +201,6 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     array([0, 1, 2, 3])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        rho: float = 1.0,
-        expansion: str = "shared",
-        ridge: float = 0.0,
-        cutoff: float = CUTOFF,
-        tolerance: float = 0.05,
-        refit: bool = False,
-        gamma: float = 1.0,
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.rho = rho
-        self.expansion = expansion
-        self.ridge = ridge
-        self.cutoff = cutoff
-        self.tolerance = tolerance
-        self.refit = refit
-        self.gamma = gamma
-        self.solver = solver
-        self.tol = tol
-
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
         self._begin_fit()
@@ -243,6 +218,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         return self._expansion(X)
 
 
+@dataclass(eq=False, repr=False)
 class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
@@ -269,32 +245,6 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     component_support_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        rho: float = 1.0,
-        coding: str = "one_vs_rest",
-        expansion: str = "shared",
-        ridge: float = 0.0,
-        cutoff: float = CUTOFF,
-        tolerance: float = 0.05,
-        refit: bool = False,
-        gamma: float = 1.0,
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.rho = rho
-        self.coding = coding
-        self.expansion = expansion
-        self.ridge = ridge
-        self.cutoff = cutoff
-        self.tolerance = tolerance
-        self.refit = refit
-        self.gamma = gamma
-        self.solver = solver
-        self.tol = tol
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

@@ -3,6 +3,7 @@ r"""The substrate family: additive regularization with given constants, and spar
 See :mod:`problems.ls_svm_substrate` and :mod:`problems.l1_substrate`.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexp
 from problems.estimators.shared.coded import CodedClassifier, classes_of
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
@@ -28,6 +28,7 @@ __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"
 _SUBSTRATE = "LS-SVM substrate"
 
 
+@dataclass(eq=False, repr=False)
 class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
     """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
 
@@ -50,17 +51,8 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    c: float = 0.0
     _takes_weights = False
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        c: float = 0.0,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.c = c
-        self.tol = tol
 
     def fit(self, X: Any, y: Any, c: Any = None) -> Self:
         """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
@@ -116,6 +108,7 @@ def _without(X: Any, y: Array, constants: Array, tolerance: float) -> Asked:
     return Asked(X, target[:, None], ones, (1.0,), _SUBSTRATE, tolerance=tolerance, missing=missing[:, None])
 
 
+@dataclass(eq=False, repr=False)
 class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): support values that are exactly zero, or not.
 
@@ -146,17 +139,9 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        zeta: float = 1.0,
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.zeta = zeta
-        self.solver = solver
-        self.tol = tol
+    zeta: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
@@ -179,6 +164,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         return self._expansion(X)
 
 
+@dataclass(eq=False, repr=False)
 class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
@@ -206,19 +192,9 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        zeta: float = 1.0,
-        coding: str = "one_vs_rest",
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.zeta = zeta
-        self.coding = coding
-        self.solver = solver
-        self.tol = tol
+    zeta: float = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

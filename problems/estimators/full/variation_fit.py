@@ -15,7 +15,12 @@ from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
 from substrate.certificates.rows import Accuracy, unpolished
-from substrate.closed_form.component_coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
+from substrate.closed_form.component_coordinates import (
+    CUTOFF,
+    ComponentCoordinates,
+    decoupled_coordinates,
+    shared_coordinates,
+)
 from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -192,11 +197,13 @@ def smallest_rho(value: float, Y: Array) -> float:
     return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VariationAnswers(DecoupledExpansion):
     """``certify`` and ``prove`` of the machines of maximal variation, from what :meth:`predict` uses."""
 
-    ridge: float
-    cutoff: float
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the training data, given again.

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -77,11 +77,12 @@ def whole_number(value: Any, name: str) -> int:
     return int(value)
 
 
+@dataclass(eq=False, repr=False)
 class ColumnReducedClassifier(CodedClassifier):
     """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
-    gamma: float
-    _title: str
+    gamma: float = 1.0
+    _title: ClassVar[str]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

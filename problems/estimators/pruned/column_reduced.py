@@ -21,6 +21,7 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from problems.estimators.pruned.column_fit import (
 )
 from substrate.arrays import positive
 from substrate.certificates import Row
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.column_reduction import echelon_columns, echelon_threshold, ranked_columns, support_count
@@ -49,6 +49,7 @@ from substrate.proof import Proof
 __all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LS2SVMClassifier(ColumnReducedClassifier):
     """LS2-SVM: columns that the ones before them explain are dropped ([Carvalho2006]_ section 3.3).
 
@@ -77,21 +78,8 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    tolerance: float = 0.2
     _title = "LS2-SVM classification"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        tolerance: float = 0.2,
-        coding: str = "one_vs_rest",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.tolerance = tolerance
-        self.coding = coding
-        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.tolerance, "tolerance")
@@ -103,6 +91,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         return Selection((columns,) * group.labels.shape[1], facts, {"threshold_": threshold})
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AdaPinvClassifier(ColumnReducedClassifier):
     """Ada-Pinv: columns ranked by the absolute support values of an Adaline ([Carvalho2006]_ section 3.4).
 
@@ -138,27 +127,11 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    n_support: float = 0.5
+    accelerated: bool = True
+    adaline_tol: float = 1e-3
+    max_epochs: int = 2000
     _title = "Ada-Pinv classification"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        n_support: float = 0.5,
-        coding: str = "one_vs_rest",
-        accelerated: bool = True,
-        adaline_tol: float = 1e-3,
-        max_epochs: int = 2000,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_support = n_support
-        self.coding = coding
-        self.accelerated = accelerated
-        self.adaline_tol = adaline_tol
-        self.max_epochs = max_epochs
-        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
@@ -196,6 +169,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         return Selection(columns, tuple(facts), {"n_epochs_": trained.epochs, "residual_": residual})
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IPLSSVMClassifier(ColumnReducedClassifier):
     """IP-LSSVM: columns ranked by the signed support values of the LS-SVM ([Carvalho2006]_ section 3.5).
 
@@ -221,21 +195,8 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    n_support: float = 0.5
     _title = "IP-LSSVM classification"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        n_support: float = 0.5,
-        coding: str = "one_vs_rest",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_support = n_support
-        self.coding = coding
-        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
@@ -248,6 +209,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         return Selection(columns, (("columns", told),))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ALSSVMClassifier(ColumnReducedClassifier):
     """A-LSSVM: an Adaline that lets go of patterns it fits ([Carvalho2006]_ section 3.1), with a stated end.
 
@@ -285,27 +247,11 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    threshold: float = 0.1
+    max_epochs: int = 500
+    n_support: float = 0.5
+    random_state: Any = None
     _title = "A-LSSVM classification"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        threshold: float = 0.1,
-        max_epochs: int = 500,
-        n_support: float = 0.5,
-        coding: str = "one_vs_rest",
-        random_state: Any = None,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.threshold = threshold
-        self.max_epochs = max_epochs
-        self.n_support = n_support
-        self.coding = coding
-        self.random_state = random_state
-        self.tol = tol
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")

@@ -8,6 +8,7 @@ counted here, not weighed: there is no ``sample_weight``.
 """
 
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,6 @@ from problems.estimators.shared.coded import CodedClassifier, classes_of, scores
 from problems.estimators.shared.encoding import PruningStep
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
 from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
@@ -33,6 +33,7 @@ _REGRESSION = "Pruned LS-SVM regression"
 _CLASSIFICATION = "Pruned LS-SVM classification (as regression on the labels)"
 
 
+@dataclass(eq=False, repr=False)
 class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     """Least-squares support vector regression with few support vectors ([Suykens2002]_ Algorithm 2).
 
@@ -91,33 +92,12 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     (40, 133)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: Any = 1.0,
-        step: Any = 0.05,
-        n_support: Any = None,
-        index: str = "training",
-        folds: Any = 10,
-        tolerance: float = 0.1,
-        weighting: Any = None,
-        scale: str = "iqr",
-        reweight: bool = False,
-        retune: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.step = step
-        self.n_support = n_support
-        self.index = index
-        self.folds = folds
-        self.tolerance = tolerance
-        self.weighting = weighting
-        self.scale = scale
-        self.reweight = reweight
-        self.retune = retune
-        self.tol = tol
+    gamma: Any = 1.0
+    _: KW_ONLY
+    tolerance: float = 0.1
+    weighting: Any = None
+    scale: str = "iqr"
+    reweight: bool = False
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
@@ -163,6 +143,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         return self._asked(X, y[:, None], _REGRESSION)
 
 
+@dataclass(eq=False, repr=False)
 class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     """The least-squares support vector classifier with few support vectors ([Carvalho2006]_ section 3.2).
 
@@ -193,30 +174,6 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        coding: str = "one_vs_rest",
-        step: Any = 0.05,
-        n_support: Any = None,
-        index: str = "training",
-        folds: Any = 10,
-        tolerance: float = 0.01,
-        retune: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coding = coding
-        self.step = step
-        self.n_support = n_support
-        self.index = index
-        self.folds = folds
-        self.tolerance = tolerance
-        self.retune = retune
-        self.tol = tol
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.

@@ -1,6 +1,6 @@
 """What pruned regression and classification share: settings checked, the chosen machine kept, another taken out."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,16 +25,19 @@ from substrate.kernels import Kernel
 __all__ = ["PrunedMachine"]
 
 
+@dataclass(eq=False, repr=False)
 class PrunedMachine(CheckedAgain, KernelEstimator):
     """What both share: settings, the chosen machine, taking another step out."""
 
+    gamma: float = 1.0
+    _: KW_ONLY
+    step: Any = 0.05
+    n_support: Any = None
+    index: str = "training"
+    folds: Any = 10
+    tolerance: float = 0.01
+    retune: bool = False
     _takes_weights = False
-    step: Any
-    n_support: Any
-    index: str
-    folds: Any
-    tolerance: float
-    retune: bool
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""

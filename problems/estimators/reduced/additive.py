@@ -15,6 +15,7 @@ Structure detection by maximal variation on a reduced basis: see :mod:`problems.
 An expansion a component, in few basis vectors; the bounds are those of all rows, found by passes over them.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import ACCURATE, unpolished
+from substrate.certificates.rows import unpolished
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
@@ -39,11 +40,11 @@ from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, compo
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
-from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor):
     """The componentwise LS-SVM on a reduced basis, at any number of rows ([Pelckmans2005]_ eq. (6)-(8)).
 
@@ -70,26 +71,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         As for :class:`~problems.SparseLSSVMRegressor`.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.05,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        super().__init__(
-            kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget,
-            checkpoint, verbose, tol=tol,
-        )  # fmt: skip
+    solver: str = field(default="auto", init=False)
 
     def _choice(self) -> BasisChoice:
         non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
@@ -110,6 +92,7 @@ _TOLERANCE = 1e-6
 _TITLE = "Maximal variation on a reduced basis, regression"
 
 
+@dataclass(eq=False, repr=False)
 class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
     """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
 
@@ -157,39 +140,10 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     (array([0, 1, 2, 3]), True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        rho: float = 1.0,
-        ridge: float = 1.0,
-        cutoff: float = CUTOFF,
-        tolerance: float = 0.05,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.rho = rho
-        self.ridge = ridge
-        self.cutoff = cutoff
-        self.tolerance = tolerance
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
+    rho: float = 1.0
+    _: KW_ONLY
+    ridge: float = 1.0
+    cutoff: float = CUTOFF
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""

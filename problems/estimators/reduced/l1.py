@@ -21,14 +21,12 @@ from problems.estimators.reduced.machine import LabelsAgain
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.l1_active_set import VIOLATION
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DataError
 from substrate.paths.knots import Path, SparseRows
 from substrate.reduced.answer import UNKNOWN
 from substrate.reduced.l1 import L1Sums, MendedL1, coefficients_at, l1_sums, mended, point_at, reduced_l1_paths
-from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
@@ -91,6 +89,7 @@ class _Solved:
     facts: tuple[tuple[str, str], ...]
 
 
+@dataclass(eq=False, repr=False)
 class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     """The L1 substrate on a reduced basis: at any number of rows, a few of few vectors, and the whole path in zeta.
 
@@ -142,36 +141,6 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     (True, True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        zeta: float = 1.0,
-        n_basis: Any = None,
-        basis: Any = "kmeans++",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.zeta = zeta
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
         from scipy.sparse import csr_matrix
@@ -210,6 +179,7 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
                 raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
 
+@dataclass(eq=False, repr=False)
 class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
 
@@ -237,38 +207,6 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     basis_, candidates_, bias_, basis_indices_, reconstruction_error_, rank_, n_rows_, kernel_, certificate_
         As for :class:`SparseL1SubstrateRegressor`.
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        zeta: float = 1.0,
-        n_basis: Any = None,
-        basis: Any = "kmeans++",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        coding: str = "one_vs_rest",
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.zeta = zeta
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.coding = coding
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""

@@ -1,5 +1,6 @@
 """The answers of the L1 substrate on a reduced basis, from what ``predict`` uses: a certificate anew, and a proof."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from substrate.streaming.array_source import ArraySource
 __all__ = ["L1Answers"]
 
 
+@dataclass(eq=False, repr=False)
 class L1Answers(ReducedMachine):
     """What regression and classification share once they are fitted."""
 
-    zeta: float
+    zeta: float = 1.0
+    _: KW_ONLY
+    basis: Any = "kmeans++"
     _title = "L1 substrate on a reduced basis"
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:

@@ -13,6 +13,7 @@ can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and co
 ``sample_weight``.
 """
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +24,7 @@ from problems.estimators.reduced.machine import LabelsAgain
 from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import Array, positive
-from substrate.certificates.rows import ACCURATE
 from substrate.namespaces import on_device_of, take_rows, to_numpy
-from substrate.streaming.passes import BUDGET
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -33,6 +32,7 @@ _REGRESSION = "Sparse LS-SVM regression"
 _CLASSIFICATION = "Sparse LS-SVM classification (as regression on the labels)"
 
 
+@dataclass(eq=False, repr=False)
 class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
@@ -122,38 +122,6 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     _on_devices = True
     _title = _REGRESSION
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows, wherever they are.
 
@@ -187,6 +155,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """What else a machine wants to know of its rows while they can be read."""
 
 
+@dataclass(eq=False, repr=False)
 class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
@@ -220,40 +189,6 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
 
     _on_devices = True
     _title = _CLASSIFICATION
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        coding: str = "one_vs_rest",
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        solver: str = "auto",
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.coding = coding
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""

@@ -4,8 +4,8 @@ Leave-one-out of rows that are read in a pass and not kept: the criteria, from s
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -84,12 +84,14 @@ _CHEAP_REFIT = 1e8
 _SOLVERS = ("auto", "direct", "cg")
 
 
+@dataclass(eq=False, repr=False)
 class SparseMachine(ReducedMachine):
     """What sparse regression and classification share once targets are columns of numbers."""
 
+    gamma: float = 1.0
+    _: KW_ONLY
     solver: str = "auto"
-    gamma: float
-    _title: str
+    _title: ClassVar[str]
 
     def _check_solver(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in _SOLVERS:

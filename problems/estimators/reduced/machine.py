@@ -9,6 +9,7 @@ Training rows and labels of a classifier on a reduced basis once more, for a che
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import accumulate, residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
+from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Source
 
 __all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
@@ -70,15 +72,20 @@ def needs_targets(y: Any) -> None:
         )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ReducedMachine(StreamedPrediction):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
 
-    basis: Any
-    n_basis: Any
-    n_candidates: Any
-    n_scoring: Any
-    tolerance: float
-    random_state: Any
+    n_basis: Any = None
+    basis: Any = "feature_vectors"
+    n_candidates: Any = 2000
+    n_scoring: Any = 1000
+    tolerance: float = 0.0
+    random_state: Any = None
+    executor: Any = None
+    memory_budget: float = BUDGET
+    checkpoint: Any = None
+    verbose: bool = False
 
     @property
     def basis_(self) -> Any:

@@ -11,6 +11,7 @@ weights and scales. No weight is kept: each is a function of its row and of the 
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,6 @@ from problems.estimators.reduced.machine import ReducedMachine, certified_again
 from problems.estimators.shared.encoding import ReducedReweighting
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
@@ -34,7 +34,6 @@ from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRow
 from substrate.reduced.rows import KernelValues
 from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
@@ -44,6 +43,7 @@ _TITLE = "Weighted sparse LS-SVM"
 _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
 
 
+@dataclass(eq=False, repr=False)
 class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     """Weighted LS-SVM regression on a reduced basis, robust against outliers at any number of rows.
 
@@ -86,43 +86,12 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     3
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        gamma: float = 1.0,
-        weighting: str = "hampel",
-        scale: str = "iqr",
-        max_reweightings: int = 1,
-        weights_tol: float = 1e-4,
-        n_basis: Any = None,
-        basis: Any = "feature_vectors",
-        n_candidates: Any = 2000,
-        n_scoring: Any = 1000,
-        tolerance: float = 0.0,
-        random_state: Any = None,
-        executor: Any = None,
-        memory_budget: float = BUDGET,
-        checkpoint: Any = None,
-        verbose: bool = False,
-        tol: float = ACCURATE,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.weighting = weighting
-        self.scale = scale
-        self.max_reweightings = max_reweightings
-        self.weights_tol = weights_tol
-        self.n_basis = n_basis
-        self.basis = basis
-        self.n_candidates = n_candidates
-        self.n_scoring = n_scoring
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.executor = executor
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-        self.tol = tol
+    gamma: float = 1.0
+    _: KW_ONLY
+    weighting: str = "hampel"
+    scale: str = "iqr"
+    max_reweightings: int = 1
+    weights_tol: float = 1e-4
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, fit to all rows, wherever they are, and fit again with weights."""

@@ -1,6 +1,6 @@
 """What estimators of additive machines share: a kernel a component, component functions, and the choice of inputs."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ def _names_columns(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """Base of the estimators whose machine is a sum of components, one an input or a group of inputs.
 
@@ -54,7 +55,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     input is supported if a component that looks at it varies by more than ``tolerance`` times the largest.
     """
 
-    tolerance: float
+    tolerance: float = 0.05
     _on_devices = False
 
     def component_functions(self, X: Any) -> Array:

@@ -3,6 +3,7 @@
 import copy
 import os
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from problems.estimators.shared.on_device import check_home, checked_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
+from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DataError, ScaleWarning
@@ -27,11 +29,13 @@ _SCALES_APART = 100.0
 _SPREAD_CELLS = 2**18
 
 
+@dataclass(eq=False, repr=False)
 class KernelEstimator(BaseEstimator):
     """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
 
-    kernel: Any
-    tol: float
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    tol: float = ACCURATE
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
 

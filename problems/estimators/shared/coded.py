@@ -3,6 +3,7 @@
 ``score`` wherever the rows are: scikit-learn's own measures, given numpy.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,10 +116,11 @@ def members_of(Y: Array, column: int, labels: bool) -> Any:
     return np.flatnonzero(Y[:, column]) if labels else np.arange(Y.shape[0])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CodedClassifier(ScoredClassifier, KernelEstimator):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
-    coding: str
+    coding: str = "one_vs_rest"
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins.

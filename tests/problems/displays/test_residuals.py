@@ -19,7 +19,7 @@ X, Y = X[::3], Y[::3]
 @pytest.mark.parametrize("weighting", ["hampel", "huber"])
 @pytest.mark.parametrize("reweightings", [1, 40])
 def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting, max_reweightings=reweightings).fit(X, Y)
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting=weighting, max_reweightings=reweightings).fit(X, Y)
     display = ResidualsDisplay.from_estimator(model, X, Y)
     curve, rows = display.axes_[1].lines
     assert_array_equal(rows.get_ydata(), model.weights_)
