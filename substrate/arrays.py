@@ -32,6 +32,7 @@ __all__ = [
     "real_targets",
     "refuse_disguised",
     "row_weights",
+    "whole_number",
 ]
 
 Array = NDArray[np.float64]
@@ -168,6 +169,13 @@ def non_negative(value: Any, name: str, why: str = "to keep the kernel positive 
     if number < 0.0:
         raise DeclarationError(f"{name} must be >= 0 {why}, received {value!r}")
     return number
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """An integer, ``least`` or above; no bool."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < least:
+        raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
+    return int(value)
 
 
 def real_targets(y: Any, n: int, name: str = "y") -> Array:

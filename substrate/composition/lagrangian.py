@@ -19,7 +19,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 
-__all__ = ["constraint_rows", "cost_at", "stationarity_row"]
+__all__ = ["constraint_rows", "cost_at", "lagrangian_row"]
 
 _DIRECTIONS = 4
 _STEP = 1e-7
@@ -45,9 +45,7 @@ def constraint_rows(
     return tuple(rows)
 
 
-def stationarity_row(
-    objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float
-) -> Row:
+def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float) -> Row:
     """The steepest way down the Lagrangian from the current point, against what its terms amount to."""
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
 

@@ -20,7 +20,7 @@ from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
-from substrate.composition.lagrangian import constraint_rows, cost_at, stationarity_row
+from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
@@ -238,7 +238,7 @@ class Machine:
         names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
         rows += constraint_rows(self._own, names, cost, unit, tolerance)
-        rows.append(stationarity_row(objective, self.problem.constraints, variables, cost, tolerance))
+        rows.append(lagrangian_row(objective, self.problem.constraints, variables, cost, tolerance))
         if self._trials.witness is not None:
             rows += self._trials.witness.rows(self.problem, cost, tolerance)
         return tuple(rows)

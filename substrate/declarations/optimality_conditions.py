@@ -35,7 +35,7 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
-from substrate.composition.lagrangian import constraint_rows, stationarity_row
+from substrate.composition.lagrangian import constraint_rows, lagrangian_row
 from substrate.declarations.declaration import Declared
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
@@ -146,7 +146,7 @@ class FusedConditions:
         constraints = self.problem.constraints
         names = [constraint.label for constraint in constraints]
         unit = variation_unit(fit.target)
-        stationary = stationarity_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
+        stationary = lagrangian_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
         e = self.y_val - self.M @ point.v - point.b
         apart = float(np.abs(self.validation_errors() - e).max(initial=0.0))
         stated = float(e @ e) + weight * fit.slackness(point).sum

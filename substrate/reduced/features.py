@@ -166,13 +166,13 @@ def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Ar
 
 
 @dataclass(frozen=True, slots=True)
-class Variation:
+class LargestValues:
     """max |f^l| over rows."""
 
     largest: Array
 
-    def __add__(self, other: "Variation") -> "Variation":
-        return Variation(np.maximum(self.largest, other.largest))
+    def __add__(self, other: "LargestValues") -> "LargestValues":
+        return LargestValues(np.maximum(self.largest, other.largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +181,10 @@ class VariationOfLeaf:
 
     functions: ComponentFeatures
 
-    def __call__(self, blocks: Iterable[Block]) -> Variation:
+    def __call__(self, blocks: Iterable[Block]) -> LargestValues:
         """Over its micro-blocks."""
         largest, buffer = np.zeros(self.functions.n_basis), self.functions.buffer()
         for block in blocks:
             for _, tile in self.functions.tiles(block, buffer):
                 np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
-        return Variation(largest)
+        return LargestValues(largest)

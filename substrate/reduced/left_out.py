@@ -44,10 +44,10 @@ from substrate.threads import blas_threads
 
 __all__ = [
     "LeftOutRows",
-    "LeftOutSums",
     "LeverageFactor",
     "OutputsOfBlock",
     "ReducedLeaveOneOut",
+    "ResidualSums",
     "left_out_rows",
     "leverage_factor",
 ]
@@ -160,15 +160,15 @@ KEPT = 2.0**25
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutSums:
+class ResidualSums:
     """Over rows, a row a lambda: squared residuals, an output a column; 1/(1 - h_ii); and the smallest 1 - h_ii."""
 
     squares: Array
     reciprocal: Array
     smallest: Array
 
-    def __add__(self, other: "LeftOutSums") -> "LeftOutSums":
-        return LeftOutSums(
+    def __add__(self, other: "ResidualSums") -> "ResidualSums":
+        return ResidualSums(
             self.squares + other.squares,
             self.reciprocal + other.reciprocal,
             np.minimum(self.smallest, other.smallest),
@@ -192,7 +192,7 @@ class LeftOutOfLeaf:
     centre: Array
     n: int
 
-    def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
+    def __call__(self, blocks: Iterable[Block]) -> ResidualSums:
         """Over the micro-blocks of a leaf."""
         c, xp = self.coordinates, namespace_of(self.coordinates)
         g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
@@ -206,7 +206,7 @@ class LeftOutOfLeaf:
             for k in range(c.shape[1]):
                 residuals = (known[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
                 squares[:, k] += paired_sums(residuals, residuals, 0)
-        return LeftOutSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(smallest))
+        return ResidualSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(smallest))
 
     def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array]]:
         buffer = None if self.values is None else self.values.buffer()
@@ -256,7 +256,7 @@ class ReducedLeaveOneOut(Criterion):
             kept = ArraySource(X, Y)
         return cls(known, known.targets, 0.0, pooled, spectrum, rows, kept)
 
-    def sums(self, g: Array) -> LeftOutSums:
+    def sums(self, g: Array) -> ResidualSums:
         """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
         spectrum = self.there
         centre = spectrum.origin.targets + spectrum.target_mean

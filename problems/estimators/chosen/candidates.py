@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
@@ -26,7 +27,7 @@ from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
-from substrate.namespaces import is_device_array, take_rows, to_numpy
+from substrate.namespaces import is_device_array, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, lambda_range, search_spectra
@@ -187,7 +188,6 @@ def _scales(task: Task, unit: float) -> Array:
 def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
-    codes = to_numpy(Y)
     p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
     if task.criterion == "folds":
         parts = []
@@ -198,15 +198,12 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
             parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled, rounding=unsure))
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
     kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
-    if (codes != 0.0).all() or not pooled:
+    if not pooled or (to_numpy(Y) != 0.0).all():
         return kind.of(centred_spectrum(gram, p), Y, pooled=pooled)
-    machines, counts = [], []
-    for k in range(codes.shape[1]):  # one against one: every machine on rows of its own
-        (members,) = np.nonzero(codes[:, k])
-        spectrum = centred_spectrum(gram.block(members), p)
-        machines.append(kind.of(spectrum, take_rows(Y[:, k], members), pooled=True))
-        counts.append(float(members.size))
-    return Sum.of(machines, [count / sum(counts) for count in counts])
+    machines = list(each_machine(Y, True))  # one against one: every machine on rows of its own
+    criteria = [kind.of(centred_spectrum(gram.block(one.rows), p), one.y, pooled=True) for one in machines]
+    total = float(sum(one.rows.size for one in machines))
+    return Sum.of(criteria, [float(one.rows.size) / total for one in machines])
 
 
 def _loss(task: Task) -> Callable[[Array], Array]:

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,18 +10,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv, train_test_split
 
+from problems.estimators.machine_rows import MachineRows, each_machine
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.coded import CodedClassifier, classes_of, members_of
+from problems.estimators.shared.coded import Classes, CodedClassifier
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Accuracy
-from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 
-__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds", "machines_of"]
+__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Round:
     Y: Array
     X_check: Any
     Y_check: Array
+
+    def machines(self, labels: bool) -> Iterator[tuple[MachineRows, MachineRows]]:
+        """For every machine the rows that train it and the rows that validate it."""
+        return zip(each_machine(self.Y, labels), each_machine(self.Y_check, labels), strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,6 @@ class FusedEstimator(KernelEstimator):
     @abstractmethod
     def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
         """The rows and targets of the fit, given again, one column per machine."""
-
-    @property
-    def _labels(self) -> bool:
-        """Whether targets are codes, of which zero leaves a row out of a machine."""
-        return False
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """The kernels to choose from, their widths taken from the rows of the final machine."""
@@ -262,45 +261,33 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
         """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
         self._begin_fit()
         self._rules()
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
         X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
+        classes = Classes.of(labels, self.coding)
         known = None
         if X_val is not None:
             X_val, other = self._validation(X_val, y_val, numeric=False)
-            strange = np.setdiff1d(other, classes)
+            strange = np.setdiff1d(other, classes.names)
             if strange.size:
                 raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-            known = book[np.searchsorted(classes, other)]
-        Y = book[np.searchsorted(classes, labels)]
+            known = classes.codes(other)
+        Y = classes.codes(labels)
         rounds = self._refuse_small(self._rounds(X, Y, labels, X_val, known, True))
         for number, one in enumerate(rounds.rounds):
-            for train, _, column in machines_of(one, True):
-                if np.unique(one.Y[train, column]).size < 2:
+            for train, _ in one.machines(True):
+                if np.unique(train.y).size < 2:
                     raise DataError(
-                        f"round {number} trains machine {column} on one class only; give more rows of the rare class, "
-                        "fewer folds, or a validation set"
+                        f"round {number} trains machine {train.column} on one class only; give more rows of the rare "
+                        "class, fewer folds, or a validation set"
                     )
         title = f"Fusion over {self._over}, classification"
-        self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, {"classes_": classes, "code_book_": book})
+        also = {"classes_": classes.names, "code_book_": classes.book}
+        self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, also)
         return self
 
     def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
         """The rows of the fit and the codes of their labels, given again."""
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        if not np.array_equal(classes, self.classes_):
-            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        return X, self.code_book_[np.searchsorted(classes, labels)]
-
-    @property
-    def _labels(self) -> bool:
-        return True
-
-
-def machines_of(one: Round, labels: bool) -> list[tuple[Any, Any, int]]:
-    """For every machine the rows that train it and the rows that validate it: those whose code is not zero."""
-    return [(members_of(one.Y, k, labels), members_of(one.Y_check, k, labels), k) for k in range(one.Y.shape[1])]
+        return X, self._codes_again(labels)

@@ -8,13 +8,13 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen.candidates import centred_points, joint_rounding, row_rounding
-from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round, Rounds, machines_of
+from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round, Rounds
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
-from problems.estimators.shared.additive import component_matrices
+from problems.estimators.machine_rows import each_machine, in_columns, points_of
+from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import Asked, CheckedAgain
-from problems.estimators.shared.coded import members_of
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_accuracy import SparseMachine
@@ -75,18 +75,17 @@ class OverGamma(CheckedAgain, FusedEstimator):
             whole = centred_spectrum(gram, p) if dense else None
             below = None if not rounds else _kernel_rows(kernel, one)
             checked = np.zeros(0) if p == 0.0 else np.asarray(kernel.diag(one.X_check))
-            for train, check, column in machines_of(one, self._labels):
-                spectrum = whole if whole is not None else centred_spectrum(gram.block(train), p)
-                y = np.ascontiguousarray(one.Y[train, column])
+            for train, check in one.machines(self._labels):
+                spectrum = whole if whole is not None else centred_spectrum(gram.block(train.rows), p)
                 if below is None:
-                    parts.append(LeaveOneOut.of(spectrum, y))
-                elif check.size:
-                    rows = np.ascontiguousarray(below[np.ix_(check, train)])
-                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train], checked[check])
-                    parts.append(Validation.of(spectrum, y, rows, one.Y_check[check, column], rounding=unsure))
+                    parts.append(LeaveOneOut.of(spectrum, train.y))
+                elif check.rows.size:
+                    rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
+                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train.rows], checked[check.rows])
+                    parts.append(Validation.of(spectrum, train.y, rows, check.y, rounding=unsure))
                 else:
                     continue
-                counts.append(float(train.size if below is None else check.size))
+                counts.append(float(train.rows.size if below is None else check.rows.size))
                 spectra.append(spectrum)
         criterion = Sum.of(parts, [count / sum(counts) for count in counts])
         found = search_spectra(criterion, spectra, self._range, float(self.gap))
@@ -106,24 +105,17 @@ class OverGamma(CheckedAgain, FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram, method = _gram(kernel, X), Method.closed_form(self._tolerance())
-        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
-        kept: dict[str, Any] = {}
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._labels)
-            part = gram.block(members)
-            target, weights = Y[members, column][:, None], np.ones(members.size)
-            points = X[members][:, members] if kernel.pairwise else X[members]
+        machines, fits = list(each_machine(Y, self._labels)), []
+        for one in machines:
+            known = (one.points(X, kernel.pairwise), one.y[:, None], (value,), np.ones(one.y.size))
             # one machine may be kept in primal weights; several have no centre in common
-            fit = fit_saddle(
-                kernel, points, target, (value,), weights, method, gram=part, primal=Y.shape[1] == 1
-            )  # fmt: skip
-            a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
-            rows.append(fit.rows)
-            facts |= dict.fromkeys(fit.facts)
-            if fit.primal is not None:
-                kept |= {"primal_weights_": fit.primal.weights, "primal_center_": fit.primal.center}
-                kept |= {"primal_bias_": fit.primal.bias}
-        return Final(a, bias, worst_rows(rows), tuple(facts), kept)
+            fits.append(fit_saddle(kernel, *known, method, gram=gram.block(one.rows), primal=Y.shape[1] == 1))
+        kept: dict[str, Any] = {}
+        if (primal := fits[0].primal) is not None:
+            kept = {"primal_weights_": primal.weights, "primal_center_": primal.center, "primal_bias_": primal.bias}
+        a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
+        bias, facts = np.array([fit.bias[0] for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
@@ -131,7 +123,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         rows = self.support_
         if Y.shape[0] <= int(rows.max()):
             raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
-        points = X[rows][:, rows] if self.kernel_.pairwise else X[rows]
+        points = points_of(X, rows, self.kernel_.pairwise)
         gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
         ones, tolerance = np.ones(rows.size), self._tolerance()
         return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
@@ -180,19 +172,17 @@ class OverZeta(SparseAnswers, FusedEstimator):
         folds, machines, noise = [], [], 0.0
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
-            for train, check, column in machines_of(one, self._labels):
-                if not check.size:
+            for train, check in one.machines(self._labels):
+                if not check.rows.size:
                     continue
-                part = gram.block(train)
-                y, y_check = one.Y[train, column], one.Y_check[check, column]
+                y = train.y
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias takes it up; left in, it would hide small zetas
-                y, y_check = y - center, y_check - center
-                rows = np.ascontiguousarray(below[np.ix_(check, train)])
-                K = np.array(part.matrix)
-                fold = L1Fold.of(K, y, rows, y_check, self.zeta_min)
+                rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
+                K = np.array(gram.block(train.rows).matrix)
+                fold = L1Fold.of(K, y - center, rows, check.y - center, self.zeta_min)
                 folds.append(fold)
-                machines.append((one.X[train][:, train] if kernel.pairwise else one.X[train], K, y, fold.path))
-                noise = max(noise, correlation_noise(K, one.Y[train, column]))
+                machines.append((train.points(one.X, kernel.pairwise), K, y - center, fold.path))
+                noise = max(noise, correlation_noise(K, y))
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
@@ -211,18 +201,14 @@ class OverZeta(SparseAnswers, FusedEstimator):
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
         gram, zeta = _gram(kernel, X), max(value, float(np.finfo(np.float64).tiny))
-        a, bias, rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._labels)
-            part = gram if members.size == gram.n else gram.block(members)
-            y = np.ascontiguousarray(Y[members, column])
-            points = X[members][:, members] if kernel.pairwise else X[members]
-            fit = fit_sparse(kernel, points, part, y, zeta, Solving("auto", self._tolerance()), labels=False)
-            a[members, column], bias[column] = fit.coefficients, fit.bias
-            rows.append(fit.rows)
-            facts |= dict.fromkeys(fit.facts)
-        count = int(a.any(axis=1).sum())
-        return Final(a, bias, worst_rows(rows), tuple(facts), {"n_support_": count})
+        machines, fits, how = list(each_machine(Y, self._labels)), [], Solving("auto", self._tolerance())
+        for one in machines:
+            part = gram if one.whole else gram.block(one.rows)
+            fits.append(fit_sparse(kernel, one.points(X, kernel.pairwise), part, one.y, zeta, how, labels=False))
+        a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
+        bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        kept = {"n_support_": int(a.any(axis=1).sum())}
+        return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
 
     @property
     def _sparse(self) -> bool:
@@ -245,17 +231,15 @@ class OverRho(VariationAnswers, FusedEstimator):
         folds, whole = [], self._at(1.0)
         for one in rounds:
             Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
-            matrices = component_matrices(kernel, one.X)  # type: ignore[arg-type]
+            matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
             parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
             below = [part(one.X_check, one.X) for part in parts]
-            for train, check, column in machines_of(one, self._labels):
-                if not check.size:
+            for train, check in one.machines(self._labels):
+                if not check.rows.size:
                     continue
-                here = np.ix_(train, train)
-                coordinates = whole.coordinates([matrix[here] for matrix in matrices])
-                rows = [np.ascontiguousarray(part[np.ix_(check, train)]) for part in below]
-                y, y_check = np.ascontiguousarray(one.Y[train, column]), one.Y_check[check, column]
-                folds.append(VariationFold.of(coordinates, y, coordinates.rows_at(rows), y_check))
+                coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
+                rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
+                folds.append(VariationFold.of(coordinates, train.y, coordinates.rows_at(rows), check.y))
         read = read_off([fold.track for fold in folds], [fold.path for fold in folds])
         choice = _chosen(kernel, "rho", read, folds)
         if len(folds) == 1:
@@ -263,26 +247,22 @@ class OverRho(VariationAnswers, FusedEstimator):
         return choice
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        matrices = component_matrices(kernel, X)  # type: ignore[arg-type]
+        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
         variation, tol = self._at(smallest_rho(value, Y)), self._tolerance()
-        fits, coefficients = [], []
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._labels)
-            coordinates = variation.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            y = np.ascontiguousarray(Y[members, column])
-            fit = variation.fit(coordinates, y)
+        machines, fits = list(each_machine(Y, self._labels)), []
+        for one in machines:
+            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
+            fit = variation.fit(coordinates, one.y)
             if not fit.exact:
-                fit = _followed(coordinates, y, float(variation.rho)) or fit
-            fit = with_answer(kernel, X[members], coordinates, y, variation, fit, tol)  # type: ignore[arg-type]
-            a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
-            a[members] = fit.coefficients
-            fits.append(fit)
-            coefficients.append(a)
+                fit = _followed(coordinates, one.y, float(variation.rho)) or fit
+            points: Any = one.points(X, False)
+            fits.append(with_answer(kernel, points, coordinates, one.y, variation, fit, tol))  # type: ignore[arg-type]
+        a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
         t = np.array([fit.maximal_variation for fit in fits])
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
         bias = np.array([fit.bias for fit in fits])
-        return Final(np.stack(coefficients, axis=1), bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+        return Final(a, bias, worst_rows([fit.rows for fit in fits]), facts, kept)
 
 
 def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:

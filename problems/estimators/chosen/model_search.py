@@ -5,7 +5,6 @@ The search outside: over a list of kernels, or over the logarithms of a kernel's
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from problems.estimators.chosen.candidates import (
     trainable_splits,
 )
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
@@ -129,9 +128,7 @@ class ModelSearch:
             gamma_ends(self.gamma_range)
         if self.search not in (None, "nelder-mead"):
             raise DeclarationError(f"search must be None or 'nelder-mead', received {self.search!r}")
-        most = self.max_evaluations
-        if isinstance(most, bool) or not isinstance(most, Integral) or most < 1:
-            raise DeclarationError(f"max_evaluations must be an integer >= 1, received {most!r}")
+        whole_number(self.max_evaluations, "max_evaluations", 1)
         if self.kernels is None:
             return
         if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:

@@ -19,12 +19,11 @@ from problems.estimators.chosen.candidates import Task
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
-from problems.estimators.shared.coded import classes_of, codes_of, numbers_of, scores_of, winners
+from problems.estimators.shared.coded import Classes, scores_of, winners
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import own_copy, to_numpy
+from substrate.namespaces import to_numpy
 
 __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
@@ -147,11 +146,10 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         """Choose, then fit to all rows."""
         self._begin_fit()
         self._check_rules("misclassification")
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         X, labels, weights = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        numbers, Y = to_numpy(numbers_of(labels, classes)), codes_of(labels, classes, book)
+        classes = Classes.of(labels, self.coding)
+        numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
         whole = bool((to_numpy(Y) != 0.0).all())
         if not whole and self.criterion not in ("loo", "gcv"):
             raise DeclarationError(
@@ -159,17 +157,15 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
                 "'loo' or 'gcv', or another coding"
             )
         kernels = self._candidates(X)
-        wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=book)
+        wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
         splits = self._splits(X, labels, True)
         task = Task(X, Y, self.criterion, splits, self.gamma_range, float(self.gap), True, wrong)
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)
-        self.classes_, self.code_book_ = classes, book
-        one = Y.shape[1] == 1
-        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
-        signed = replace(fit, support_values=Y * fit.support_values)
-        self._keep(X, np.arange(X.shape[0]), best.kernel, signed, ridge_of(gamma, weights), self._title, one)
+        self._keep_classes(classes, Y)
+        signed, rows = replace(fit, support_values=Y * fit.support_values), np.arange(X.shape[0])
+        self._keep(X, rows, best.kernel, signed, ridge_of(gamma, weights), self._title, Y.shape[1] == 1)
         return self
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.machine_rows import each_machine, points_of
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
-from problems.estimators.shared.coded import CodedClassifier, members_of
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
@@ -114,7 +114,7 @@ class SparseAnswers(KernelEstimator):
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
         """The rows of every machine and what is stored of it, a coefficient for every row."""
         refuse_weights(self, sample_weight)
-        X, Y = given_again(self, X, y, labels=self._of_labels)
+        X, Y = given_again(self, X, y, labels=self._labels)
         rows = rows_of_fit(self, Y.shape[0])
         if self.support_.size and self.support_.max() >= Y.shape[0]:
             raise DataError(f"the model has support at row {self.support_.max()}, these are {Y.shape[0]} rows")
@@ -124,17 +124,12 @@ class SparseAnswers(KernelEstimator):
         biases = np.atleast_1d(self.bias_)
         fitted = np.reshape(self._evaluated(X), Y.shape)
         found = []
-        for column in range(Y.shape[1]):
-            members = rows[members_of(Y[rows], column, self._of_labels)]
-            points = X[members][:, members] if self.kernel_.pairwise else X[members]
-            target, a = Y[members, column], coefficients[members, column]
-            machine = SparseMachine(target, self._zeta(), a, float(biases[column]), fitted[members, column])
-            found.append((points, machine))
+        for one in each_machine(Y[rows], self._labels):
+            here = (rows[one.rows], one.column)
+            stored = (coefficients[here], float(biases[one.column]), fitted[here])
+            machine = SparseMachine(one.y, self._zeta(), *stored)
+            found.append((points_of(X, here[0], self.kernel_.pairwise), machine))
         return found
-
-    @property
-    def _of_labels(self) -> bool:
-        return isinstance(self, CodedClassifier)
 
     def _zeta(self) -> float:
         """That of the fit: given, or chosen."""

@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
+from problems.estimators.machine_rows import each_machine, in_columns
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import (
+    Classes,
     CodedClassifier,
     ScoredRegressor,
-    classes_of,
-    codes_of,
     numbers_of_codes,
     scores_of,
     winners,
@@ -30,10 +30,8 @@ from problems.estimators.shared.coded import (
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.codings import code_book
 from substrate.device_gram import gram_kind
-from substrate.errors import DataError
-from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
+from substrate.namespaces import on_device_of, take_rows, to_numpy
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
@@ -184,41 +182,35 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         self._begin_fit()
         method = self._method()
         gamma = positive(self.gamma, "gamma")
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
-        X, labels, weights, rows, classes = self._weighted(X, labels, weights)
-        book = code_book(self.coding, classes.size)
-        Y = codes_of(labels, classes, book)
+        X, labels, weights, rows = self._weighted(X, labels, weights)
+        classes = Classes.of(labels, self.coding)
+        Y = classes.codes(labels)
         kernel = self._resolved_kernel(X)
         fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
-        self.classes_ = classes
-        self.code_book_ = book
-        one = Y.shape[1] == 1
-        self.support_codes_ = own_copy(Y[:, 0] if one else Y)
+        self._keep_classes(classes, Y)
         signed = replace(fit, support_values=Y * fit.support_values)
         title = "LS-SVM classification (as regression on the labels)"
-        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, one)
+        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, Y.shape[1] == 1)
         return self
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, labels, weights = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=False)
-        X, labels, weights, _, classes = self._weighted(X, labels, weights)
-        if not np.array_equal(classes, self.classes_):
-            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
-        Y = codes_of(labels, classes, self.code_book_)
+        X, labels, weights, _ = self._weighted(X, labels, weights)
+        Y = self._codes_again(labels)
         gammas = self._class_gammas(Y.shape[1])
         return Asked(X, Y, weights, gammas, self._title, True, *self._tolerances())
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
 
-    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any, Any]:
-        """Class weights multiplied in, rows of weight zero dropped, and what classes are left."""
+    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+        """Class weights multiplied in, and rows of weight zero dropped."""
         if self.class_weight is not None:
             weights = on_device_of(weights, self._class_weighted(to_numpy(labels), to_numpy(weights)))
-        X, labels, weights, rows = self._kept(X, labels, weights)
-        return X, labels, weights, rows, classes_of(labels)
+        return self._kept(X, labels, weights)
 
     def _class_weighted(self, labels: Any, weights: Array) -> Array:
         kept = weights > 0.0
@@ -231,21 +223,16 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         return weighted
 
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
-        codes = to_numpy(Y)
-        if (codes != 0.0).all():
+        if (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True, primal=True)
         gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
-        alpha, bias = np.zeros_like(codes), np.empty(Y.shape[1])
-        fits = []
-        for column in range(Y.shape[1]):
-            (rows,) = np.nonzero(codes[:, column])
-            part = None if gram is None else gram.block(rows)
-            points = take_rows(X, rows)
-            points = take_rows(points.T, rows).T if kernel.pairwise else points
-            target, v = take_rows(Y[:, column], rows)[:, None], take_rows(weights, rows)
-            fit = fit_saddle(kernel, points, target, (gamma,), v, method, labels=True, gram=part)
-            alpha[rows, column], bias[column] = to_numpy(fit.support_values[:, 0]), float(fit.bias[0])
-            fits.append(fit)
+        machines, fits = list(each_machine(Y, True)), []
+        for one in machines:
+            part = None if gram is None else gram.block(one.rows)
+            known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
+            fits.append(fit_saddle(kernel, *known, method, labels=True, gram=part))
+        alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
+        bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)

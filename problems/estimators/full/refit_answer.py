@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.machine_rows import each_machine
 from problems.estimators.shared.checked_again import given_again, refuse_weights
-from problems.estimators.shared.coded import members_of
+from problems.estimators.shared.coded import numbers_of_codes
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Row
 from substrate.certificates.rows import distance_row
@@ -34,12 +35,11 @@ def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
     """The answer where nothing but the bias is left: ``fitted`` against the means of the columns."""
     found = []
-    for column in range(Y.shape[1]):
-        members = members_of(Y, column, labels)
-        y = Y[members, column]
+    for one in each_machine(Y, labels):
+        y = one.y
         unit = float(np.abs(y).max()) or 1.0
         mean = unit * (math.fsum(y / unit) / y.size)
-        bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[members, column] - mean).max())
+        bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[one.rows, one.column] - mean).max())
         found.append((distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance),))
     (row,) = worst_rows(found)  # type: ignore[arg-type]
     if not isinstance(row, Accuracy):
@@ -55,7 +55,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
     X, Y, machines = _machines(model, X, y, sample_weight)
     tolerance: float = model._tolerance()
     if not chosen.any():
-        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance),))
+        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._labels, tolerance),))
     for points, target, a, b, fitted, negative in machines:
         known = (target[:, None], (float(model.gamma),), np.ones(target.size), negative)
         question = Question(model.kernel_, points, *known, tolerance)
@@ -64,7 +64,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
         facts |= dict(answer.facts)
     checks = worst_rows([row for row in rows if row]) if any(rows) else ()
     again = type(model)(**{**model.get_params(deep=False), "refit": False})
-    with_labels = model.classes_[_numbers(Y, model)] if model._of_labels else Y[:, 0]
+    with_labels = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say stands on the rows
         again.fit(X, with_labels)
@@ -79,7 +79,7 @@ def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
     X, Y, machines = _machines(model, X, y, sample_weight)
     tolerance: float = model._tolerance()
     if not model.component_support_.any():
-        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._of_labels, tolerance)
+        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._labels, tolerance)
         rounding = Y.shape[0] * float(np.finfo(np.float64).eps) * float(np.abs(Y).max())
         return Proof(row.value, row.spread, tolerance, rounding, 53)
     found = []
@@ -94,7 +94,7 @@ def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
 def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, list[Any]]:
     """Rows, targets, and of every machine points, target, what is stored, what predict returns, and definiteness."""
     refuse_weights(model, sample_weight)
-    X, Y = given_again(model, X, y, labels=model._of_labels)
+    X, Y = given_again(model, X, y, labels=model._labels)
     if not model.component_support_.any():
         return X, Y, []
     held = model._coefficients()
@@ -103,16 +103,10 @@ def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Arra
         raise DataError(f"the model has support values of shape {a.shape}, these rows need {Y.shape}")
     fitted, biases = np.reshape(model._evaluated(X), Y.shape), np.atleast_1d(model.bias_)
     found = []
-    for column in range(Y.shape[1]):
-        members = members_of(Y, column, model._of_labels)
-        gram = Gram.of(model.kernel_, X[members])
+    for one in each_machine(Y, model._labels):
+        points, here = one.points(X, False), (one.rows, one.column)
+        gram = Gram.of(model.kernel_, points)
         if not model.kernel_.trusted:
             gram.check_definite()
-        stored = (a[members, column], float(biases[column]), fitted[members, column])
-        found.append((X[members], Y[members, column], *stored, gram.negative))
+        found.append((points, one.y, a[here], float(biases[one.column]), fitted[here], gram.negative))
     return X, Y, found
-
-
-def _numbers(Y: Array, model: Any) -> Any:
-    """The number of the class of every row of codes."""
-    return (Y[:, None, :] == model.code_book_[None, :, :]).all(axis=2).argmax(axis=1)

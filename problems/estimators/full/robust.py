@@ -11,7 +11,6 @@ it anew in place.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -23,16 +22,16 @@ from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.full.saddle_machine import SaddleMachine
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.encoding import Reweighting
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.closed_form.saddle_certificate import saddle_rows
 from substrate.closed_form.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.gram import Gram
 
-__all__ = ["RobustLSSVMRegressor", "reweighted_fits", "whole_number"]
+__all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
 
 _TITLE = "Weighted LS-SVM"
 
@@ -220,10 +219,3 @@ def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
         return ()
     worst = max(found, key=lambda row: row.relative)
     return (Row("accuracy of the fits before", worst.value, worst.scale, worst.tolerance, worst.formula),)
-
-
-def whole_number(value: object, name: str) -> int:
-    """The value if it is an integer and not negative."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
-        raise DeclarationError(f"{name} must be an integer >= 0, received {value!r}")
-    return int(value)

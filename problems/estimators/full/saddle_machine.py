@@ -1,23 +1,23 @@
 """What the LS-SVMs on one saddle system share: the method, the expansion, the certificate, leaving rows out."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit
+from problems.estimators.machine_rows import points_of
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import CheckedAgain
 from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal
 from problems.estimators.shared.on_device import check_home
-from substrate.arrays import Array, positive, real_array
+from substrate.arrays import Array, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.namespaces import (
     device_points,
@@ -26,7 +26,6 @@ from substrate.namespaces import (
     on_device_of,
     own_copy,
     room_on_device,
-    take_rows,
     to_numpy,
 )
 
@@ -121,7 +120,7 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
         wanted = (self.n_features_in_, self.n_features_in_)
         if tuple(matrix.shape) != wanted:
             raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
-        matrix = take_rows(take_rows(matrix, self.support_).T, self.support_).T
+        matrix = points_of(matrix, self.support_, True)
         return gram_kind(matrix).of(self.kernel_, matrix)
 
     def _check_loaded(self) -> None:
@@ -143,9 +142,8 @@ class SolvedMachine(SaddleMachine):
     max_iter: int = 1000
 
     def _method(self) -> Method:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise DeclarationError(f"max_iter must be an integer >= 1, received {self.max_iter!r}")
-        return Method(self.solver, positive(self.cg_tol, "cg_tol"), int(self.max_iter), self._tolerance())
+        most = whole_number(self.max_iter, "max_iter", 1)
+        return Method(self.solver, positive(self.cg_tol, "cg_tol"), most, self._tolerance())
 
     def _tolerances(self) -> tuple[float, float | None]:
         """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""

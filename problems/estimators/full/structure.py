@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, with_answer
-from problems.estimators.shared.additive import component_matrices
+from problems.estimators.machine_rows import each_machine, in_columns
+from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import warn_once_unless_holds
-from problems.estimators.shared.coded import CodedClassifier, classes_of, members_of
+from problems.estimators.shared.coded import Classes, CodedClassifier
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.codings import code_book
 from substrate.gram import Gram
 from substrate.kernels import Componentwise
 from substrate.proof import Proof
@@ -37,31 +37,25 @@ class _MaximalVariation(VariationAnswers):
         positive(self.gamma, "gamma")
         return Variation(self.rho, self.expansion, self.ridge, self.cutoff, self.solver)
 
-    def _fit_columns(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit]]:
-        """A fit a column of Y, over the rows where it is not zero."""
+    def _fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
+        """The kernel, the fit of every machine, and the coefficients of all, one column per machine."""
         kernel: Any = self._resolved_kernel(X)
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
-        matrices = component_matrices(kernel, X)
-        whole, fits, tol = None, [], self._tolerance()
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._labels)
-            y = np.ascontiguousarray(Y[members, column])
-            if members.size == Y.shape[0]:
-                whole = choices.coordinates(matrices) if whole is None else whole
-                fits.append(with_answer(kernel, X, whole, y, choices, choices.fit(whole, y), tol))
-                continue
-            part = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            fit = with_answer(kernel, X[members], part, y, choices, choices.fit(part, y), tol)
-            a = np.zeros((Y.shape[0], *fit.coefficients.shape[1:]))
-            a[members] = fit.coefficients
-            fits.append(replace(fit, coefficients=a))
-        return kernel, fits
+        matrices = kernel_matrices(kernel, X)
+        machines, fits, tol = list(each_machine(Y, self._labels)), [], self._tolerance()
+        whole = choices.coordinates(matrices) if any(one.whole for one in machines) else None
+        for one in machines:
+            shared = whole if one.whole else None
+            own = shared or choices.coordinates([one.square(matrix) for matrix in matrices])
+            points = one.points(X, False)
+            fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
+        return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
     def _keep_variation(
-        self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], title: str, one: bool
+        self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array, title: str
     ) -> None:
         """Set the fitted attributes, refitting on the components that matter if asked."""
-        a = np.stack([fit.coefficients for fit in fits], axis=1)
+        one = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
         facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
@@ -96,16 +90,13 @@ class _MaximalVariation(VariationAnswers):
         self, X: Any, Y: Array, kernel: Componentwise
     ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
         gram, method = Gram.of(kernel, X), Method.closed_form(self._tolerance())
-        a, bias, all_rows, facts = np.zeros_like(Y), np.empty(Y.shape[1]), [], dict[tuple[str, str], None]()
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._labels)
-            part = gram.block(members)
-            y, weights = Y[members, column][:, None], np.ones(members.size)
-            fit = fit_saddle(kernel, X[members], y, (float(self.gamma),), weights, method, gram=part, primal=False)
-            a[members, column], bias[column] = fit.support_values[:, 0], fit.bias[0]
-            all_rows.append(fit.rows)
-            facts |= dict.fromkeys(fact for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
-        return a, bias, worst_rows(all_rows), tuple(facts)
+        machines, fits = list(each_machine(Y, self._labels)), []
+        for one in machines:
+            known = (one.points(X, False), one.y[:, None], (float(self.gamma),), np.ones(one.y.size))
+            fits.append(fit_saddle(kernel, *known, method, gram=gram.block(one.rows), primal=False))
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
+        a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
+        return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the training data, given again.
@@ -124,10 +115,6 @@ class _MaximalVariation(VariationAnswers):
         ``X`` and ``y`` are those of the fit. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         return prove_refit(self, X, y, sample_weight) if self.refit else super().prove(X, y, sample_weight)
-
-    @property
-    def _labels(self) -> bool:
-        return False
 
     @property
     def _decoupled(self) -> bool:
@@ -206,8 +193,8 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         self._begin_fit()
         choices = self._choices()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
-        kernel, fits = self._fit_columns(X, y[:, None], choices)
-        self._keep_variation(X, y[:, None], kernel, fits, "Maximal variation, regression", True)
+        machines = self._fit_machines(X, y[:, None], choices)
+        self._keep_variation(X, y[:, None], *machines, "Maximal variation, regression")
         return self
 
     def predict(self, X: Any) -> Array:
@@ -250,17 +237,11 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
         choices = self._choices()
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = book[np.searchsorted(classes, labels)]
-        kernel, fits = self._fit_columns(X, Y, choices)
-        one = Y.shape[1] == 1
-        self.classes_, self.code_book_ = classes, book
-        self._keep_variation(X, Y, kernel, fits, "Maximal variation, classification", one)
+        classes = Classes.of(labels, self.coding)
+        Y = classes.codes(labels)
+        machines = self._fit_machines(X, Y, choices)
+        self.classes_, self.code_book_ = classes.names, classes.book
+        self._keep_variation(X, Y, *machines, "Maximal variation, classification")
         return self
-
-    @property
-    def _labels(self) -> bool:
-        return True

@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.l1_fit import Solving, SparseAnswers, SparseFit, fit_sparse
+from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
+from problems.estimators.machine_rows import each_machine, in_columns
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
-from problems.estimators.shared.coded import CodedClassifier, classes_of
+from problems.estimators.shared.coded import Classes, CodedClassifier
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import solve_saddle_system
-from substrate.codings import code_book
 from substrate.errors import DataError
 from substrate.gram import Gram
 
@@ -200,31 +200,25 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
         zeta = positive(self.zeta, "zeta")
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = book[np.searchsorted(classes, labels)]
+        classes = Classes.of(labels, self.coding)
+        Y = classes.codes(labels)
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
-        alpha, bias, fits = np.zeros_like(Y), np.empty(Y.shape[1]), list[SparseFit]()
-        how = Solving(self.solver, self._tolerance())
-        for column in range(Y.shape[1]):
-            (members,) = np.nonzero(Y[:, column])
-            part = gram if members.size == gram.n else gram.block(members)
-            points = X[members][:, members] if kernel.pairwise else X[members]
-            y_column = np.ascontiguousarray(Y[members, column])
-            fit = fit_sparse(kernel, points, part, y_column, zeta, how, labels=True)
-            alpha[members, column], bias[column] = Y[members, column] * fit.coefficients, fit.bias
-            fits.append(fit)
+        machines, fits, how = list(each_machine(Y, True)), [], Solving(self.solver, self._tolerance())
+        for one in machines:
+            part = gram if one.whole else gram.block(one.rows)
+            fits.append(fit_sparse(kernel, one.points(X, kernel.pairwise), part, one.y, zeta, how, labels=True))
+        alpha = Y * in_columns(machines, [fit.coefficients for fit in fits], gram.n)
+        bias = np.array([fit.bias for fit in fits])
         (rows,) = np.nonzero(alpha.any(axis=1))
-        one = Y.shape[1] == 1
-        self.classes_, self.code_book_ = classes, book
-        self.support_codes_ = np.ascontiguousarray(Y[rows, 0] if one else Y[rows])
+        single = Y.shape[1] == 1
+        self._keep_classes(classes, Y[rows])
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
         self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
         warn_once_unless_holds(self.certificate_)
-        kept = np.ascontiguousarray(alpha[rows, 0] if one else alpha[rows])
-        self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if one else bias)
+        kept = np.ascontiguousarray(alpha[rows, 0] if single else alpha[rows])
+        self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if single else bias)
         return self

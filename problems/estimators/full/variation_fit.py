@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.additive import DecoupledExpansion, component_matrices
+from problems.estimators.machine_rows import each_machine
+from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
-from problems.estimators.shared.coded import CodedClassifier, members_of
 from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
@@ -244,26 +244,24 @@ class VariationAnswers(DecoupledExpansion):
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
         """Of every machine coordinates, target, choices, a witness, what predict returns and what is stored."""
         refuse_weights(self, sample_weight)
-        X, Y = given_again(self, X, y, labels=self._of_labels)
+        X, Y = given_again(self, X, y, labels=self._labels)
         rows = rows_of_fit(self, Y.shape[0])
         X, Y = X[rows], Y[rows]
         held = self._coefficients()
         if held.shape[0] != rows.size:
             raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
-        one = held.ndim == (2 if self._decoupled else 1)
-        a = held[:, None] if one else held
+        a = held[:, None] if held.ndim == (2 if self._decoupled else 1) else held
         fitted, biases = np.reshape(self._evaluated(X), Y.shape), np.atleast_1d(self.bias_)
         kernel: Any = self.kernel_
-        matrices = component_matrices(kernel, X)
+        matrices = kernel_matrices(kernel, X)
         choices = self._again(Y)
         found = []
-        for column in range(Y.shape[1]):
-            members = members_of(Y, column, self._of_labels)
-            coordinates = choices.coordinates([matrix[np.ix_(members, members)] for matrix in matrices])
-            target, points = np.ascontiguousarray(Y[members, column]), X[members]
-            fit = choices.fit(coordinates, target)
-            stored = (points, kernel, np.ascontiguousarray(a[members, column]), float(biases[column]))
-            found.append((coordinates, target, choices, fit, fitted[members, column], stored))
+        for one in each_machine(Y, self._labels):
+            coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
+            own = np.ascontiguousarray(a[one.rows, one.column])
+            stored = (one.points(X, False), kernel, own, float(biases[one.column]))
+            known = (coordinates, one.y, choices, choices.fit(coordinates, one.y))
+            found.append((*known, fitted[one.rows, one.column], stored))
         return found
 
     def _again(self, Y: Array) -> Variation:
@@ -275,7 +273,3 @@ class VariationAnswers(DecoupledExpansion):
     def _tolerance_of(self, fit: VariationFit) -> float:
         tol = self._tolerance()
         return tol if _polished(getattr(self, "solver", "auto"), fit) else unpolished(tol)
-
-    @property
-    def _of_labels(self) -> bool:
-        return isinstance(self, CodedClassifier)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rows import Accuracy
@@ -32,7 +33,6 @@ __all__ = [
     "certify_columns",
     "certify_kept_columns",
     "certify_kept_rows",
-    "points_of",
     "prove_columns",
     "prove_kept_rows",
     "worst_machines",
@@ -67,11 +67,6 @@ class HeldMachine:
             kernel, self.points, self.y, self.gamma, self.columns, self.coefficients, self.bias, self.fitted,
             tolerance=self.tolerance,
         )  # fmt: skip
-
-
-def points_of(X: Any, members: Any, pairwise: bool) -> Any:
-    """The points of a machine's rows, or their square matrix."""
-    return X[members][:, members] if pairwise else X[members]
 
 
 def bounded_columns(
@@ -163,15 +158,15 @@ def _held(model: Any, X: Any, Y: Array) -> Iterator[HeldMachine]:
     a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
     bias, kernel = np.atleast_1d(model.bias_), model.kernel_
     fitted = np.reshape(model._evaluated(X), (X.shape[0], -1))
-    for column in range(Y.shape[1]):
-        members = np.flatnonzero(Y[:, column])
+    for one in each_machine(Y, True):
+        members, column = one.rows, one.column
         used = np.flatnonzero(a[:, column])
         # a coefficient on a row that is not of this machine is no column of it
         place = np.searchsorted(members, model.support_[used])
         inside = place < members.size
         inside[inside] = members[place[inside]] == model.support_[used][inside]
         yield HeldMachine(
-            points_of(X, members, kernel.pairwise), np.ascontiguousarray(Y[members, column]), place[inside],
+            one.points(X, kernel.pairwise), one.y, place[inside],
             positive(model.gamma, "gamma"), float(bias[column]), np.ascontiguousarray(a[used[inside], column]),
             np.ascontiguousarray(fitted[members, column]), model._tolerance(),
         )  # fmt: skip

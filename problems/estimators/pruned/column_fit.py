@@ -3,35 +3,33 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.machine_rows import each_machine, points_of
 from problems.estimators.pruned.column_checks import (
     Facts,
     HeldMachine,
     bounded_columns,
     certify_columns,
     certify_kept_columns,
-    points_of,
     prove_columns,
     worst_machines,
 )
 from problems.estimators.shared.checked_again import check_given
-from problems.estimators.shared.coded import CodedClassifier, classes_of
+from problems.estimators.shared.coded import Classes, CodedClassifier
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.column_reduction import column_rows, solve_columns
 from substrate.closed_form.saddle_system import bordered_matrix, bordered_target, ridge_of
-from substrate.codings import code_book
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.proof import Proof
 
-__all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection", "whole_number"]
+__all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +68,6 @@ class Reduced:
     facts: Facts = ()
 
 
-def whole_number(value: Any, name: str) -> int:
-    """An integer of at least one."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
-        raise DeclarationError(f"{name} must be an integer >= 1, received {value!r}")
-    return int(value)
-
-
 @dataclass(eq=False, repr=False)
 class ColumnReducedClassifier(CodedClassifier):
     """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
@@ -88,11 +79,10 @@ class ColumnReducedClassifier(CodedClassifier):
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        Y = book[np.searchsorted(classes, labels)]
+        classes = Classes.of(labels, self.coding)
+        Y = classes.codes(labels)
         self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
@@ -121,8 +111,7 @@ class ColumnReducedClassifier(CodedClassifier):
             measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
         (kept,) = np.nonzero(used)
         single = Y.shape[1] == 1
-        self.classes_, self.code_book_ = classes, book
-        self.support_codes_ = np.ascontiguousarray(Y[kept, 0] if single else Y[kept])
+        self._keep_classes(classes, Y[kept])
         self.n_support_ = int(kept.size)
         for name, value in measured.items():
             setattr(self, name, value)
@@ -156,13 +145,11 @@ class ColumnReducedClassifier(CodedClassifier):
         """The rows of the fit and the codes of their labels."""
         check_is_fitted(self)
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        if not np.array_equal(classes, self.classes_):
-            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        Y = self._codes_again(labels)
         last = int(self.support_.max(initial=-1))
         if last >= labels.size:
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
-        return X, self.code_book_[np.searchsorted(classes, labels)]
+        return X, Y
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now on the training data, given again.
@@ -193,5 +180,4 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
     if (Y != 0.0).all():
         yield list(range(Y.shape[1])), np.arange(Y.shape[0])
     else:
-        for machine in range(Y.shape[1]):
-            yield [machine], np.flatnonzero(Y[:, machine])
+        yield from (([one.column], one.rows) for one in each_machine(Y, True))

@@ -28,15 +28,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, points_of, prove_kept_rows
-from problems.estimators.pruned.column_fit import (
-    ColumnReducedClassifier,
-    MachineGroup,
-    Reduced,
-    Selection,
-    whole_number,
-)
-from substrate.arrays import positive
+from problems.estimators.machine_rows import points_of
+from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, prove_kept_rows
+from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection
+from substrate.arrays import positive, whole_number
 from substrate.certificates import Row
 from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline
 from substrate.closed_form.answer import Question, answered
@@ -136,7 +131,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
         positive(self.adaline_tol, "adaline_tol")
-        whole_number(self.max_epochs, "max_epochs")
+        whole_number(self.max_epochs, "max_epochs", 1)
         if not isinstance(self.accelerated, (bool, np.bool_)):
             raise DeclarationError(f"accelerated must be True or False, received {self.accelerated!r}")
 
@@ -255,7 +250,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
-        whole_number(self.max_epochs, "max_epochs")
+        whole_number(self.max_epochs, "max_epochs", 1)
         support_count(self.n_support, smallest)
         _generator(self.random_state)
 

@@ -19,12 +19,11 @@ from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.pruned.performance_index import Index
 from problems.estimators.pruned.pruned_machine import PrunedMachine
 from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
-from problems.estimators.shared.coded import CodedClassifier, classes_of, scores_of, winners
+from problems.estimators.shared.coded import Classes, CodedClassifier, scores_of, winners
 from problems.estimators.shared.encoding import PruningStep
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
-from substrate.codings import code_book
 from substrate.errors import DataError, DeclarationError
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
@@ -183,22 +182,16 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
         self._check_settings(X_val, y_val)
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
-        if self.coding == "one_vs_one":
-            raise DeclarationError(
-                "coding 'one_vs_one' has other rows in every machine and cannot be pruned as one; use 'one_vs_rest', "
-                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
-            )
+        self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = classes_of(labels)
-        book = code_book(self.coding, classes.size)
-        groups = np.searchsorted(classes, labels)
+        classes = Classes.of(labels, self.coding)
+        book, groups = classes.book, classes.numbers(labels)
         points, known = None, groups
         if X_val is not None:
             points, given = self._validation(X_val, y_val, numeric=False)
-            if not np.isin(given, classes).all():
-                raise DataError(f"y_val has classes {np.setdiff1d(given, classes)}, of which y has none")
-            known = np.searchsorted(classes, given)
+            if not np.isin(given, classes.names).all():
+                raise DataError(f"y_val has classes {np.setdiff1d(given, classes.names)}, of which y has none")
+            known = classes.numbers(given)
         kernel = self._resolved_kernel(X)
 
         def loss(outputs: Array) -> Array:
@@ -207,9 +200,17 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
 
         task = self._task(X, book[groups], Index(self.index, loss, points, int(self.folds)), groups)
         pruned = self._pruned(task, kernel, gamma, _CLASSIFICATION)
-        self.classes_, self.code_book_ = classes, book
+        self.classes_, self.code_book_ = classes.names, book
         self._keep_codes(X, groups, *pruned)
         return self
+
+    def _check_coding(self) -> None:
+        super()._check_coding()
+        if self.coding == "one_vs_one":
+            raise DeclarationError(
+                "coding 'one_vs_one' has other rows in every machine and cannot be pruned as one; use 'one_vs_rest', "
+                "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
+            )
 
     def model_at(self, step: int, X: Any, y: Any) -> Self:
         """The machine of another step as a model of its own, from the training rows, and certified on them."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.machine_rows import points_of
 from problems.estimators.pruned.performance_index import INDICES, Index
 from problems.estimators.pruned.pruning_fit import Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.shared.encoding import PruningStep
-from substrate.arrays import Array, non_negative
+from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.robust_weights import check_choice
@@ -46,12 +47,9 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
         if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):
             raise DeclarationError(f"step must be a share in (0, 1) or a number of rows >= 1, received {self.step!r}")
-        for name, least in (("n_support", 2), ("folds", 2)):
-            value = getattr(self, name)
-            if name == "n_support" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
+        if self.n_support is not None:
+            whole_number(self.n_support, "n_support", 2)
+        whole_number(self.folds, "folds", 2)
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
         if (self.index == "validation") != (X_val is not None):
@@ -80,7 +78,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
         ridge = ridge_of(step.gamma, step.weights)
         solved = solve_saddle_system(part, Y, ridge)
-        points = task.X[step.rows][:, step.rows] if step.kernel.pairwise else task.X[step.rows]
+        points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerance = (step.gamma,) * Y.shape[1], self._tolerance()
         question = Question(step.kernel, points, Y, gammas, step.weights, part.negative, tolerance)
         answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
@@ -121,7 +119,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
     def _asked(self, X: Any, Y: Array, title: str) -> Asked:
         """The rows left of the training rows given again, with what this model holds of them."""
         self._check_rows(Y.shape[0])
-        points = X[self.support_][:, self.support_] if self.kernel_.pairwise else X[self.support_]
+        points = points_of(X, self.support_, self.kernel_.pairwise)
         gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
         return Asked(points, Y[self.support_], self.weights_, gammas, title, tolerance=tolerance)
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.coded import classes_of, codes_of
+from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
-from substrate.codings import code_book
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers, width_rows
@@ -15,41 +14,7 @@ from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 from substrate.streaming.survey import Labels, Survey, TargetSummary
 
-__all__ = ["Classes", "FitData"]
-
-
-@dataclass(frozen=True, slots=True)
-class Classes:
-    """The classes of a classification, their codes, a row each, and how many rows have them."""
-
-    names: Any
-    book: Array
-    counts: Any
-
-    @classmethod
-    def of(cls, labels: Any, coding: str) -> "Classes":
-        """From all labels, wherever they are."""
-        names, counts = (to_numpy(part) for part in namespace_of(labels).unique_counts(labels))
-        order = np.argsort(names)  # the standard promises none
-        return cls.counted(Labels(names[order], counts[order]), coding)
-
-    @classmethod
-    def counted(cls, labels: Labels, coding: str) -> "Classes":
-        """From labels that were counted."""
-        names = classes_of(labels.classes)
-        return cls(names, code_book(coding, names.size), labels.counts)
-
-    @property
-    def targets(self) -> TargetSummary:
-        """The summary of the codes, by counting."""
-        total = int(self.counts.sum())
-        mean = np.asarray((self.counts / total) @ self.book)
-        return TargetSummary(total, mean, self.book.min(axis=0), self.book.max(axis=0))
-
-    def codes(self, labels: Any) -> Array:
-        """The codes of labels, a row each, where the labels are."""
-        codes: Array = own_copy(codes_of(labels, self.names, self.book))
-        return codes
+__all__ = ["FitData"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +38,9 @@ class FitData:
     @classmethod
     def of_labels(cls, X: Any, labels: Any, coding: str, passes: Passes) -> "FitData":
         """Rows in memory and their labels."""
-        classes_of(labels)
         classes = Classes.of(labels, coding)
-        return cls(ArraySource(X, classes.codes(labels)), passes, classes.targets, classes)
+        targets = _summary(classes, _counts(labels))
+        return cls(ArraySource(X, own_copy(classes.codes(labels))), passes, targets, classes)
 
     @classmethod
     def of_stream(cls, rows: Source, survey: Survey, coding: str | None, passes: Passes) -> "FitData":
@@ -83,9 +48,9 @@ class FitData:
         if survey.count < 2:
             raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")
         if isinstance(survey.targets, Labels):
-            classes = Classes.counted(survey.targets, "one_vs_rest" if coding is None else coding)
+            classes = Classes.of(survey.targets.classes, "one_vs_rest" if coding is None else coding)
             coded = CodedSource(rows, LabelCodes(classes.names, classes.book))
-            return cls(coded, passes, classes.targets, classes, survey)
+            return cls(coded, passes, _summary(classes, survey.targets.counts), classes, survey)
         return cls(CodedSource(rows, numbers), passes, survey.targets, None, survey)
 
     @property
@@ -99,3 +64,15 @@ class FitData:
         if held is not None and some.size == self.source.n_rows:
             return held.X
         return self.passes.taken(self.source, some)
+
+
+def _counts(labels: Any) -> Any:
+    """How many rows have each class, in the order of the classes."""
+    names, counts = (to_numpy(part) for part in namespace_of(labels).unique_counts(labels))
+    return counts[np.argsort(names)]  # the standard promises no order
+
+
+def _summary(classes: Classes, counts: Any) -> TargetSummary:
+    """The summary of the codes, by counting."""
+    total, book = int(counts.sum()), classes.book
+    return TargetSummary(total, np.asarray((counts / total) @ book), book.min(axis=0), book.max(axis=0))

@@ -19,7 +19,7 @@ from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.row_stream import StreamedPrediction
 from problems.estimators.shared.checked_again import refuse_strange_classes
-from problems.estimators.shared.coded import codes_of
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array
 from substrate.certificates import Certificate
@@ -232,4 +232,5 @@ class LabelsAgain:
             needs_targets(y)
             X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)  # type: ignore[call-arg, attr-defined]
             refuse_strange_classes(self, to_numpy(labels))
-            yield FitData(ArraySource(X, own_copy(codes_of(labels, self.classes_, self.code_book_))), passes)
+            codes = Classes(self.classes_, self.code_book_).codes(labels)
+            yield FitData(ArraySource(X, own_copy(codes)), passes)

@@ -19,12 +19,11 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.robust import whole_number
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.machine import ReducedMachine, certified_again
 from problems.estimators.shared.encoding import ReducedReweighting
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.closed_form.saddle_system import target_unit

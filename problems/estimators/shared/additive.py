@@ -18,10 +18,10 @@ from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.base import row_blocks
 from substrate.kernels.nested import Restricted
 
-__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_matrices", "component_weights"]
+__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_weights", "kernel_matrices"]
 
 
-def component_matrices(kernel: Componentwise, X: Any) -> list[Array]:
+def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
     """The kernel matrices of the components at the points, refused before they do not fit memory."""
     parts = kernel.components(X.shape[1])
     n = X.shape[0]

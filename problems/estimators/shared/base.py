@@ -12,6 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
+from problems.estimators.machine_rows import points_of
 from problems.estimators.shared.on_device import check_home, checked_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
@@ -38,6 +39,8 @@ class KernelEstimator(BaseEstimator):
     tol: float = ACCURATE
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
+    #: Whether targets are codes of labels, of which zero leaves a row out of a machine.
+    _labels: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -208,9 +211,7 @@ class KernelEstimator(BaseEstimator):
             )
         if rows.size == weights.shape[0]:
             return X, y, weights, rows
-        kept = take_rows(X, rows)
-        if self.__sklearn_tags__().input_tags.pairwise:
-            kept = take_rows(kept.T, rows).T
+        kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return kept, take_rows(y, rows), take_rows(weights, rows), rows
 
     def _refuse_device(self) -> None:

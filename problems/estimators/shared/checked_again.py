@@ -18,7 +18,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.coded import classes_of
 from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -215,12 +214,7 @@ def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array
     X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
-    if not labels:
-        return X, y[:, None]
-    classes = classes_of(y)
-    if not np.array_equal(classes, model.classes_):
-        raise DataError(f"the model knows classes {model.classes_}, these data have {classes}")
-    return X, model.code_book_[np.searchsorted(classes, y)]
+    return X, model._codes_again(y) if labels else y[:, None]
 
 
 def refuse_strange_classes(model: Any, labels: Any) -> None:

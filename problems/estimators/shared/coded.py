@@ -14,17 +14,15 @@ from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array
 from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, same_home, take_rows, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, same_home, take_rows, to_numpy
 
 __all__ = [
+    "Classes",
     "CodedClassifier",
     "RegressedClassifier",
     "ScoredClassifier",
     "ScoredRegressor",
     "classes_of",
-    "codes_of",
-    "members_of",
-    "numbers_of",
     "numbers_of_codes",
     "scores_of",
     "winners",
@@ -76,14 +74,26 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
-def numbers_of(labels: Any, classes: Any) -> Any:
-    """The number of each label's class, where the labels are."""
-    return namespace_of(labels).searchsorted(on_device_of(labels, classes), labels)
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The classes of a classification, and their codes, one row per class."""
 
+    names: Any
+    book: Array
 
-def codes_of(labels: Any, classes: Any, book: Array) -> Any:
-    """The code words of labels, one column per machine, where the labels are."""
-    return take_rows(on_device_of(labels, book), numbers_of(labels, classes))
+    @classmethod
+    def of(cls, labels: Any, coding: str) -> "Classes":
+        """From all labels, wherever they are."""
+        names = classes_of(labels)
+        return cls(names, code_book(coding, names.size))
+
+    def numbers(self, labels: Any) -> Any:
+        """The number of each label's class, where the labels are."""
+        return namespace_of(labels).searchsorted(on_device_of(labels, self.names), labels)
+
+    def codes(self, labels: Any) -> Any:
+        """The targets of the machines, one column per machine, where the labels are."""
+        return take_rows(on_device_of(labels, self.book), self.numbers(labels))
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:
@@ -111,16 +121,12 @@ def winners(scores: Array) -> Any:
     return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
 
 
-def members_of(Y: Array, column: int, labels: bool) -> Any:
-    """The rows of one machine: of codes those that are not zero, of plain targets all."""
-    return np.flatnonzero(Y[:, column]) if labels else np.arange(Y.shape[0])
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class CodedClassifier(ScoredClassifier, KernelEstimator):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
     coding: str = "one_vs_rest"
+    _labels = True
 
     def decision_function(self, X: Any) -> Array:
         """f(x) for two classes, one score a class for more; the largest score wins.
@@ -137,6 +143,22 @@ class CodedClassifier(ScoredClassifier, KernelEstimator):
         scores = self.decision_function(X)  # says so if nothing is fitted yet
         numbers = winners(scores)
         return take_rows(on_device_of(numbers, self.classes_), numbers)
+
+    def _check_coding(self) -> None:
+        """Refuse an unknown coding before any work."""
+        code_book(self.coding, 2)
+
+    def _codes_again(self, labels: Any) -> Any:
+        """The codes of the labels of the fit, given again."""
+        classes = classes_of(labels)
+        if not np.array_equal(classes, self.classes_):
+            raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")
+        return Classes(classes, self.code_book_).codes(labels)
+
+    def _keep_classes(self, classes: Classes, codes: Any) -> None:
+        """Set what labels are decoded by; ``codes`` are those of the support, one column per machine."""
+        self.classes_, self.code_book_ = classes.names, classes.book
+        self.support_codes_ = own_copy(codes[:, 0] if codes.shape[1] == 1 else codes)
 
     def _coefficients(self) -> Array:
         codes = self.support_codes_
@@ -164,15 +186,15 @@ class RegressedClassifier(CodedClassifier):
     """Machines that are regressions on the codes, all on the same rows: coefficients are the support values."""
 
     def _check_coding(self) -> None:
-        code_book(self.coding, 2)  # an unknown coding is refused before any work
+        super()._check_coding()
         if self.coding == "one_vs_one":
             raise DeclarationError(
                 "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
                 "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
             )
 
-    def _keep_classes(self, classes: Any) -> None:
-        """``classes`` has their names and codes; a regression has None."""
+    def _keep_classes(self, classes: Classes | None, codes: Any = None) -> None:
+        """Set what labels are decoded by; the coefficients are known without codes, and a regression has no classes."""
         if classes is None:
             raise TypeError("a classification without classes")
         self.classes_, self.code_book_ = classes.names, classes.book
