@@ -18,6 +18,7 @@ from substrate.arrays import (
     real_points,
     refuse_disguised,
     row_weights,
+    whole_number,
 )
 from substrate.errors import DataError, DeclarationError
 
@@ -140,6 +141,18 @@ def test_what_is_not_a_positive_number_is_refused_by_name(value):
 def test_what_is_negative_or_no_number_is_refused_by_name(value):
     with pytest.raises(DeclarationError, match=r"offset must be (a finite number >= 0|>= 0 to keep)"):
         non_negative(value, "offset")
+
+
+@pytest.mark.parametrize("value", [2, np.int32(2), np.uint8(2), 10**30], ids=repr)
+def test_a_whole_number_is_returned_as_an_int(value):
+    assert whole_number(value, "folds", 2) == value
+    assert type(whole_number(value, "folds", 2)) is int
+
+
+@pytest.mark.parametrize("value", [1, -1, 2.0, "2", None, True, np.True_, np.array([2]), np.nan], ids=repr)
+def test_what_is_no_whole_number_or_too_small_is_refused_by_name(value):
+    with pytest.raises(DeclarationError, match=r"folds must be an integer >= 2, received "):
+        whole_number(value, "folds", 2)
 
 
 def test_weights_are_ones_unless_given():
