@@ -61,13 +61,16 @@ def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
 
 
 @pytest.mark.parametrize("estimator", exported_estimators())
-def test_docstring_lists_every_parameter(estimator):
+def test_docstring_lists_every_parameter_in_the_order_of_the_signature(estimator):
     documented = inspect.getdoc(estimator)
     assert documented is not None
-    entries = re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", documented, re.MULTILINE)
-    listed = {name for entry in entries for name in entry.split(", ")}
-    missing = sorted(set(estimator().get_params(deep=False)) - listed)
-    assert missing == []
+    section = documented.partition("\nParameters\n")[2].partition("\nAttributes\n")[0]
+    entries = [entry.split(", ") for entry in re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", section, re.MULTILINE)]
+    parameters = list(inspect.signature(estimator).parameters)
+    assert sorted(name for entry in entries for name in entry) == sorted(parameters)
+    # parameters that are described together stand where the first of them does
+    assert entries == sorted(entries, key=lambda entry: parameters.index(entry[0]))
+    assert all(entry == sorted(entry, key=parameters.index) for entry in entries)
 
 
 @pytest.mark.parametrize("estimator", exported_estimators())

@@ -26,6 +26,10 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         The kernel; where ``kernels`` are given, those are used.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
     criterion : {"loo", "gcv", "folds"}, default="loo"
@@ -41,10 +45,6 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
-        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     ----------
     kernel, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`.
-    criterion : {"loo", "gcv", "folds"}, default="loo"
-        As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    criterion : {"loo", "gcv", "folds"}, default="loo"
+        As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
 
     Attributes
     ----------

@@ -44,14 +44,14 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that predictions may be from the projection for the certificate to hold.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5
         Share of the rows that validates when :meth:`fit` is given no validation rows.
     random_state : int, RandomState or None, default=None
         Seed of that split.
-    tol : float, default=1e-6
-        Share of the spread of y that predictions may be from the projection for the certificate to hold.
 
     Attributes
     ----------

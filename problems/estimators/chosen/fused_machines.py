@@ -24,6 +24,8 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, list of folds or "loo", default=None
@@ -37,8 +39,6 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -63,6 +63,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter or list of folds, default=None
@@ -78,8 +80,6 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
         says where it ends, and whether the best zeta is there.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -107,6 +107,9 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter or list of folds, default=None
@@ -117,11 +120,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    expansion, ridge, cutoff, tolerance
+    tolerance, expansion, ridge, cutoff
         As for :class:`~problems.MaximalVariationRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -149,6 +149,8 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one gamma for all of them.
     kernels : list of kernels, default=None
@@ -164,8 +166,6 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -192,6 +192,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
     kernels : list of kernels, default=None
@@ -209,8 +211,6 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
         says where it ends, and whether the best zeta is there.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -240,6 +240,9 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho for all of them.
     kernels : list of kernels, default=None
@@ -252,11 +255,8 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    expansion, ridge, cutoff, tolerance
+    tolerance, expansion, ridge, cutoff
         As for :class:`~problems.MaximalVariationRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------

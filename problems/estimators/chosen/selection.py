@@ -36,6 +36,8 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     kernels : list of kernels, default=None
         Candidates, each judged at its own best gamma.
     criterion : str, default="loo"
@@ -58,8 +60,6 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         How many candidates of ``kernels`` are judged at a time.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -121,14 +121,14 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
     ----------
     kernel, kernels, cv, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``"loo"`` and ``"gcv"`` only.
     criterion : str, default="loo"
         As for :class:`LSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines; or
         ``"misclassification"``, the share of rows that leave-one-out decodes to a wrong class, on a grid and without a
         lower bound.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``"loo"`` and ``"gcv"`` only.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------

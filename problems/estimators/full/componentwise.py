@@ -22,11 +22,11 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
     gamma, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
-    tolerance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`ComponentwiseLSSVMRegressor`.
-    gamma, coding, class_weight, solver, cg_tol, max_iter
+    gamma, solver, cg_tol, max_iter, coding, class_weight
         As for :class:`~problems.LSSVMClassifier`.
-    tolerance : float, default=0.05
-        Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
 
     Attributes
     ----------

@@ -50,11 +50,11 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the errors against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     delta : float or "auto", default="auto"
         The error, in the units of y, from which a row counts by its distance and not by its square. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------

@@ -47,6 +47,9 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
         point sets. ``kernel__sigma`` reaches its width in a grid search.
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     solver : str, default="auto"
         ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for N whose matrix
         does not fit. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
@@ -55,9 +58,6 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
         Most iterations of ``"cg"``.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -138,16 +138,16 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         As for :class:`LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    solver, cg_tol, max_iter
+        As for :class:`LSSVMRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
-    solver, cg_tol, max_iter
-        As for :class:`LSSVMRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------

@@ -83,6 +83,8 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.closed_form.robust_weights`.
     scale : {"iqr", "mad"}, default="iqr"
@@ -91,8 +93,6 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         Most weighted fits after the plain one. One is the paper's; more iterate until the support values settle.
     weights_tol : float, default=1e-4
         Largest change of a support value, relative to the largest of them, at which they count as settled.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------

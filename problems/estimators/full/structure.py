@@ -146,6 +146,11 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations beside half the squared errors, in the units of y.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
         One vector of support values for all components, as in the paper; or one for each, whose components vanish
         exactly.
@@ -153,17 +158,12 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         Weight of half the squared norm of w. The decoupled expansion needs it unless its components have finite rank.
     cutoff : float, default=1e-6
         Relative size of the directions of component values left out; with ``ridge=0`` nothing else settles them.
-    tolerance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
     refit : bool, default=False
         Whether to predict by the componentwise LS-SVM on the inputs that matter, which is less biased.
     gamma : float, default=1.0
         Weight of the squared errors in that machine.
     solver : str, default="auto"
         ``"auto"`` generates the rows that bind; ``"cvxpy"`` or a solver's name solves the declared problem.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------
@@ -215,13 +215,13 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations beside half the squared errors.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    expansion, ridge, cutoff, tolerance, refit, gamma, solver
-        As for :class:`MaximalVariationRegressor`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    tolerance, expansion, ridge, cutoff, refit, gamma, solver
+        As for :class:`MaximalVariationRegressor`.
 
     Attributes
     ----------

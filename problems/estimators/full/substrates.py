@@ -118,12 +118,12 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         As for :class:`~problems.LSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors; from ``zeta_max_`` on nothing but the bias is left.
-    solver : str, default="auto"
-        ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
-        values are then noise and are kept.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    solver : str, default="auto"
+        ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
+        values are then noise and are kept.
 
     Attributes
     ----------
@@ -174,13 +174,13 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     solver : str, default="auto"
         As for :class:`L1SubstrateRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------

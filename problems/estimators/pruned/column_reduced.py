@@ -54,14 +54,14 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
     tolerance : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds
         1/gamma + tolerance * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
         next to nothing, only the part above it is left to choose.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -96,10 +96,12 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
-    n_support : int or float, default=0.5
-        Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    n_support : int or float, default=0.5
+        Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
     accelerated : bool, default=True
         Conjugate directions; ``False`` is the plain Adaline of the paper, whose epochs grow with the square of the
         condition number (millions on tic-tac-toe).
@@ -109,8 +111,6 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         Most epochs of the Adaline. Where the accelerated one does not reach ``adaline_tol``, the direct solution, its
         limit, ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished
         weights do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -174,13 +174,13 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with
         the largest alpha stay; a negative alpha is a pattern beyond its margin.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -218,6 +218,10 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.
     max_epochs : int, default=500
@@ -225,12 +229,8 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     n_support : int or float, default=0.5
         Patterns at which elimination ends: a count (an int), or a fraction of a machine's rows in (0, 1] (a float).
         The last pattern of a class never leaves, so at least two stay.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the random start of the weights.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------

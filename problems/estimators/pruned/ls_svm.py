@@ -42,6 +42,8 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         As for :class:`~problems.LSSVMRegressor`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     step : float or int, default=0.05
         What leaves at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
@@ -53,6 +55,8 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.
     tolerance : float, default=0.1
         By which share the index may grow over that of the machine on all rows.
+    retune : bool, default=False
+        Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default=None
         Robust weights as in :class:`~problems.RobustLSSVMRegressor`; None prunes the plain LS-SVM, which keeps outliers
         longest, where the weighted one drops them first.
@@ -61,10 +65,6 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     reweight : bool, default=False
         Whether every step finds its weights anew, as the paper does, by two fits a step; otherwise those of the machine
         on all rows are kept and machines are down-dated.
-    retune : bool, default=False
-        Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -152,15 +152,15 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
-        support values. To prune pairs of classes each by itself, use scikit-learn's ``OneVsOneClassifier``.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     step, n_support, index, folds, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
     tolerance : float, default=0.01
         By how much the share of wrongly classified rows may grow over that of the machine on all rows.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
+        support values. To prune pairs of classes each by itself, use scikit-learn's ``OneVsOneClassifier``.
 
     Attributes
     ----------

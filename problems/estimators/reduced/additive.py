@@ -52,12 +52,12 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    tolerance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
     gamma, n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
 
     Attributes
     ----------
@@ -104,17 +104,17 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations beside half the squared errors of all rows, in the units of y.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+    n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
+    tolerance : float, default=0.05
+        Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
     cutoff : float, default=1e-6
         Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out.
-    tolerance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
-    n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
 
     Attributes
     ----------

@@ -99,16 +99,16 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     ----------
     kernel, n_basis, n_candidates, n_scoring, tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
-    basis : str, array of int, or array of points, default="kmeans++"
-        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
-        spread ones are offered and not, as there, the fewest that span the others.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
         left.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    basis : str, array of int, or array of points, default="kmeans++"
+        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
+        spread ones are offered and not, as there, the fewest that span the others.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
 
     Attributes
     ----------
@@ -187,14 +187,14 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     ----------
     kernel, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
         As for :class:`SparseL1SubstrateRegressor`.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`~problems.SparseLSSVMClassifier`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        As for :class:`~problems.SparseLSSVMClassifier`.
 
     Attributes
     ----------

@@ -43,6 +43,8 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         the same ones for the same number of rows.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     n_basis : int, default=None
         How many vectors, at most; None is 100, or all rows where there are fewer.
     basis : str, array of int, or array of points, default="feature_vectors"
@@ -80,8 +82,6 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         passes of conjugate gradients instead, see :mod:`substrate.reduced.gradients`; with a wide kernel it
         can pay from 1000 to 2000 basis vectors on. It knows no leverages: no leave-one-out, no degrees of freedom, no
         checkpoint.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -165,6 +165,8 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint
         As for :class:`SparseLSSVMRegressor`.
     verbose, solver
@@ -172,8 +174,6 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
         use scikit-learn's ``OneVsOneClassifier``.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------

@@ -52,6 +52,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     ----------
     kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
@@ -60,8 +62,6 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         Most weighted fits after the plain one. One is the paper's; more iterate until w settles.
     weights_tol : float, default=1e-4
         Largest change of w, relative to its norm, at which it counts as settled.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
