@@ -114,7 +114,7 @@ class ModelSearch:
     max_evaluations: int = 40
     n_jobs: int | None = None
     verbose: int = 0
-    #: What a search chooses or does without is no parameter of its machine.
+    # what a search chooses or does without is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
     cg_tol: float = field(default=1e-8, init=False)

@@ -45,7 +45,7 @@ class _MaximalVariation(VariationAnswers):
         machines, fits, tol = list(each_machine(Y, self._labels)), [], self._tolerance()
         whole = choices.coordinates(matrices) if any(one.whole for one in machines) else None
         for one in machines:
-            shared = whole if one.whole else None
+            shared = whole if one.whole else None  # machines on all rows have their coordinates in common
             own = shared or choices.coordinates([one.square(matrix) for matrix in matrices])
             points = one.points(X, False)
             fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
