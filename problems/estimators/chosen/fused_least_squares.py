@@ -16,6 +16,7 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.machine_rows import points_of
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import check_given
 from substrate.arrays import Array, positive
@@ -144,7 +145,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
             raise DataError("this model cut its validation rows from X; certify it without X_val and y_val")
         else:
             X_check, y_check = fresh._validation(X_val, y_val)
-        gram = Gram.of(self.kernel_, X[train][:, train] if pairwise else X[train])
+        gram = Gram.of(self.kernel_, points_of(X, train, pairwise))
         below = np.empty((y_check.size, train.size))
         self.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
         predicted = np.append(self._evaluated(X)[train], self._evaluated(X_check))

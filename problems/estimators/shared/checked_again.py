@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.machine_rows import each_machine
 from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -81,16 +82,6 @@ class Asked:
     equations: float | None = None
     missing: Array | None = None
 
-    def members(self, column: int) -> Any:
-        """The rows of a machine."""
-        targets = to_numpy(self.Y)[:, column]
-        return np.flatnonzero(targets) if self.labels else np.arange(targets.size)
-
-    def points(self, members: Any, pairwise: bool) -> Any:
-        """Their points in numpy, or their square matrix."""
-        some = take_rows(to_numpy(self.X), members)
-        return some[:, members] if pairwise else some
-
 
 def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
     """Refuse to check without targets, or with weights that the fit cannot have had."""
@@ -139,15 +130,15 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
     fitted, primal = np.reshape(to_numpy(model._fitted_values(X)), targets.shape), model._primal()
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {}
-    for column, gamma in enumerate(asked.gammas):
-        members = asked.members(column)
+    for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
+        members, column = one.rows, one.column
         a = own_copy(take_rows(alpha[:, column], members))
-        part = gram if members.size == gram.n else gram.block(members)
-        known = (to_numpy(part.product(a)), to_numpy(part.diagonal), targets[members, column])
+        part = gram if one.whole else gram.block(members)
+        known = (to_numpy(part.product(a)), to_numpy(part.diagonal), one.y)
         held_now = (to_numpy(a), float(bias[column]))
         checks = saddle_rows(*known, ridge_of(gamma, v[members]), *held_now, tolerance=asked.equations)
-        target, points = targets[members, column][:, None], asked.points(members, model.kernel_.pairwise)
-        question = Question(model.kernel_, points, target, (gamma,), v[members], part.negative, asked.tolerance)
+        points = one.points(to_numpy(X), model.kernel_.pairwise)
+        question = Question(model.kernel_, points, one.y[:, None], (gamma,), v[members], part.negative, asked.tolerance)
         held = None if primal is None else primal.output(column)
         answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
         bounded = nonexpansive(answer.rows, asked, column)
@@ -171,10 +162,10 @@ def prove_machines(model: Any, asked: Asked) -> Proof:
     targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model.bias_))
     fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
     found = []
-    for column, gamma in enumerate(asked.gammas):
-        members = asked.members(column)
-        points, weights = asked.points(members, model.kernel_.pairwise), v[members]
-        y, said = targets[members, column], fitted[members, column]
+    for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
+        members, column = one.rows, one.column
+        points, weights = one.points(to_numpy(asked.X), model.kernel_.pairwise), v[members]
+        y, said = one.y, fitted[members, column]
         if primal is not None:
             held = primal.output(column)
             made = prove_primal(held, points, y, gamma, weights, said, tolerance=asked.tolerance)
