@@ -110,7 +110,7 @@ def _stepped(
 
     It brings their correlations to zeta exactly; the others must stay below, or the point is scaled down.
     """
-    if not math.isfinite(moved):
+    if not moved < 1e150:  # its square is no number
         return math.inf
     idle = np.ones(beta.size, dtype=bool)
     idle[used] = False

@@ -5,13 +5,14 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
 from problems import SparseL1SubstrateClassifier, SparseL1SubstrateRegressor, load
 from problems.reduced_l1_substrate import closed_form, declare
 from substrate.datasets import ripley
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.paths.homotopies import l1_path
 from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
@@ -231,3 +232,11 @@ def test_a_kernel_that_tells_nothing_apart_leaves_the_bias():
     fitted = SparseL1SubstrateRegressor(Linear(), 1.0, basis=[0, 1]).fit(np.ones((20, 1)), Y[:20])
     assert fitted.n_support_ == 0
     assert_allclose(fitted.predict(np.ones((3, 1))), Y[:20].mean())
+
+
+def test_a_step_whose_square_is_no_number_bounds_nothing():
+    X, y = load_iris(return_X_y=True)
+    K = X @ X.T  # less its mean, vectors of negative square among those in use
+    with pytest.warns(IndefiniteKernelWarning, match="not positive semi-definite"):
+        model = SparseL1SubstrateClassifier("precomputed", random_state=0).fit(K - K.mean(), y)
+    assert np.isfinite(model.support_values_).all()

@@ -44,6 +44,7 @@ _MEANS = ("executor", "memory_budget", "checkpoint", "verbose")
 class RowStream(KernelEstimator):
     """The parameters ``executor``, ``memory_budget``, ``checkpoint`` and ``verbose``."""
 
+    # fields of ReducedMachine, where they come after those of the basis
     executor: Any
     memory_budget: float
     checkpoint: Any
