@@ -142,7 +142,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
         else:
             tried = _widths(kernel, scaled, passes)
-            estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, tried, "gcv", **options)
+            estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, criterion="gcv", **options)
         estimator.fit(scaled)
     estimator.set_params(executor=None, checkpoint=None, verbose=False)
     split = Split(0.0, choices.seed, rows.n_rows, ())
