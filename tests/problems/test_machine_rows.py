@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 
-from problems.estimators.machine_rows import each_machine, in_columns, points_of
 from problems.estimators.shared.coded import Classes, numbers_of_codes
+from problems.estimators.shared.machine_rows import each_machine, in_columns, points_of
 from substrate.codings import CODINGS
 from substrate.errors import DataError, DeclarationError
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.machine_rows import each_machine
+from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum

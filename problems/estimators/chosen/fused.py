@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv, train_test_split
 
-from problems.estimators.machine_rows import MachineRows, each_machine
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Accuracy

@@ -16,9 +16,9 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.machine_rows import points_of
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import check_given
+from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import root_mean_square, scale_of, spread_of

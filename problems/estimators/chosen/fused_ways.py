@@ -12,9 +12,9 @@ from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Roun
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
-from problems.estimators.machine_rows import each_machine, in_columns, points_of
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import Asked, CheckedAgain
+from problems.estimators.shared.machine_rows import each_machine, in_columns, points_of
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_accuracy import SparseMachine

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.machine_rows import each_machine, points_of
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
+from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished

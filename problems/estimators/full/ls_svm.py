@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
-from problems.estimators.machine_rows import each_machine, in_columns
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import (
     Classes,
@@ -27,6 +26,7 @@ from problems.estimators.shared.coded import (
     scores_of,
     winners,
 )
+from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of

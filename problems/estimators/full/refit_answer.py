@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.machine_rows import each_machine
 from problems.estimators.shared.checked_again import given_again, refuse_weights
 from problems.estimators.shared.coded import numbers_of_codes
+from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Certificate, Row
 from substrate.certificates.rows import distance_row

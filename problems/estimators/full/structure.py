@@ -9,10 +9,10 @@ from sklearn.base import RegressorMixin
 from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, with_answer
-from problems.estimators.machine_rows import each_machine, in_columns
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.closed_form.saddle_certificate import worst_rows

@@ -11,10 +11,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
-from problems.estimators.machine_rows import each_machine, in_columns
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.answer import Question, answered

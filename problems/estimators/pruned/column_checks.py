@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.machine_rows import each_machine, points_of
+from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rows import Accuracy

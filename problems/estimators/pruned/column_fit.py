@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.machine_rows import each_machine, points_of
 from problems.estimators.pruned.column_checks import (
     Facts,
     HeldMachine,
@@ -20,6 +19,7 @@ from problems.estimators.pruned.column_checks import (
 )
 from problems.estimators.shared.checked_again import check_given
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.column_reduction import column_rows, solve_columns

@@ -28,9 +28,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from problems.estimators.machine_rows import points_of
 from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, prove_kept_rows
 from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection
+from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import positive, whole_number
 from substrate.certificates import Row
 from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline

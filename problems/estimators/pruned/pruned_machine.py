@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.machine_rows import points_of
 from problems.estimators.pruned.performance_index import INDICES, Index
 from problems.estimators.pruned.pruning_fit import Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.shared.encoding import PruningStep
+from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Question, answered

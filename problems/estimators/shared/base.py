@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.machine_rows import points_of
+from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.on_device import check_home, checked_on_device, spreads_on_device
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
