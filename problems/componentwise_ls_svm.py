@@ -2,13 +2,14 @@ r"""The componentwise LS-SVM: an additive model, a sum of functions of one input
 
 .. math::
 
-    \min_{w, b, e} \; \tfrac12 \sum_{l=1}^d w_l^T w_l + \tfrac{\gamma}{2} \sum_{i=1}^N e_i^2
+    \min_{w, b, e} \; \tfrac12 \sum_{l=1}^d w_l^T w_l + \tfrac{\gamma}{2} \sum_{i=1}^N v_i e_i^2
     \quad \text{s.t.} \quad y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \quad i = 1, \dots, N
 
-Symbols: :math:`w_l` weights of component l; b bias; e errors; :math:`\gamma` weight of the errors;
-:math:`\Omega^l_{ij} = k^l(x_i^l, x_j^l)` kernel matrix of component l, a list of which is ``K``.
+Symbols: :math:`w_l` weights of component l; b bias; e errors; :math:`\gamma` weight of the errors; v
+weights of the rows, one unless given; :math:`\Omega^l_{ij} = k^l(x_i^l, x_j^l)` kernel matrix of component l, a list of
+which is ``K``.
 
-The multipliers of the equalities are the support values :math:`\alpha = \gamma e`, shared by the components:
+The multipliers of the equalities are the support values :math:`\alpha_i = \gamma v_i e_i`, shared by the components:
 :math:`w_l = \sum_i \alpha_i \varphi_l(x_i^l)`. So component l has the values :math:`f^l = \Omega^l \alpha` at the
 training points and the norm :math:`\|w_l\| = (\alpha^T \Omega^l \alpha)^{1/2}`, and the predictor is
 :math:`f(x) = \sum_l \sum_i \alpha_i k^l(x_i^l, x^l) + b`. Components are determined up to constants, which the bias
@@ -26,13 +27,13 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from substrate.arrays import Array, positive, real_targets
+from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.certificates.rows import gap_row
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations.declaration import Declared
 from substrate.declarations.optimality_conditions import prove_saddle
+from substrate.declarations.regression_page import RegressionData, declared_targets
 from substrate.declarations.variation_expansion import component_grams, component_matrices
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
@@ -47,41 +48,33 @@ DEMONSTRATION = Demonstration(
 )
 
 
-def declare(K: Any, y: Any, gamma: float) -> Declared:
+def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     """Declare the problem on the component matrices (a list, or one matrix) and a target.
 
     :equation [Pelckmans2005]_ (6)-(7): the componentwise LS-SVM, model and primal
     """
     grams = component_grams(K)  # refused where one is not positive semi-definite
-    target = real_targets(y, grams[0].n)
-    return _declared(grams, [gram.coordinates().factor for gram in grams], target, positive(gamma, "gamma"))
+    target, v = declared_targets(y, grams[0].n), row_weights(weights, grams[0].n)
+    value = positive(gamma, "gamma")
+    ridge_of(value, v)  # refuses what leaves the range of floating point
+    factors = [gram.coordinates().factor for gram in grams]
+
+    def record() -> tuple[tuple[str, str], ...]:
+        return (*grams[0].record(), ("components", str(len(grams))))
+
+    return _declared(RegressionData(record, np.hstack(factors), target, v, value), factors)
 
 
-def _declared(grams: tuple[Gram, ...], factors: list[Array], y: Array, value: float) -> Declared:
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+def _declared(data: RegressionData, factors: list[Array]) -> Declared:
+    y, v = data.y, data.v
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     b, e = cp.Variable(name="b"), cp.Variable(y.size, name="e")
     w = [cp.Variable(R.shape[1], name=f"w{part}") for part, R in enumerate(factors, start=1)]
     parts = [R @ weights for R, weights in zip(factors, w, strict=True)]
     fit = regression_fit(y, cp.sum(parts) + b, e)
-    norms, errors = (
-        [squared_norm(weights, R) for weights, R in zip(w, factors, strict=True)],
-        squared_errors(e, gamma, np.ones(y.size)),
-    )
+    norms = [squared_norm(weights, R) for weights, R in zip(w, factors, strict=True)]
+    errors = squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(cp.sum([norm.term for norm in norms]) + errors.term), [fit.constraint])
-
-    def rows(tolerance: float) -> tuple[Row, ...]:
-        alpha, trivial = fit.multiplier, 0.5 * gamma.value * float(y @ y)
-        squares = [float(np.sum((R.T @ alpha) ** 2)) for R in factors]
-        primal = (*(float(norm.term.value) for norm in norms), float(errors.term.value))
-        dual = (float(y @ alpha), -0.5 * sum(squares), -0.5 / gamma.value * float(alpha @ alpha))
-        return (
-            fit.row(tolerance),
-            errors.row(alpha, y, tolerance),
-            max((norm.row(alpha, tolerance, gamma.value * y) for norm in norms), key=lambda row: row.relative),
-            zero_sum_row(alpha, tolerance, gamma.value * y),
-            gap_row(primal, dual, tolerance, trivial),
-        )
-
     values = {
         "support_values": lambda: fit.multiplier,
         "bias": lambda: b.value,
@@ -90,42 +83,37 @@ def _declared(grams: tuple[Gram, ...], factors: list[Array], y: Array, value: fl
         "component_norms": lambda: np.array([np.linalg.norm(weights.value) for weights in w]),
     }
 
-    def record() -> tuple[tuple[str, str], ...]:
-        return (*grams[0].record(), ("components", str(len(grams))))
-
-    def units() -> dict[str, float]:
-        largest = float(np.abs(y).max())
-        return {
-            "support_values": gamma.value * largest,
-            "component_norms": float(np.sqrt(gamma.value * (y @ y))),
-            **dict.fromkeys(("bias", "errors", "component_values"), largest),
-        }
-
-    def rescaled() -> tuple[Any, float]:
-        spread = float(np.linalg.norm(y - y.mean()))
-        unit = (
-            spread * float(np.sqrt(0.5 * gamma.value))
-            if spread > 1e-12 * float(np.abs(y).max())
-            else float(np.abs(y).max()) or 1.0
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, gamma_v = fit.multiplier, gamma.value * v
+        squares = [float(np.sum((R.T @ alpha) ** 2)) for R in factors]
+        primal = (*(float(norm.term.value) for norm in norms), float(errors.term.value))
+        dual = (float(y @ alpha), -0.5 * sum(squares), -0.5 * float(alpha @ (alpha / gamma_v)))
+        return (
+            fit.row(tolerance),
+            errors.row(alpha, y, tolerance),
+            max((norm.row(alpha, tolerance, gamma_v * y) for norm in norms), key=lambda row: row.relative),
+            zero_sum_row(alpha, tolerance, gamma_v * y),
+            gap_row(primal, dual, tolerance, 0.5 * float(y @ (gamma_v * y))),
         )
-        return _declared(grams, factors, y / unit, gamma.value).problem, unit
 
-    def accuracy() -> Accuracy:
-        ridge = np.full(y.size, 1.0 / gamma.value)
-        return least_squares_accuracy(np.hstack(factors), y, ridge, fit.multiplier, float(b.value), y - e.value)
+    def sizes(data: RegressionData) -> dict[str, float]:
+        norm = float(np.sqrt(data.y @ data.pulls))
+        return {"component_norms": norm, "component_values": float(np.abs(data.y).max())}
 
-    title = "Componentwise LS-SVM"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled, accuracy)
+    def build(data: RegressionData) -> Declared:
+        return _declared(data, factors)
+
+    return data.declared("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
 
 
-def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:
+def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
     """The same quantities by linear algebra.
 
     :equation [Pelckmans2005]_ (8): its linear system, with the sum of the component matrices
     """
     matrices = component_matrices(K)
     gram = Gram.from_matrix(np.sum(matrices, axis=0))
-    ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
+    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
     alpha = solved.support_values
     values = np.array([matrix @ alpha for matrix in matrices])
@@ -138,6 +126,6 @@ def closed_form(K: Any, y: Any, gamma: float) -> dict[str, Array]:
     }
 
 
-def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float) -> Proof:
+def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
     """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
-    return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, None, solution)
+    return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, weights, solution)

@@ -28,6 +28,7 @@ Closed form: :func:`substrate.closed_form.huber_active_set.solve_huber`.
 [Huber1964]_; not in the papers of this package, whose introduction to weights ([Suykens2002]_ section 1) names it.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -39,10 +40,12 @@ from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
 from substrate.closed_form.huber_active_set import solve_huber
 from substrate.closed_form.page_accuracy import huber_accuracy
-from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.closed_form.robust_weights import check_choice
+from substrate.closed_form.saddle_system import ridge_of
 from substrate.declarations.declaration import Declared
-from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.gram import Gram
+from substrate.declarations.given_gram import own_gram
+from substrate.declarations.regression_page import RegressionData
+from substrate.errors import SolverError
 from substrate.ingredients import (
     huber_conjugate,
     huber_errors,
@@ -67,32 +70,44 @@ DEMONSTRATION = Demonstration(
 )
 
 
+@dataclass(frozen=True)
+class _HuberData(RegressionData):
+    delta: float
+
+    @property
+    def pulls(self) -> Array:
+        return self.gamma_v * np.clip(self.y, -self.delta, self.delta)
+
+    @property
+    def cost(self) -> float:
+        return float(self.gamma_v @ huber_loss(self.y - np.median(self.y), self.delta))
+
+    def in_unit(self, unit: float) -> "_HuberData":
+        return replace(self, y=self.y / unit, delta=self.delta / unit)
+
+    def bound(self, w: Array, e: Array) -> Accuracy:
+        return huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e)
+
+
 def declare(K: Any, y: Any, gamma: float, delta: float, weights: Any = None, form: str = "primal") -> Declared:
     """Declare the problem on a kernel matrix (or a Gram) and a target; ``gamma`` is the parameter of both forms."""
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
-    target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
-    if target_unit(target) != 1.0:
-        raise DataError(
-            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
-            "in other units, and multiply support values and bias by the unit"
-        )
-    value, bend = positive(gamma, "gamma"), positive(delta, "delta")
-    if form not in ("primal", "dual"):
-        raise DeclarationError(f"form must be 'primal' or 'dual', received {form!r}")
-    ridge_of(value, v)  # refuses what leaves the range of floating point
-    return (_primal if form == "primal" else _dual)(gram, gram.coordinates().factor, target, value, bend, v)
+    check_choice(form, ("primal", "dual"), "form")
+    data = _HuberData.of(K, y, gamma, weights, delta=positive(delta, "delta"))
+    return (_primal if form == "primal" else _dual)(data)
 
 
-def _primal(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) -> Declared:
-    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+def _primal(data: _HuberData) -> Declared:
+    R, y, v, delta = data.R, data.y, data.v, data.delta
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     fit = regression_fit(y, R @ w + b, e)
     norm, errors = squared_norm(w, R), huber_errors(e, gamma, v, delta)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, gamma_v = fit.multiplier, gamma.value * v
-        pulls = gamma_v * np.clip(y, -delta, delta)  # the multipliers of the point w = 0, b = 0
+        pulls = gamma_v * np.clip(y, -delta, delta)
         dual = (float(y @ alpha), -0.5 * float(np.sum((R.T @ alpha) ** 2)), -0.5 * float(alpha @ (alpha / gamma_v)))
         primal = (float(norm.term.value), float(errors.term.value))
         return (
@@ -103,25 +118,17 @@ def _primal(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array
             gap_row(primal, dual, tolerance, float(gamma_v @ huber_loss(y, delta))),
         )
 
-    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
+    def accuracy(data: _HuberData) -> Accuracy:
+        return data.bound(w.value, e.value)
 
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(y, gamma.value * v, delta)
-        return _primal(gram, R, y / unit, gamma.value, delta / unit, v).problem, unit
-
-    def units() -> dict[str, float]:
-        return _units(y, gamma.value * v, delta)
-
-    def accuracy() -> Accuracy:
-        return huber_accuracy(R, y, gamma.value * v, delta, w.value, y - e.value)
-
-    title = "Huber LS-SVM (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
+    title, parameters = "Huber LS-SVM (primal)", {"gamma": gamma}
+    return data.declared(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
 
 
-def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) -> Declared:
-    shares = cp.Variable(gram.n, name="alpha/gamma")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+def _dual(data: _HuberData) -> Declared:
+    R, y, v, delta = data.R, data.y, data.v, data.delta
+    shares = cp.Variable(y.size, name="alpha/gamma")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     balance, conjugate = zero_sum(shares), huber_conjugate(shares, v, delta)
     norm = squared_norm(R.T @ shares, R)
     objective = cp.Maximize(y @ shares - gamma * norm.term - conjugate.term)
@@ -132,6 +139,8 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) 
 
     def errors() -> Array:
         return np.asarray(y - R @ (R.T @ support_values()) - float(balance.multiplier))
+
+    values = {"support_values": support_values, "bias": lambda: balance.multiplier, "errors": errors}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, e, gamma_v = support_values(), errors(), gamma.value * v
@@ -144,40 +153,16 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, delta: float, v: Array) 
             gap_row(primal, dual, tolerance, float(gamma_v @ huber_loss(y, delta))),
         )
 
-    values = {"support_values": support_values, "bias": lambda: balance.multiplier, "errors": errors}
+    def accuracy(data: _HuberData) -> Accuracy:
+        return data.bound(R.T @ support_values(), errors())
 
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(y, gamma.value * v, delta)
-        return _dual(gram, R, y / unit, gamma.value, delta / unit, v).problem, unit
-
-    def units() -> dict[str, float]:
-        return _units(y, gamma.value * v, delta)
-
-    def accuracy() -> Accuracy:
-        return huber_accuracy(R, y, gamma.value * v, delta, R.T @ support_values(), y - errors())
-
-    title = "Huber LS-SVM (dual)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
-
-
-def _units(y: Array, gamma_v: Array, delta: float) -> dict[str, float]:
-    """How large each quantity is where w = 0: the units in which two ways to it are compared."""
-    largest = float(np.abs(y).max())
-    pulls = float((gamma_v * np.minimum(np.abs(y), delta)).max())
-    return {"support_values": pulls, "bias": largest, "errors": largest}
-
-
-def _unit(y: Array, gamma_v: Array, delta: float) -> float:
-    """The unit of y in which w = 0 costs about 1."""
-    largest = float(np.abs(y).max())
-    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
-        return largest if largest > 0.0 else 1.0
-    return float(np.sqrt(gamma_v @ huber_loss(y - np.median(y), delta)))
+    title, parameters = "Huber LS-SVM (dual)", {"gamma": gamma}
+    return data.declared(title, problem, parameters, values, rows, _dual, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:
     """The same quantities by the active set of linear rows: support values, bias and errors."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     target, bend = real_targets(y, gram.n), positive(delta, "delta")
     solved = solve_huber(gram, target, ridge, bend)

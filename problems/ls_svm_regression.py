@@ -30,13 +30,13 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.certificates.rows import gap_row
+from substrate.closed_form.robust_weights import check_choice
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations.declaration import Declared
+from substrate.declarations.given_gram import own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
+from substrate.declarations.regression_page import RegressionData
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -69,58 +69,38 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     :equation [Cawley2002]_ (1): LS-SVM with the error term gamma sum e^2, half of our gamma
     :equation [Cawley2004]_ (1): ridge regression, the LS-SVM with a linear kernel and half of our gamma
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
-    target = real_targets(y, gram.n)
-    if target_unit(target) != 1.0:
-        raise DataError(
-            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
-            "in other units, and multiply support values and bias by the unit"
-        )
-    v = row_weights(weights, gram.n)
-    value = positive(gamma, "gamma")
-    if form not in ("primal", "dual"):
-        raise DeclarationError(f"form must be 'primal' or 'dual', received {form!r}")
-    R = gram.coordinates().factor
-    return (_primal if form == "primal" else _dual)(gram, R, target, value, v)
+    check_choice(form, ("primal", "dual"), "form")
+    return (_primal if form == "primal" else _dual)(RegressionData.of(K, y, gamma, weights))
 
 
-def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
-    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+def _primal(data: RegressionData) -> Declared:
+    R, y, v = data.R, data.y, data.v
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     fit = regression_fit(y, R @ w + b, e)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
+        primal = (float(norm.term.value), float(errors.term.value))
         dual = (float(y @ alpha), -0.5 * float(np.sum((R.T @ alpha) ** 2)), -0.5 * float(alpha @ (ridge * alpha)))
         return (
             fit.row(tolerance),
             errors.row(alpha, y, tolerance),
             norm.row(alpha, tolerance, y / ridge),
             zero_sum_row(alpha, tolerance, y / ridge),
-            gap_row((float(norm.term.value), float(errors.term.value)), dual, tolerance, 0.5 * float(y @ (y / ridge))),
+            gap_row(primal, dual, tolerance, 0.5 * float(y @ (y / ridge))),
         )
 
-    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
-
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(y, gamma.value * v)
-        return _primal(gram, R, y / unit, gamma.value, v).problem, unit
-
-    def units() -> dict[str, float]:
-        return _units(y, gamma.value * v)
-
-    def accuracy() -> Accuracy:
-        return least_squares_accuracy(R, y, 1.0 / (gamma.value * v), fit.multiplier, float(b.value), y - e.value)
-
-    title = "LS-SVM regression (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
+    return data.declared("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
-def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
-    alpha = cp.Variable(gram.n, name="alpha")
-    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / value)
+def _dual(data: RegressionData) -> Declared:
+    R, y, v = data.R, data.y, data.v
+    alpha = cp.Variable(y.size, name="alpha")
+    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / data.gamma)
     balance = zero_sum(alpha)
     norm, ridge = squared_norm(R.T @ alpha, R), squared_errors(alpha, inverse_gamma, 1.0 / v)
     problem = cp.Problem(cp.Maximize(y @ alpha - norm.term - ridge.term), [balance.constraint])
@@ -128,52 +108,27 @@ def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array) -> Declared:
     def errors() -> Array:
         return np.asarray(inverse_gamma.value * alpha.value / v)
 
+    values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
+
     def rows(tolerance: float) -> tuple[Row, ...]:
-        a, b, e = alpha.value, float(balance.multiplier), errors()
+        a, b, gamma_v = alpha.value, float(balance.multiplier), v / inverse_gamma.value
         f = R @ (R.T @ a) + b
         primal = (float(norm.term.value), 0.5 * float(np.sum(v * (y - f) ** 2)) / float(inverse_gamma.value))
         trivial = 0.5 * float(np.sum(v * y**2)) / float(inverse_gamma.value)
         return (
-            fit_row(y, f, e, tolerance),
-            error_row(a, v / inverse_gamma.value, y - f, tolerance, y),
+            fit_row(y, f, errors(), tolerance),
+            error_row(a, gamma_v, y - f, tolerance, y),
             zero_sum_row(a, tolerance, y * v / inverse_gamma.value),
             gap_row(primal, (float(y @ a), -float(norm.term.value), -float(ridge.term.value)), tolerance, trivial),
         )
 
-    values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
-
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(y, v / inverse_gamma.value)
-        return _dual(gram, R, y / unit, 1.0 / inverse_gamma.value, v).problem, unit
-
-    def units() -> dict[str, float]:
-        return _units(y, v / inverse_gamma.value)
-
-    def accuracy() -> Accuracy:
-        ridge = float(inverse_gamma.value) / v
-        return least_squares_accuracy(R, y, ridge, alpha.value, float(balance.multiplier), y - errors())
-
-    title, parameters = "LS-SVM regression (dual)", {"inverse_gamma": inverse_gamma}
-    return Declared(title, problem, parameters, values, rows, gram.record, units, rescaled, accuracy)
-
-
-def _units(y: Array, gamma_v: Array) -> dict[str, float]:
-    """How large each quantity is where w = 0: the units in which two ways to it are compared."""
-    largest = float(np.abs(y).max())
-    return {"support_values": float(np.abs(gamma_v * y).max()), "bias": largest, "errors": largest}
-
-
-def _unit(y: Array, gamma_v: Array) -> float:
-    """The unit of y in which w = 0 costs about 1."""
-    largest = float(np.abs(y).max())
-    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
-        return largest if largest > 0.0 else 1.0
-    return float(np.sqrt(0.5 * np.sum(gamma_v * (y - y.mean()) ** 2)))
+    parameters = {"inverse_gamma": inverse_gamma}
+    return data.declared("LS-SVM regression (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
     """The same quantities by linear algebra: support values, bias and errors."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)
     return {

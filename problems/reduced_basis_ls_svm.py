@@ -33,12 +33,13 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.certificates.rows import gap_row
+from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import target_unit
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import basis_points
-from substrate.errors import DataError, DeclarationError
+from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations.regression_page import RegressionData, declared_targets
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
@@ -65,28 +66,34 @@ def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str =
     :equation [Cawley2004]_ (2): the sparse LS-SVM, primal
     :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
+    declared_targets(y, gram.n)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
-    if target_unit(target) != 1.0:
-        raise DataError(
-            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
-            "in other units"
-        )
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    matrix = gram.matrix
-    features = eigen_features(matrix[np.ix_(S, S)])
-    Z = matrix[np.ix_(R, S)] @ features.transform
-    return _declared(gram, Z if features.rank else np.zeros((R.size, 1)), target[R], value, features, S, residuals)
+    features = eigen_features(gram.matrix[np.ix_(S, S)])
+    Z = gram.matrix[np.ix_(R, S)] @ features.transform if features.rank else np.zeros((R.size, 1))
+
+    def record() -> tuple[tuple[str, str], ...]:
+        basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
+        return (*gram.record(), ("basis", basis))
+
+    return _declared(RegressionData(record, Z, target[R], np.ones(R.size), value), features, residuals)
 
 
-def _declared(
-    gram: Gram, Z: Array, y: Array, value: float, features: EigenFeatures, S: Any, residuals: str
-) -> Declared:
+def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
+    Z, y = data.R, data.y
     u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     fit = regression_fit(y, Z @ u + b, e)
-    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, np.ones(y.size))
+    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, data.v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+    values = {
+        "weights": lambda: u.value,
+        "bias": lambda: b.value,
+        "errors": lambda: e.value,
+        "support_values": lambda: fit.multiplier,
+        "coefficients": lambda: features.coefficients(u.value[: features.rank]),
+    }
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, g = fit.multiplier, float(gamma.value)
@@ -100,36 +107,14 @@ def _declared(
             gap_row(primal, dual, tolerance, 0.5 * g * float(y @ y)),
         )
 
-    def coefficients() -> Array:
-        return features.coefficients(u.value[: features.rank])
+    def sizes(data: RegressionData) -> dict[str, float]:
+        return {"weights": float(np.abs(data.gamma * (Z.T @ data.y)).max(initial=0.0))}
 
-    def record() -> tuple[tuple[str, str], ...]:
-        counted = f"errors of {y.size} points"
-        return (*gram.record(), ("basis", f"{S.size} of {gram.n} points, rank {features.rank}, {counted}"))
-
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(y, float(gamma.value))
-        return _declared(gram, Z, y / unit, float(gamma.value), features, S, residuals).problem, unit
-
-    def units() -> dict[str, float]:
-        largest = float(np.abs(y).max())
-        weights = float(np.abs(gamma.value * (Z.T @ y)).max(initial=0.0))
-        return {"weights": weights, "bias": largest, "errors": largest}
-
-    values = {
-        "weights": lambda: u.value,
-        "bias": lambda: b.value,
-        "errors": lambda: e.value,
-        "support_values": lambda: fit.multiplier,
-        "coefficients": coefficients,
-    }
-
-    def accuracy() -> Accuracy:
-        ridge = np.full(y.size, 1.0 / float(gamma.value))
-        return least_squares_accuracy(Z, y, ridge, fit.multiplier, float(b.value), y - e.value)
+    def build(data: RegressionData) -> Declared:
+        return _declared(data, features, residuals)
 
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, record, units, rescaled, accuracy)
+    return data.declared(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
 
 
 def closed_form(
@@ -139,7 +124,7 @@ def closed_form(
 
     Beta is left out: where inputs tie it is not unique, and elsewhere known to fewer digits than what it predicts.
     """
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
     gram.check_definite()
     matrix = gram.matrix
@@ -155,14 +140,6 @@ def closed_form(
     return {"weights": held, "bias": np.asarray(bias), "errors": errors, "support_values": value * errors}
 
 
-def _unit(y: Array, gamma: float) -> float:
-    """The unit of y in which w = 0 costs about 1."""
-    largest = float(np.abs(y).max())
-    if float(np.ptp(y)) <= 1e-12 * largest:  # constant up to rounding
-        return largest if largest > 0.0 else 1.0
-    return float(np.sqrt(0.5 * gamma * np.sum((y - y.mean()) ** 2)))
-
-
 def _checked(
     gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any
 ) -> tuple[Array, float, Any, Any]:
@@ -170,6 +147,5 @@ def _checked(
     target = real_targets(y, gram.n)
     value = positive(gamma, "gamma")
     S = basis_points(gram, n_basis, basis)
-    if residuals not in ("all", "kept"):
-        raise DeclarationError(f"residuals must be 'all' or 'kept', received {residuals!r}")
+    check_choice(residuals, ("all", "kept"), "residuals")
     return target, value, S, np.arange(gram.n) if residuals == "all" else S

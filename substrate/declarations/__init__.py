@@ -1,1 +1,1 @@
-"""What declared problems share: the record of a declaration, expansions, optimality conditions."""
+"""What the pages of :mod:`problems` share, so that a page holds its variables, constraints, rows and citations only."""

@@ -1,0 +1,147 @@
+r"""What pages of least squares share: their data, and all that follows from the unit in which y is measured.
+
+.. math:: \min_{w, b, e} \; \tfrac12 w^T w + \gamma \sum_{i=1}^N v_i \ell(e_i)
+          \quad \text{s.t.} \quad y = R w + b 1 + e, \qquad \ell(e) = \tfrac12 e^2
+
+with :math:`K = R R^T`. At w = 0, b = 0 the multipliers of the equalities are the pulls
+:math:`\gamma v_i \ell'(y_i)`, and the machine that fits a constant costs :math:`\gamma \sum_i v_i \ell(y_i - \bar y)`.
+These are the units in which two ways to a quantity are compared, and the unit of y in which a solver with absolute
+tolerances is handed the problem. A page with another loss derives a class of its own and says its pulls and its cost.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy
+from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.closed_form.saddle_system import ridge_of, target_unit
+from substrate.declarations.declaration import Declared
+from substrate.declarations.given_gram import given_gram
+from substrate.errors import DataError
+
+__all__ = ["RegressionData", "declared_targets"]
+
+_Values = Mapping[str, Callable[[], Any]]
+
+
+def declared_targets(y: Any, n: int) -> Array:
+    """Real targets for n rows whose squares stay within floating point inside a solver."""
+    target = real_targets(y, n)
+    if target_unit(target) != 1.0:
+        raise DataError(
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
+            "in other units, and multiply support values and bias by the unit"
+        )
+    return target
+
+
+@dataclass(frozen=True)
+class RegressionData:
+    """The data of a page, in one unit of y.
+
+    Parameters
+    ----------
+    record
+        The facts of the kernel matrix, for the certificate.
+    R
+        Coordinates of the rows, one row each: the kernel matrix is R R'.
+    y, v
+        Targets, and weights of the rows.
+    gamma
+        The weight of the errors.
+    """
+
+    record: Callable[[], tuple[tuple[str, str], ...]]
+    R: Array
+    y: Array
+    v: Array
+    gamma: float
+
+    @classmethod
+    def of(cls, K: Any, y: Any, gamma: float, weights: Any = None, **more: Any) -> Self:
+        """The checked data of a kernel matrix (or a Gram); ``more`` are the fields of a derived class."""
+        gram = given_gram(K)
+        target, v, value = declared_targets(y, gram.n), row_weights(weights, gram.n), positive(gamma, "gamma")
+        ridge_of(value, v)  # refuses what leaves the range of floating point
+        return cls(gram.record, gram.coordinates().factor, target, v, value, **more)
+
+    @property
+    def gamma_v(self) -> Array:
+        """The weight of the error of every row."""
+        return self.gamma * self.v
+
+    @property
+    def pulls(self) -> Array:
+        """The multipliers of the machine w = 0, b = 0."""
+        return self.gamma_v * self.y
+
+    @property
+    def cost(self) -> float:
+        """What the machine costs that fits a constant."""
+        return 0.5 * float(np.sum(self.gamma_v * (self.y - self.y.mean()) ** 2))
+
+    def current(self, parameters: Mapping[str, Any]) -> Self:
+        """The data at the values that the cvxpy parameters have now."""
+        if "inverse_gamma" in parameters:
+            return replace(self, gamma=1.0 / float(parameters["inverse_gamma"].value))
+        return replace(self, gamma=float(parameters["gamma"].value))
+
+    def in_unit(self, unit: float) -> Self:
+        """The same data with y measured in a unit."""
+        return replace(self, y=self.y / unit)
+
+    def unit(self) -> float:
+        """The unit of y in which w = 0 costs about 1; of a target that is constant up to rounding, its size."""
+        largest = float(np.abs(self.y).max())
+        if float(np.ptp(self.y)) <= 1e-12 * largest:
+            return largest if largest > 0.0 else 1.0
+        return float(np.sqrt(self.cost))
+
+    def units(self) -> dict[str, float]:
+        """How large each quantity is where w = 0: the units in which two ways to it are compared."""
+        largest = float(np.abs(self.y).max())
+        return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
+
+    def accuracy(self, values: _Values) -> Accuracy:
+        """How far the fitted values y - e are from those of the exact optimum."""
+        alpha, b, e = (values[name]() for name in ("support_values", "bias", "errors"))
+        return least_squares_accuracy(self.R, self.y, 1.0 / self.gamma_v, alpha, float(b), self.y - e)
+
+    def declared(
+        self,
+        title: str,
+        problem: Any,
+        parameters: Mapping[str, Any],
+        values: _Values,
+        rows: Callable[[float], tuple[Row, ...]],
+        build: Callable[[Self], Declared],
+        *,
+        sizes: Callable[[Self], Mapping[str, float]] | None = None,
+        accuracy: Callable[[Self], Accuracy] | None = None,
+    ) -> Declared:
+        """The problem with its names and units; ``build`` states it on data in another unit.
+
+        ``sizes`` says how large the quantities are that only this page has, ``accuracy`` bounds the answer where
+        least squares do not.
+        """
+
+        def now() -> Self:
+            return self.current(parameters)
+
+        def rescaled() -> tuple[Any, float]:
+            data = now()
+            unit = data.unit()
+            return build(data.in_unit(unit)).problem, unit
+
+        def units() -> dict[str, float]:
+            return {**now().units(), **({} if sizes is None else sizes(now()))}
+
+        def bound() -> Accuracy:
+            return now().accuracy(values) if accuracy is None else accuracy(now())
+
+        return Declared(title, problem, parameters, values, rows, self.record, units, rescaled, bound)
