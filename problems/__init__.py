@@ -15,7 +15,7 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
         "virtual environment"
     )
 
-#: Where each estimator lives; also what a model file may name.
+#: The estimators, each with the file it lives in: one line registers one; also what a model file may name.
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
@@ -53,7 +53,8 @@ ESTIMATORS = {
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SubstrateRegressor": "problems.estimators.full.substrates",
 }
-_PROBLEMS = (
+#: The pages, one line each.
+PAGES = (
     "column_reduced_ls_svm",
     "componentwise_ls_svm",
     "decoupled_maximal_variation",
@@ -75,63 +76,7 @@ _PROBLEMS = (
     "weighted_ls_svm",
 )
 
-__all__ = [
-    "ALSSVMClassifier",
-    "AdaPinvClassifier",
-    "ComponentwiseLSSVMClassifier",
-    "ComponentwiseLSSVMRegressor",
-    "FusedL1SubstrateClassifier",
-    "FusedL1SubstrateRegressor",
-    "FusedLSSVMClassifier",
-    "FusedLSSVMRegressor",
-    "FusedLeastSquaresRegressor",
-    "FusedMaximalVariationClassifier",
-    "FusedMaximalVariationRegressor",
-    "HuberLSSVMRegressor",
-    "IPLSSVMClassifier",
-    "L1SubstrateClassifier",
-    "L1SubstrateRegressor",
-    "LS2SVMClassifier",
-    "LSSVMClassifier",
-    "LSSVMClassifierCV",
-    "LSSVMRegressor",
-    "LSSVMRegressorCV",
-    "MaximalVariationClassifier",
-    "MaximalVariationRegressor",
-    "PrunedLSSVMClassifier",
-    "PrunedLSSVMRegressor",
-    "RobustLSSVMRegressor",
-    "RobustSparseLSSVMRegressor",
-    "SparseComponentwiseLSSVMRegressor",
-    "SparseL1SubstrateClassifier",
-    "SparseL1SubstrateRegressor",
-    "SparseLSSVMClassifier",
-    "SparseLSSVMClassifierCV",
-    "SparseLSSVMRegressor",
-    "SparseLSSVMRegressorCV",
-    "SparseMaximalVariationRegressor",
-    "SubstrateRegressor",
-    "column_reduced_ls_svm",
-    "componentwise_ls_svm",
-    "decoupled_maximal_variation",
-    "fused_l1_substrate",
-    "fused_least_squares",
-    "fused_maximal_variation",
-    "huber_ls_svm",
-    "l1_substrate",
-    "load",
-    "ls_svm_classification",
-    "ls_svm_regression",
-    "ls_svm_substrate",
-    "maximal_variation",
-    "maximal_variation_kkt",
-    "penalized_fusion",
-    "reduced_basis_ls_svm",
-    "reduced_l1_substrate",
-    "reduced_maximal_variation",
-    "tikhonov_fusion",
-    "weighted_ls_svm",
-]
+__all__ = sorted([*ESTIMATORS, *PAGES, "load"])
 
 
 def __getattr__(name: str) -> Any:
@@ -139,7 +84,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(ESTIMATORS[name]), name)
     if name == "load":
         return import_module("problems.estimators.shared.files").load
-    if name in _PROBLEMS:
+    if name in PAGES:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")
 

@@ -32,9 +32,11 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.column_reduction import column_rows, ranked_columns, solve_columns, support_count, with_bias
+from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import bordered_system, ridge_of, solve_saddle_system
 from substrate.declarations.declaration import Declared
-from substrate.errors import DataError, DeclarationError
+from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, signed_labels
 from substrate.kernels import RBF
@@ -62,7 +64,7 @@ def declare(
 
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: the same, declared
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     gram, labels, ridge, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=True)
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
@@ -105,7 +107,7 @@ def closed_form(
     K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
 ) -> dict[str, Array]:
     """The same quantities by normal equations or a rank-revealing factorisation."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     _, labels, _, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=False)
     solved = solve_columns(A, kept, B)
     errors = B - A[:, with_bias(kept)] @ np.append(solved.bias, solved.coefficients)
@@ -120,8 +122,7 @@ def _checked(
     labels = signed_labels(y, gram.n)
     ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
     count = support_count(n_support, gram.n)
-    if selection not in ("signed", "absolute"):
-        raise DeclarationError(f"selection must be 'signed' or 'absolute', received {selection!r}")
+    check_choice(selection, ("signed", "absolute"), "selection")
     if convex:
         gram.coordinates()  # refuses a matrix that is not positive semi-definite
     else:

@@ -1,14 +1,36 @@
 """What a problem file says of itself so that ``substrate verify`` can run it: equations, and worked cases."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from substrate import datasets
+from substrate.arrays import Array
 from substrate.kernels import Componentwise, Kernel
 
-__all__ = ["Case", "Demonstration"]
+__all__ = ["Case", "Demonstration", "half_validates", "kernel_values", "training"]
+
+
+def kernel_values(kernel: Kernel, X: Any, Z: Any = None) -> Any:
+    """The kernel matrix of X, or of X against Z; of a componentwise kernel, a list with one for each component."""
+    if isinstance(kernel, Componentwise):
+        return [kernel_values(part, X, Z) for part in kernel.components(X.shape[1])]
+    return kernel(X) if Z is None else kernel(X, Z)
+
+
+def training(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """All rows are training rows: ``K`` and ``y``."""
+    return {"K": kernel_values(kernel, X), "y": y}
+
+
+def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """Every other row validates: ``K``, ``y``, and ``K_val`` and ``y_val`` for those."""
+    # the larger half validates: fusing more training than validation points is what section 4.2 warns of
+    train, valid = slice(1, None, 2), slice(0, None, 2)
+    K, K_val = kernel_values(kernel, X[train]), kernel_values(kernel, X[valid], X[train])
+    return {"K": K, "y": y[train], "K_val": K_val, "y_val": y[valid]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +46,7 @@ class Case:
     dataset
         The data set's name in :mod:`substrate.datasets`.
     kernel
-        The kernel, with ``"median"`` widths resolved on the data; a componentwise one makes ``K`` a list of matrices.
+        The kernel, with ``"median"`` widths resolved on the data.
     parameters
         The remaining arguments of ``declare``.
     task
@@ -33,8 +55,9 @@ class Case:
         Each k-th row only, where the whole set would make a slow demonstration.
     standardize
         Whether columns are brought to mean zero and unit variance first.
-    validation
-        Whether every other row validates: the arguments ``K_val`` and ``y_val``.
+    build
+        How kernel, points and targets become the arguments of ``declare``: :func:`training`, :func:`half_validates`, or
+        a function of the page's own where it needs another matrix.
     """
 
     label: str
@@ -45,7 +68,7 @@ class Case:
     task: str = "regression"
     every: int = 1
     standardize: bool = False
-    validation: bool = False
+    build: Callable[[Kernel, Array, Array], Mapping[str, Any]] = training
 
     def arguments(self, X: Any, y: Any) -> dict[str, Any]:
         """The arguments of ``declare`` on points and targets, without ``choice``."""
@@ -55,13 +78,11 @@ class Case:
             deviations = X.std(axis=0)
             X = (X - X.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
         X, y = X[:: self.every], np.asarray(y[:: self.every], dtype=np.float64)
-        kernel = self.kernel.resolved(X)
-        if not self.validation:
-            return {"K": _matrices(kernel, X), "y": y, **self.parameters}
-        # the larger half validates: fusing more training than validation points is what section 4.2 warns of
-        train, valid = slice(1, None, 2), slice(0, None, 2)
-        K, K_val = _matrices(kernel, X[train]), _matrices(kernel, X[valid], X[train])
-        return {"K": K, "y": y[train], "K_val": K_val, "y_val": y[valid], **self.parameters}
+        return {**self.build(self.kernel.resolved(X), X, y), **self.parameters}
+
+    def demonstrated(self) -> dict[str, Any]:
+        """The arguments of ``declare`` on its own data set, without ``choice``."""
+        return self.arguments(*getattr(datasets, self.dataset)())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +91,3 @@ class Demonstration:
 
     equations: str
     cases: tuple[Case, ...]
-
-
-def _matrices(kernel: Kernel, X: Any, Z: Any = None) -> Any:
-    """The kernel matrix of X, or of X against Z; of a componentwise kernel, one a component."""
-    if isinstance(kernel, Componentwise):
-        return [_matrices(part, X, Z) for part in kernel.components(X.shape[1])]
-    return kernel(X) if Z is None else kernel(X, Z)

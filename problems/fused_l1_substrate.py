@@ -34,11 +34,12 @@ from typing import Any
 
 import numpy as np
 
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.closed_form.penalized_fit import PenalizedFit, sparse_fit
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
+from substrate.declarations.given_gram import given_gram
 from substrate.declarations.optimality_conditions import fused_conditions
 from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
@@ -51,7 +52,7 @@ DEMONSTRATION = Demonstration(
     cases=(
         Case(
             "zeta fixed, weight 1", {"task": "classification"}, "ripley", RBF(sigma=0.2), {"zeta": 0.5, "weight": 1.0},
-            "classification", every=12, validation=True,
+            "classification", every=12, build=half_validates,
         ),
     ),
 )  # fmt: skip
@@ -80,7 +81,7 @@ def global_optimum(
 
 
 def _numbers(K: Any, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, PenalizedFit, Array, Array]:
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite

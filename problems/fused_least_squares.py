@@ -27,7 +27,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy
@@ -35,6 +35,7 @@ from substrate.closed_form.page_accuracy import stacked_accuracy
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, in_paper_signs, validation_rows
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import OverfittingWarning
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit
@@ -43,8 +44,16 @@ from substrate.kernels import RBF
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
 
 _CASES = (
-    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, validation=True),
-    Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {}, "classification", validation=True),
+    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, build=half_validates),
+    Case(
+        "classification",
+        {"task": "classification"},
+        "ripley",
+        RBF(sigma=0.5),
+        {},
+        "classification",
+        build=half_validates,
+    ),
 )
 DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20)-(22)", cases=_CASES)
 
@@ -54,7 +63,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
 
     :equation [Pelckmans2005]_ (20)-(21): the fused system, and fusion by least squares
     """
-    gram, target, known, below = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    gram, target, known, below = _checked(given_gram(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     warn_of_overfitting(target.size, known.size)
     basis = StackedBasis.of(np.vstack([gram.matrix, below]), cutoff)
@@ -90,9 +99,7 @@ def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF
 ) -> dict[str, Array]:
     """The errors on both sets, which are unique, by one singular value decomposition."""
-    gram, target, known, below = _checked(
-        Gram.from_matrix(K.matrix if isinstance(K, Gram) else K), y, K_val, y_val, task
-    )
+    gram, target, known, below = _checked(own_gram(K), y, K_val, y_val, task)
     gram.check_definite()  # convex whatever the matrix, but without w behind it
     solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, known), cutoff)
     readings = _readings(target, known, task, e=lambda: solved.errors)

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
@@ -52,11 +52,11 @@ DEMONSTRATION = Demonstration(
     cases=(
         Case(
             "rho fixed, weight 1", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
-            {"rho": 2.0, "weight": 1.0}, "classification", every=10, validation=True,
+            {"rho": 2.0, "weight": 1.0}, "classification", every=10, build=half_validates,
         ),
         Case(
             "rho fixed, weight 10", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
-            {"rho": 2.0, "weight": 10.0}, "classification", every=10, validation=True,
+            {"rho": 2.0, "weight": 10.0}, "classification", every=10, build=half_validates,
         ),
     ),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from substrate.arrays import Array, positive
 from substrate.closed_form.l1_active_set import solve_l1, zeta_max
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion
-from substrate.gram import Gram
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "zeta_max"]
@@ -54,20 +54,17 @@ def declare(K: Any, y: Any, zeta: float, task: str = "regression") -> Declared:
 
     :equation [Pelckmans2005]_ (16): the sparse substrate
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     level = sparse_expansion(np.array(gram.matrix), target, positive(zeta, "zeta"), "zeta")
     values = in_paper_signs(target, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
-    parameters, title = {"zeta": level.weight}, f"L1 substrate, {task}"
-    return Declared(
-        title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled, level.accuracy
-    )
+    return level.declared(f"L1 substrate, {task}", values, gram.record)
 
 
 def closed_form(K: Any, y: Any, zeta: float, task: str = "regression") -> dict[str, Array]:
     """The same quantities by the active set."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     gram.check_definite()  # convex whatever the matrix, but without w behind it
     Phi = np.array(gram.matrix)

@@ -24,7 +24,8 @@ every entry where it belongs on the diagonal; the :math:`-Y^T` of its (4) is har
 non-symmetric.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -35,11 +36,12 @@ from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations.declaration import Declared
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.errors import DeclarationError
-from substrate.gram import Gram
+from substrate.declarations.regression_page import RegressionData
 from substrate.ingredients import (
     classification_fit,
     error_row,
@@ -64,6 +66,24 @@ DEMONSTRATION = Demonstration(
 )
 
 
+@dataclass(frozen=True)
+class _LabelData(RegressionData):
+    """The labels as targets; what is measured in another unit is the margin."""
+
+    margin: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        return 0.5 * float(self.gamma_v.sum())
+
+    def in_unit(self, unit: float) -> "_LabelData":
+        return replace(self, margin=self.margin / unit)
+
+    def accuracy(self, values: Mapping[str, Callable[[], Any]]) -> Accuracy:
+        y, alpha, e = self.y, values["support_values"](), values["errors"]()
+        return least_squares_accuracy(self.R, y, 1.0 / self.gamma_v, y * alpha, float(values["bias"]()), y * (1.0 - e))
+
+
 def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:
     """Declare the problem on a kernel matrix (or a :class:`~substrate.gram.Gram`) and labels -1, +1.
 
@@ -72,98 +92,65 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     :equation [Pelckmans2005]_ (4): LS-SVM classification, primal
     :equation [Carvalho2006]_ (2): LS-SVM classification, primal
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
-    labels = signed_labels(y, gram.n)
-    v = row_weights(weights, gram.n)
-    value = positive(gamma, "gamma")
-    if form not in ("primal", "dual"):
-        raise DeclarationError(f"form must be 'primal' or 'dual', received {form!r}")
-    R = gram.coordinates().factor
-    return (_primal if form == "primal" else _dual)(gram, R, labels, value, v)
+    check_choice(form, ("primal", "dual"), "form")
+    gram = given_gram(K)
+    return (_primal if form == "primal" else _dual)(_LabelData.of(gram, signed_labels(y, gram.n), gamma, weights))
 
 
-def _primal(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float = 1.0) -> Declared:
-    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=value)
-    fit = classification_fit(y, R @ w + b, e, margin)
+def _primal(data: _LabelData) -> Declared:
+    R, y, v = data.R, data.y, data.v
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    fit = classification_fit(y, R @ w + b, e, data.margin)
     norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
         w_of_alpha = R.T @ (y * alpha)
+        primal = (float(norm.term.value), float(errors.term.value))
         dual = (float(alpha.sum()), -0.5 * float(w_of_alpha @ w_of_alpha), -0.5 * float(alpha @ (ridge * alpha)))
         return (
             fit.row(tolerance),
             errors.row(alpha, y, tolerance),
             norm.row(y * alpha, tolerance, y / ridge),
             zero_sum_row(y * alpha, tolerance, y / ridge, letter="y"),
-            gap_row(
-                (float(norm.term.value), float(errors.term.value)), dual, tolerance, 0.5 * float((1.0 / ridge).sum())
-            ),
+            gap_row(primal, dual, tolerance, 0.5 * float((1.0 / ridge).sum())),
         )
 
-    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
-
-    def units() -> dict[str, float]:
-        return {"support_values": float((gamma.value * v).max()), "bias": 1.0, "errors": 1.0}
-
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(gamma.value * v)
-        return _primal(gram, R, y, gamma.value, v, 1.0 / unit).problem, unit
-
-    def accuracy() -> Accuracy:
-        ridge, f = 1.0 / (gamma.value * v), y * (1.0 - e.value)
-        return least_squares_accuracy(R, y, ridge, y * fit.multiplier, float(b.value), f)
-
-    title = "LS-SVM classification (primal)"
-    return Declared(title, problem, {"gamma": gamma}, values, rows, gram.record, units, rescaled, accuracy)
+    return data.declared("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
-def _dual(gram: Gram, R: Array, y: Array, value: float, v: Array, margin: float = 1.0) -> Declared:
-    alpha = cp.Variable(gram.n, name="alpha")
-    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / value)
+def _dual(data: _LabelData) -> Declared:
+    R, y, v = data.R, data.y, data.v
+    alpha = cp.Variable(y.size, name="alpha")
+    inverse_gamma = cp.Parameter(nonneg=True, name="inverse_gamma", value=1.0 / data.gamma)
     balance = zero_sum(cp.multiply(y, alpha), letter="y")
     signed = y[:, None] * R  # a factor of Omega
     norm, ridge = squared_norm(signed.T @ alpha, signed), squared_errors(alpha, inverse_gamma, 1.0 / v)
-    problem = cp.Problem(cp.Maximize(margin * cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
+    problem = cp.Problem(cp.Maximize(data.margin * cp.sum(alpha) - norm.term - ridge.term), [balance.constraint])
 
     def errors() -> Array:
         return np.asarray(inverse_gamma.value * alpha.value / v)
 
+    values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
+
     def rows(tolerance: float) -> tuple[Row, ...]:
-        a, b, e = alpha.value, float(balance.multiplier), errors()
+        a, b = alpha.value, float(balance.multiplier)
         f = R @ (signed.T @ a) + b
         shortfall = 1.0 - y * f
         primal = (float(norm.term.value), 0.5 * float(np.sum(v * shortfall**2)) / float(inverse_gamma.value))
         trivial = 0.5 * float(v.sum()) / float(inverse_gamma.value)
         return (
-            margin_row(y, f, e, tolerance),
+            margin_row(y, f, errors(), tolerance),
             error_row(a, v / inverse_gamma.value, shortfall, tolerance, y),
             zero_sum_row(y * a, tolerance, y * v / inverse_gamma.value, letter="y"),
             gap_row(primal, (float(a.sum()), -float(norm.term.value), -float(ridge.term.value)), tolerance, trivial),
         )
 
-    values = {"support_values": lambda: alpha.value, "bias": lambda: balance.multiplier, "errors": errors}
-
-    def units() -> dict[str, float]:
-        return {"support_values": float((v / inverse_gamma.value).max()), "bias": 1.0, "errors": 1.0}
-
-    def rescaled() -> tuple[Any, float]:
-        unit = _unit(v / inverse_gamma.value)
-        return _dual(gram, R, y, 1.0 / inverse_gamma.value, v, 1.0 / unit).problem, unit
-
-    def accuracy() -> Accuracy:
-        ridge, f = float(inverse_gamma.value) / v, y * (1.0 - errors())
-        return least_squares_accuracy(R, y, ridge, y * alpha.value, float(balance.multiplier), f)
-
-    title, parameters = "LS-SVM classification (dual)", {"inverse_gamma": inverse_gamma}
-    return Declared(title, problem, parameters, values, rows, gram.record, units, rescaled, accuracy)
-
-
-def _unit(gamma_v: Array) -> float:
-    """The unit of the margin in which w = 0 costs about 1."""
-    return float(np.sqrt(0.5 * gamma_v.sum()))
+    parameters = {"inverse_gamma": inverse_gamma}
+    return data.declared("LS-SVM classification (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
@@ -172,7 +159,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
     :equation [Pelckmans2005]_ (5): the linear system of LS-SVM classification
     :equation [Carvalho2006]_ (3): the conditions for optimality with w and e eliminated
     """
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     labels = signed_labels(y, gram.n)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, labels, ridge)

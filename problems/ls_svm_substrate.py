@@ -35,6 +35,8 @@ from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spr
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets
+from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import error_row, regression_fit, squared_norm, zero_sum_row
@@ -59,10 +61,10 @@ def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
 
     :equation [Pelckmans2005]_ (9): the substrate with additive regularization, primal
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
     signs = target if task == "classification" else np.ones(gram.n)
-    return _declared(gram, gram.coordinates().factor, target, signs, _constants(c, gram.n), task)
+    return _declared(gram, gram.coordinates().factor, within_solvers(target), signs, _constants(c, gram.n), task)
 
 
 def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: str) -> Declared:
@@ -117,7 +119,7 @@ def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, A
     :equation [Pelckmans2005]_ (10): its linear system
     :equation [Pelckmans2005]_ (15): support values as sensitivities of the optimal value to c
     """
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     signs = target if task == "classification" else np.ones(gram.n)
     constants = _constants(c, gram.n)

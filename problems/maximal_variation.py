@@ -43,6 +43,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
+from substrate.closed_form.robust_weights import check_choice
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.variation_expansion import (
@@ -51,7 +52,6 @@ from substrate.declarations.variation_expansion import (
     fast_values,
     variation_expansion,
 )
-from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -79,8 +79,7 @@ def declare(
 
     :equation [Pelckmans2005]_ (14), (24): structure detection
     """
-    if form not in ("conditioned", "raw"):
-        raise DeclarationError(f"form must be 'conditioned' or 'raw', received {form!r}")
+    check_choice(form, ("conditioned", "raw"), "form")
     grams = component_grams(K)  # refused where one is not positive semi-definite
     target = checked_targets(y, grams[0].n, task)
     weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")

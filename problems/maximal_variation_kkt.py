@@ -40,12 +40,12 @@ from problems.maximal_variation import closed_form
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
+from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.variation_accuracy import variation_unit
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
 from substrate.declarations.variation_expansion import component_grams
-from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import complementary_slackness
 from substrate.kernels import RBF, Componentwise
@@ -125,8 +125,7 @@ def declare(
 
 
 def _fit(grams: tuple[Gram, ...], y: Any, task: str, form: str, bias: bool, cutoff: float) -> PenalizedFit:
-    if form not in ("conditioned", "raw"):
-        raise DeclarationError(f"form must be 'conditioned' or 'raw', received {form!r}")
+    check_choice(form, ("conditioned", "raw"), "form")
     target: Array = checked_targets(y, grams[0].n, task)
     relative = positive(cutoff, "cutoff")
     matrices = [np.array(gram.matrix) for gram in grams]

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.closed_form.l1_active_set import solve_l1
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion, validation_rows
-from substrate.gram import Gram
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -41,11 +41,11 @@ _REGRESSION = Case(
     {"xi": 20.0},
     every=3,
     standardize=True,
-    validation=True,
+    build=half_validates,
 )
 _LABELS = Case(
     "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"xi": 2.0}, "classification", every=2,
-    validation=True,
+    build=half_validates,
 )  # fmt: skip
 DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20), (23)", cases=(_REGRESSION, _LABELS))
 
@@ -55,22 +55,19 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regr
 
     :equation [Pelckmans2005]_ (23): fusion with a penalty on the support values
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
     level = sparse_expansion(stacked, both, positive(xi, "xi"), "xi")
     values = _readings(target, known, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
-    parameters, title = {"xi": level.weight}, f"Penalized fusion, {task}"
-    return Declared(
-        title, level.problem, parameters, values, level.rows, gram.record, level.units, level.rescaled, level.accuracy
-    )
+    return level.declared(f"Penalized fusion, {task}", values, gram.record)
 
 
 def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> dict[str, Array]:
     """The same quantities by the active set."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)
     gram.check_definite()  # convex whatever the matrix, but without w behind it

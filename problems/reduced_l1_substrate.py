@@ -28,7 +28,7 @@ from substrate.arrays import Array, positive, real_targets
 from substrate.closed_form.saddle_system import target_unit
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.gram import Gram
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
@@ -48,7 +48,7 @@ DEMONSTRATION = Demonstration(
 
 def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> Declared:
     """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself."""
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
@@ -62,15 +62,12 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))
 
-    title, parameters = "L1 substrate on a reduced basis", {"zeta": level.weight}
-    return Declared(
-        title, level.problem, parameters, values, level.rows, record, level.units, level.rescaled, level.accuracy
-    )
+    return level.declared("L1 substrate on a reduced basis", values, record)
 
 
 def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> dict[str, Array]:
     """The same quantities from sums over the rows."""
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex whatever the matrix, but without w behind it

@@ -33,12 +33,13 @@ from typing import Any
 import numpy as np
 
 from problems import ls_svm_regression
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
@@ -48,10 +49,10 @@ from substrate.paths.gamma_search import GAP, GammaSearch, search_spectra
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 
 _CASES = (
-    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"gap": 1e-6}, validation=True),
+    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"gap": 1e-6}, build=half_validates),
     Case(
         "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"gap": 1e-6}, "classification",
-        every=2, validation=True,
+        every=2, build=half_validates,
     ),
 )  # fmt: skip
 DEMONSTRATION = Demonstration(equations="Pelckmans2005 (3), (17)-(19)", cases=_CASES)
@@ -70,7 +71,7 @@ def declare(
 
     :equation [Pelckmans2005]_ (17), (19): level 1, and its fusion with validation
     """
-    gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    gram, target, below, known = _checked(given_gram(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     _, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
     inner = ls_svm_regression.declare(gram, target, float(found.gamma[0]))
@@ -108,7 +109,7 @@ def search(
 
     :equation [Pelckmans2005]_ (18): level 2, the gamma that validates best
     """
-    gram, target, below, known = _checked(K if isinstance(K, Gram) else Gram.from_matrix(K), y, K_val, y_val, task)
+    gram, target, below, known = _checked(given_gram(K), y, K_val, y_val, task)
     return _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)[1]
 
 
@@ -116,7 +117,7 @@ def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> dict[str, Array]:
     """The optimum of (19): gamma, support values, bias and the errors on both sets, from one eigendecomposition."""
-    own = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    own = own_gram(K)
     gram, target, below, known = _checked(own, y, K_val, y_val, task)
     gram.check_definite()  # no w stands behind an indefinite matrix
     spectrum, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)

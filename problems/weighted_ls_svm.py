@@ -34,6 +34,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.declarations.declaration import Declared
+from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.gram import Gram
 from substrate.kernels import RBF
 
@@ -63,7 +64,7 @@ def declare(
 
     :equation [Suykens2002]_ (10): the weighted LS-SVM, primal
     """
-    gram = K if isinstance(K, Gram) else Gram.from_matrix(K)
+    gram = given_gram(K)
     target = real_targets(y, gram.n)
     gram.coordinates()  # a matrix on which nothing can be declared is refused before it is factored
     v = _weights(gram, target, gamma, weights, weighting, scale)
@@ -78,7 +79,7 @@ def closed_form(
 
     :equation [Suykens2002]_ (12): the weighted linear system
     """
-    gram = Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)
+    gram = own_gram(K)
     target = real_targets(y, gram.n)
     v = _weights(gram, target, gamma, weights, weighting, scale)
     return ls_svm_regression.closed_form(gram, target, gamma, v)

@@ -248,7 +248,16 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 
 def test_every_problem_file_is_exported():
-    assert set(problem_modules()) <= set(problems.__all__)
+    assert set(problem_modules()) == set(problems.PAGES)
+
+
+def test_one_line_registers_a_name_and_all_else_follows():
+    assert set(problems.__all__) == {*problems.ESTIMATORS, *problems.PAGES, "load"}
+    space: dict[str, object] = {}
+    exec("from problems import *", space)
+    assert set(problems.__all__) <= set(space)
+    homes = {name: getattr(problems, name).__module__ for name in problems.ESTIMATORS}
+    assert homes == problems.ESTIMATORS, "each lives where its line says"
 
 
 def run(code: str, **options) -> subprocess.CompletedProcess[str]:

@@ -7,11 +7,11 @@ problem is declared and solved, and the command line goes from a table to predic
 import csv
 import inspect
 import pkgutil
-from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
 import pytest
+from every_model import small_arguments
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, is_classifier
 
@@ -57,12 +57,8 @@ def test_every_estimator_is_fitted_saved_and_loaded(estimator, tmp_path):
 @pytest.mark.parametrize("name", MODULES)
 def test_every_problem_is_declared_and_solved(name):
     module = MODULES[name]
-    case = replace(module.DEMONSTRATION.cases[0], kernel=RBF(1.5), every=1, standardize=False)
-    rng = np.random.default_rng(1)
-    rows = 40 if case.validation else 20
-    X = rng.normal(size=(rows, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
-    declared = module.declare(**case.arguments(X, y > 0.0 if case.task == "classification" else y), **case.choice)
+    case = module.DEMONSTRATION.cases[0]
+    declared = module.declare(**small_arguments(case, 20, seed=1), **case.choice)
     declared.solve()
     assert declared.certificate().holds
 

@@ -26,7 +26,6 @@ from typing import Any
 
 import problems
 from problems.demonstration import Case, Demonstration
-from substrate import datasets
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.declarations.declaration import AGREEMENT, Declared, agreement_rows
@@ -156,7 +155,7 @@ def _line(run: _Run) -> Line:
     misses: list[Miss] = []
     distances: list[float] = []
     try:
-        arguments = run.case.arguments(*getattr(datasets, run.case.dataset)())
+        arguments = run.case.demonstrated()
         size = int(arguments["y"].size)
         reference = None
         if hasattr(run.module, "closed_form"):

@@ -11,7 +11,7 @@ reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to ze
 What the pages of machines on a reduced basis share: which points are the basis.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,10 @@ from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy
 from substrate.closed_form.column_reduction import support_count
 from substrate.closed_form.page_accuracy import sparse_accuracy
-from substrate.errors import DataError, DeclarationError
+from substrate.closed_form.robust_weights import check_choice
+from substrate.declarations.declaration import Declared
+from substrate.declarations.regression_page import within_solvers
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
 from substrate.reduced.basis.candidates import Candidates
@@ -41,8 +44,7 @@ __all__ = [
 
 def checked_targets(y: Any, n: int, task: str, name: str = "y") -> Array:
     """Targets of regression, or labels -1 and +1 of classification, for n rows."""
-    if task not in ("regression", "classification"):
-        raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+    check_choice(task, ("regression", "classification"), "task")
     return real_targets(y, n, name) if task == "regression" else signed_labels(y, n, name)
 
 
@@ -109,6 +111,15 @@ class SparseExpansion:
         atoms = dict.fromkeys(("support_values", "coefficients"), y / self._largest_atom())
         return {**atoms, **dict.fromkeys(names, y)}
 
+    def declared(
+        self, title: str, values: Mapping[str, Callable[[], Any]], record: Callable[[], tuple[tuple[str, str], ...]]
+    ) -> Declared:
+        """The declared problem; ``values`` reads its quantities in the paper's sign."""
+        parameters = {self.weight.name(): self.weight}
+        return Declared(
+            title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, self.accuracy
+        )
+
     def _largest_atom(self) -> float:
         return float(np.abs(self.Phi).max()) or 1.0
 
@@ -126,7 +137,7 @@ def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanc
     """Build the problem with ``weight`` as a parameter of the given name, ``balanced`` with 1'a = 0."""
     a, b, e = cp.Variable(Phi.shape[1], name="a"), cp.Variable(name="b"), cp.Variable(target.size, name="e")
     parameter = cp.Parameter(nonneg=True, name=name, value=weight)
-    fit = regression_fit(target, Phi @ a + b, e)
+    fit = regression_fit(within_solvers(target), Phi @ a + b, e)
     objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter).term
     constraints = [fit.constraint, zero_sum(a).constraint] if balanced else [fit.constraint]
     problem = cp.Problem(cp.Minimize(objective), constraints)

@@ -24,14 +24,18 @@ from substrate.declarations.declaration import Declared
 from substrate.declarations.given_gram import given_gram
 from substrate.errors import DataError
 
-__all__ = ["RegressionData", "declared_targets"]
+__all__ = ["RegressionData", "declared_targets", "within_solvers"]
 
 _Values = Mapping[str, Callable[[], Any]]
 
 
 def declared_targets(y: Any, n: int) -> Array:
-    """Real targets for n rows whose squares stay within floating point inside a solver."""
-    target = real_targets(y, n)
+    """Real targets for n rows, of a size that solvers can square."""
+    return within_solvers(real_targets(y, n))
+
+
+def within_solvers(target: Array) -> Array:
+    """The target, refused where its squares leave floating point inside the solvers."""
     if target_unit(target) != 1.0:
         raise DataError(
             f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
@@ -130,18 +134,17 @@ class RegressionData:
         least squares do not.
         """
 
-        def now() -> Self:
-            return self.current(parameters)
-
         def rescaled() -> tuple[Any, float]:
-            data = now()
+            data = self.current(parameters)
             unit = data.unit()
             return build(data.in_unit(unit)).problem, unit
 
         def units() -> dict[str, float]:
-            return {**now().units(), **({} if sizes is None else sizes(now()))}
+            data = self.current(parameters)
+            return {**data.units(), **({} if sizes is None else sizes(data))}
 
         def bound() -> Accuracy:
-            return now().accuracy(values) if accuracy is None else accuracy(now())
+            data = self.current(parameters)
+            return data.accuracy(values) if accuracy is None else accuracy(data)
 
         return Declared(title, problem, parameters, values, rows, self.record, units, rescaled, bound)

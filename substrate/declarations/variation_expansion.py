@@ -23,6 +23,7 @@ from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.closed_form.page_accuracy import variation_accuracy
 from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
 from substrate.declarations.declaration import Declared
+from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
@@ -126,7 +127,7 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: f
     values = cp.Variable(d * n, name="components")
     stated = values == parts.reshape(d * n, r) @ v
     stated.set_label("component values")
-    fit = regression_fit(target, parts.sum(axis=0) @ v + b, e)
+    fit = regression_fit(within_solvers(target), parts.sum(axis=0) @ v + b, e)
     bounds = component_bounds(values, t)
     balance = zero_sum(v) if coordinates.bias and not coordinates.balanced else None
     constraints = [fit.constraint, stated, *bounds.constraints]

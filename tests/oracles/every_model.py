@@ -90,7 +90,11 @@ def in_units(estimator, factor):
 
 def first_rows(parameters, rows):
     """The arguments of a declaration for some of the training rows: validation points are compared with those only."""
-    return parameters | {"K_val": parameters["K_val"][:, rows]} if "K_val" in parameters else parameters
+    matrices = {name: given for name, given in parameters.items() if name.startswith("K_")}
+    some = {
+        name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()
+    }  # fmt: skip
+    return parameters | some
 
 
 def output(model, X):
@@ -98,16 +102,23 @@ def output(model, X):
     return model.decision_function(X) if is_classifier(model) else model.predict(X)
 
 
+def small_arguments(case, n, seed):
+    """The arguments of a page's case on n random training rows, and as many others as the page itself asks for."""
+    plain = replace(case, kernel=RBF(SIGMA), every=1, standardize=False)
+
+    def drawn(rows):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(rows, 2))
+        y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
+        return plain.arguments(X, y > np.median(y) if case.task == "classification" else y)
+
+    trained = drawn(n)["y"].size
+    return drawn(n * n // trained)
+
+
 def arguments_of(module, n=12, seed=3):
     """A small kernel matrix, a target or labels, and the parameters of the demonstration."""
-    rng = np.random.default_rng(seed)
-    case = module.DEMONSTRATION.cases[0]
-    rows = 2 * n if case.validation else n  # every other row validates
-    X = rng.normal(size=(rows, 2))
-    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
-    if case.task == "classification":
-        y = y > np.median(y)
-    arguments = replace(case, kernel=RBF(SIGMA), every=1, standardize=False).arguments(X, y)
+    arguments = small_arguments(module.DEMONSTRATION.cases[0], n, seed)
     return arguments.pop("K"), arguments.pop("y"), arguments
 
 

@@ -79,7 +79,7 @@ def test_a_column_named_twice_is_refused():
 @pytest.mark.parametrize("selection", ["echelon", "", None, 3])
 def test_an_unknown_selection_is_refused(selection):
     K, y = data()
-    with pytest.raises(DeclarationError, match="selection must be 'signed' or 'absolute'"):
+    with pytest.raises(DeclarationError, match="selection must be one of signed, absolute"):
         column_reduced_ls_svm.declare(K, y, 2.0, selection=selection)
 
 

@@ -231,7 +231,7 @@ def test_refusals_say_what_is_wrong(function):
     for wrong in (0.0, -1.0, np.nan, np.inf, "2", None, True):
         with pytest.raises(DeclarationError, match="zeta must be"):
             function(K, y, wrong)
-    with pytest.raises(DeclarationError, match="task must be 'regression' or 'classification'"):
+    with pytest.raises(DeclarationError, match="task must be one of regression, classification"):
         function(K, y, 1.0, "both")
     with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
         function(K, y, 1.0, "classification")

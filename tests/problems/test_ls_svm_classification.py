@@ -365,7 +365,7 @@ def test_refusals_say_what_is_wrong(small, function):
 
 def test_refusals_of_the_declaration(small):
     K, y, gamma = small
-    with pytest.raises(DeclarationError, match="form must be 'primal' or 'dual', received 'other'"):
+    with pytest.raises(DeclarationError, match="form must be one of primal, dual, received 'other'"):
         ls_svm_classification.declare(K, y, gamma, form="other")
     with pytest.raises(DeclarationError, match="smallest eigenvalue is -"):
         ls_svm_classification.declare(K - 0.5 * np.eye(14), y, gamma)

@@ -239,7 +239,7 @@ def test_refusals_say_what_is_wrong(small):
         declare(K, y[:-1], gamma)
     with pytest.raises(DataError, match="weights must have one entry per row: expected 15, received 14"):
         declare(K, y, gamma, weights=np.ones(14))
-    with pytest.raises(DeclarationError, match="form must be 'primal' or 'dual', received 'other'"):
+    with pytest.raises(DeclarationError, match="form must be one of primal, dual, received 'other'"):
         declare(K, y, gamma, form="other")
     for wrong in (0.0, -1.0, np.nan, np.inf, "2", None, True):
         with pytest.raises(DeclarationError, match="gamma must be"):

@@ -250,7 +250,7 @@ def test_refusals_say_what_is_wrong(function):
     for wrong in ("1", None, True):
         with pytest.raises(DataError, match="c must"):
             function(K, y, wrong)
-    with pytest.raises(DeclarationError, match="task must be 'regression' or 'classification', received 'ranking'"):
+    with pytest.raises(DeclarationError, match="task must be one of regression, classification, received 'ranking'"):
         function(K, y, 0.0, "ranking")
     with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
         function(K, y, 0.0, "classification")

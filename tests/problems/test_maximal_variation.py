@@ -384,7 +384,7 @@ def test_refusals_say_what_is_wrong(function):
     for wrong in (0.0, -1.0, np.nan):
         with pytest.raises(DeclarationError, match="cutoff must be"):
             function(K, y, 1.0, cutoff=wrong)
-    with pytest.raises(DeclarationError, match="task must be 'regression' or 'classification'"):
+    with pytest.raises(DeclarationError, match="task must be one of regression, classification"):
         function(K, y, 1.0, "both")
     with pytest.raises(DataError, match=r"y must hold labels -1 and \+1"):
         function(K, y, 1.0, "classification")
@@ -394,7 +394,7 @@ def test_refusals_say_what_is_wrong(function):
 
 def test_an_unknown_form_is_refused():
     K, y = case(Linear())
-    with pytest.raises(DeclarationError, match="form must be 'conditioned' or 'raw', received 'dual'"):
+    with pytest.raises(DeclarationError, match="form must be one of conditioned, raw, received 'dual'"):
         maximal_variation.declare(K, y, 1.0, form="dual")
 
 

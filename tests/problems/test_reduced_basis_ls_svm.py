@@ -149,7 +149,7 @@ def test_a_basis_that_is_none(basis):
 
 
 def test_what_is_refused():
-    with pytest.raises(DeclarationError, match="residuals must be 'all' or 'kept'"):
+    with pytest.raises(DeclarationError, match="residuals must be one of all, kept"):
         declare(K, Y, GAMMA, residuals="some")
     for n_basis in (0, 41, 1.5, -0.2, True):
         with pytest.raises(DeclarationError, match="n_basis must be"):

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from every_model import small_arguments
 
 import problems
 import problems.command_line.verify
@@ -16,7 +18,7 @@ from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
 from problems.command_line.verdicts import table
 from problems.command_line.verify import TIME_LIMIT, Line, Miss, problem_modules, verify
-from substrate import datasets, solver_call, solvers
+from substrate import solver_call, solvers
 from substrate.declarations import optimality_conditions
 from substrate.declarations import optimality_conditions as fused_conditions
 from substrate.declarations.optimality_conditions import prove_saddle
@@ -26,6 +28,23 @@ from substrate.solvers import ORDER, installed_solvers
 
 GOOD = """
 from problems.ls_svm_regression import DEMONSTRATION, closed_form, declare
+"""
+TWO_MATRICES = """
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration, training
+from substrate.kernels import RBF
+
+def with_mirror(kernel, X, y):
+    return {**training(kernel, X, y), "K_mirror": kernel(X, -X)}
+
+CASE = Case("even", {}, "motorcycle", RBF(sigma=10.0), {"gamma": 2.0}, build=with_mirror)
+DEMONSTRATION = Demonstration("even functions", (CASE,))
+
+def declare(K, y, gamma, K_mirror):
+    return ls_svm_regression.declare(0.5 * (K + K_mirror), y, gamma)
+
+def closed_form(K, y, gamma, K_mirror):
+    return ls_svm_regression.closed_form(0.5 * (K + K_mirror), y, gamma)
 """
 WRONG_CLOSED_FORM = """
 from problems.ls_svm_regression import DEMONSTRATION, declare
@@ -157,6 +176,17 @@ def test_a_new_problem_file_needs_no_registration(drop, capsys):
     assert name in problem_modules()
     assert main(["verify", "--problem", name, "--solver", "CLARABEL", "--json"]) == 0
     assert [line["name"] for line in json.loads(capsys.readouterr().out)] == [f"{name} (primal)", f"{name} (dual)"]
+
+
+def test_a_page_says_itself_which_matrices_it_needs(drop):
+    name = drop("dropped_mirror", TWO_MATRICES)
+    (line,) = verify(name, "CLARABEL")
+    assert line.passes, line.complaints
+    assert line.compared_with == "closed form"
+    given = small_arguments(problem_modules()[name].DEMONSTRATION.cases[0], 7, seed=0)
+    assert {key: np.shape(value) for key, value in given.items()} == {
+        "K": (7, 7), "y": (7,), "K_mirror": (7, 7), "gamma": (),
+    }  # fmt: skip
 
 
 def test_a_file_without_demonstration_is_no_problem_file(drop):
@@ -508,12 +538,12 @@ def test_a_proof_without_its_library_names_the_command(monkeypatch, capsys):
     assert 'pip install "lssvm-substrate[proof]"' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("page", ["ls_svm_regression", "ls_svm_classification", "componentwise_ls_svm"])
+@pytest.mark.parametrize("page", [name for name, module in problem_modules().items() if hasattr(module, "prove")])
 def test_a_page_notices_a_changed_solution(page):
     pytest.importorskip("flint", reason="a proof needs python-flint")
     module = problem_modules()[page]
     case = replace(module.DEMONSTRATION.cases[0], every=8)
-    arguments = case.arguments(*getattr(datasets, case.dataset)())
+    arguments = case.demonstrated()
     solution = module.closed_form(**arguments)
     assert module.prove(solution, **arguments).proved
     assert not module.prove(solution | {"bias": solution["bias"] + 1e-3 * arguments["y"].std()}, **arguments).proved
