@@ -23,17 +23,15 @@ Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variatio
 
 from typing import Any
 
-import numpy as np
-
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative, positive
 from substrate.closed_form.component_coordinates import CUTOFF, decoupled_coordinates
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.variation_expansion import (
-    component_grams,
     component_matrices,
     fast_values,
+    given_coordinates,
     variation_expansion,
 )
 from substrate.kernels import RBF, Componentwise
@@ -60,14 +58,14 @@ _WHY = "as the weight of a squared norm"
 def declare(
     K: Any, y: Any, rho: float, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> Declared:
-    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1."""
-    grams = component_grams(K)  # refused where one is not positive semi-definite
-    target = checked_targets(y, grams[0].n, task)
+    """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
+
+    ``K`` may be coordinates that were made of them already; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
+    """
     weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
-    coordinates = decoupled_coordinates([np.array(gram.matrix) for gram in grams], bias, relative, tau)
-    return variation_expansion(coordinates, target, weight).declared(
-        f"Decoupled maximal variation, {task}", task, grams
-    )
+    coordinates, grams = given_coordinates(K, lambda matrices: decoupled_coordinates(matrices, bias, relative, tau))
+    level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
+    return level.declared(f"Decoupled maximal variation, {task}", task, grams)
 
 
 def closed_form(

@@ -38,8 +38,6 @@ component l.
 
 from typing import Any
 
-import numpy as np
-
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
@@ -47,9 +45,9 @@ from substrate.closed_form.robust_weights import check_choice
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.variation_expansion import (
-    component_grams,
     component_matrices,
     fast_values,
+    given_coordinates,
     variation_expansion,
 )
 from substrate.kernels import RBF, Componentwise, Linear
@@ -77,15 +75,15 @@ def declare(
 ) -> Declared:  # fmt: skip
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
+    ``K`` may be coordinates that were made of them already; then ``form``, ``bias`` and ``cutoff`` are theirs.
+
     :equation [Pelckmans2005]_ (14), (24): structure detection
     """
     check_choice(form, ("conditioned", "raw"), "form")
-    grams = component_grams(K)  # refused where one is not positive semi-definite
-    target = checked_targets(y, grams[0].n, task)
     weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")
-    components = [np.array(gram.matrix) for gram in grams]
-    coordinates = (shared_coordinates if form == "conditioned" else raw_coordinates)(components, bias, relative)
-    level = variation_expansion(coordinates, target, weight)
+    make = shared_coordinates if form == "conditioned" else raw_coordinates
+    coordinates, grams = given_coordinates(K, lambda matrices: make(matrices, bias, relative))
+    level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
     return level.declared(f"Maximal variation, {task} ({form})", task, grams)
 
 

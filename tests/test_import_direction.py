@@ -65,6 +65,15 @@ ROOTS = ("substrate", "problems")
 #: Names looked up at run time hide from this test, so only these files may do it.
 DYNAMIC = {"problems", "problems.command_line.verify", "problems.displays", "problems.estimators.shared.files"}
 
+#: These ask the root for what an estimator states by name: its page, on the floor below, or its fused twin.
+BY_NAME = {
+    "problems.estimators.full.saddle_fit",
+    "problems.estimators.full.variation_fit",
+    "problems.estimators.chosen.fusing",
+    "problems.command_line.models",
+    "problems.command_line.tabular_model",
+}
+
 
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
@@ -124,6 +133,8 @@ def targets(name: str, tree: ast.AST) -> set[str]:
             found |= {child for child in children if child in FILES}
             if any(child not in FILES for child in children):
                 found.add(base)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "problems":
+            found |= {problems.ESTIMATORS.get(node.attr, f"problems.{node.attr}")} & set(FILES)
     return {target for target in found if target.split(".")[0] in ROOTS}
 
 
@@ -163,7 +174,8 @@ def test_the_walk_finds_the_files():
     assert len(FILES) > 40
     assert {"substrate.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
     facades = [GRAPH[name] for name in FILES if name.startswith("problems.estimators.")]
-    assert "problems.ls_svm_regression" in set().union(*facades), "the deferred import is seen"
+    assert "problems.estimators.shared.files" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
+    assert "problems.l1_substrate" in set().union(*facades), "what is asked of the root is seen"
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
@@ -225,6 +237,34 @@ def test_the_cycle_finder_finds_cycles():
     assert cycle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
+def at_import(name: str) -> ast.Module:
+    """The statements of a file that run when it is imported: those in no function."""
+
+    class Outside(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+            return None
+
+    return Outside().visit(ast.parse(FILES[name].read_text(encoding="utf-8")))
+
+
+def brings(name: str, foreign: str) -> bool:
+    nodes = list(ast.walk(at_import(name)))
+    named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    named += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(module.split(".")[0] == foreign for module in named)
+
+
+def test_estimators_ask_for_pages_only_when_they_declare_one():
+    """Pages bring cvxpy, and whoever uses a closed form must not pay for it."""
+    loads = {name: targets(name, at_import(name)) for name in FILES}
+    reached = set(problems.ESTIMATORS.values())
+    while new := set().union(*(loads[name] for name in reached)) & set(FILES) - reached:
+        reached |= new
+    assert sorted(reached & {f"problems.{page}" for page in problems.PAGES}) == []
+    assert sorted(name for name in reached if brings(name, "cvxpy")) == []
+    assert brings("problems.ls_svm_regression", "cvxpy"), "the check can fail"
+
+
 def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
     found = {
         name
@@ -234,6 +274,13 @@ def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
         or (isinstance(node, ast.Attribute) and node.attr == "import_module")
     }
     assert found <= DYNAMIC
+    asked = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("getattr(problems, ")
+    }
+    assert asked <= BY_NAME
 
 
 @pytest.mark.parametrize("name", sorted(problems.__all__))

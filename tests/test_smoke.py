@@ -11,7 +11,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from every_model import small_arguments
+from every_model import quick_kernel, small_arguments
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, is_classifier
 
@@ -19,7 +19,6 @@ import problems
 import substrate
 from problems.command_line.main import main
 from problems.command_line.verify import problem_modules
-from substrate.kernels import RBF, Linear
 
 pytestmark = pytest.mark.smoke
 
@@ -45,8 +44,7 @@ def test_every_estimator_is_fitted_saved_and_loaded(estimator, tmp_path):
     X = rng.normal(size=(30, 3))
     signal = np.sin(2.0 * X[:, 0]) + X[:, 1]
     y = np.where(signal > np.median(signal), "up", "down") if is_classifier(estimator()) else signal
-    kernel = Linear() if "MaximalVariation" in estimator.__name__ else RBF(1.5)
-    chosen = {"kernel": kernel, "random_state": 0}
+    chosen = {"kernel": quick_kernel(estimator), "random_state": 0}
     model = estimator(**{name: chosen[name] for name in chosen if name in estimator().get_params()}).fit(X, y)
     assert model.score(X, y) > 0.5
     assert model.certificate_.holds

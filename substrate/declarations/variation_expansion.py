@@ -9,6 +9,7 @@ with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans
 What the pages of componentwise machines share: one kernel matrix a component.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,44 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 
-__all__ = ["VariationExpansion", "component_grams", "component_matrices", "fast_values", "variation_expansion"]
+__all__ = [
+    "VariationExpansion",
+    "component_grams",
+    "component_matrices",
+    "fast_values",
+    "given_coordinates",
+    "variation_expansion",
+]
+
+
+def component_grams(K: Any) -> tuple[Gram, ...]:
+    """One Gram a component from a list of matrices (one matrix: one component), refused where one is indefinite."""
+    grams = _grams(K)
+    for gram in grams:
+        gram.coordinates()
+    return grams
+
+
+def component_matrices(K: Any) -> list[Array]:
+    """The matrices themselves, for a closed form: it warns of one that is not positive semi-definite."""
+    grams = tuple(Gram.from_matrix(gram.matrix) for gram in _grams(K))
+    for gram in grams:
+        gram.check_definite()
+    return [np.array(gram.matrix) for gram in grams]
+
+
+def _grams(K: Any) -> tuple[Gram, ...]:
+    if isinstance(K, Gram):
+        return (K,)
+    if isinstance(K, (list, tuple)) and len(K) and (isinstance(K[0], Gram) or np.ndim(K[0]) == 2):
+        grams = tuple(part if isinstance(part, Gram) else Gram.from_matrix(part) for part in K)
+        sizes = sorted({gram.n for gram in grams})
+        if len(sizes) > 1:
+            raise DataError(f"K must hold matrices of one size, received sizes {sizes}")
+        return grams
+    if np.ndim(K) == 3:
+        raise DataError("K must be a 2-D matrix, or a list of 2-D matrices with one for each component: list(K)")
+    return (Gram.from_matrix(K),)
 
 
 _RAW = "in uncut coefficients no dual feasible point is at hand: directions that the kernel hardly sees are open"
@@ -106,6 +144,9 @@ class VariationExpansion:
             "errors": lambda: signs * self.e.value,
             "maximal_variation": lambda: self.t.value,
             "component_values": self.component_values,
+            "coordinates": lambda: self.v.value,
+            "lower_multipliers": lambda: self.bounds.multipliers[0],
+            "upper_multipliers": lambda: self.bounds.multipliers[1],
         }
 
         def record() -> tuple[tuple[str, str], ...]:
@@ -114,6 +155,16 @@ class VariationExpansion:
         parameters = {"rho": self.rho}
         stated = self.accuracy if self.coordinates.balanced else _RAW
         return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, stated)
+
+
+def given_coordinates(
+    K: Any, make: Callable[[list[Array]], ComponentCoordinates]
+) -> tuple[ComponentCoordinates, tuple[Gram, ...]]:
+    """Coordinates that are at hand already, or those made of component matrices, refused where one is indefinite."""
+    if isinstance(K, ComponentCoordinates):
+        return K, ()
+    grams = component_grams(K)
+    return make([np.array(gram.matrix) for gram in grams]), grams
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: float) -> VariationExpansion:
@@ -150,33 +201,3 @@ def fast_values(coordinates: ComponentCoordinates, target: Array, rho: float, ta
         "maximal_variation": solved.maximal_variation,
         "component_values": values,
     }
-
-
-def component_grams(K: Any) -> tuple[Gram, ...]:
-    """One Gram a component from a list of matrices (one matrix: one component), refused where one is indefinite."""
-    grams = _grams(K)
-    for gram in grams:
-        gram.coordinates()
-    return grams
-
-
-def component_matrices(K: Any) -> list[Array]:
-    """The matrices themselves, for a closed form: it warns of one that is not positive semi-definite."""
-    grams = tuple(Gram.from_matrix(gram.matrix) for gram in _grams(K))
-    for gram in grams:
-        gram.check_definite()
-    return [np.array(gram.matrix) for gram in grams]
-
-
-def _grams(K: Any) -> tuple[Gram, ...]:
-    if isinstance(K, Gram):
-        return (K,)
-    if isinstance(K, (list, tuple)) and len(K) and (isinstance(K[0], Gram) or np.ndim(K[0]) == 2):
-        grams = tuple(part if isinstance(part, Gram) else Gram.from_matrix(part) for part in K)
-        sizes = sorted({gram.n for gram in grams})
-        if len(sizes) > 1:
-            raise DataError(f"K must hold matrices of one size, received sizes {sizes}")
-        return grams
-    if np.ndim(K) == 3:
-        raise DataError("K must be a 2-D matrix, or a list of 2-D matrices with one for each component: list(K)")
-    return (Gram.from_matrix(K),)

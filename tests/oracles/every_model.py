@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import problems
 from problems.command_line.verify import problem_modules
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Linear
 
 #: The width of the kernel where the default one would hide what is tested.
 SIGMA = 1.5
@@ -36,8 +36,8 @@ KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(e
 #: Those that take a matrix for a kernel; an additive machine needs inputs to take apart.
 PAIRWISE = [e for e in KERNELED if e(kernel="precomputed").__sklearn_tags__().input_tags.pairwise]
 WITH_GAMMA = [estimator for estimator in ESTIMATORS if "gamma" in parameters_of(estimator)]
-#: Those that can solve the declared problem; the sparse ones choose between closed forms only.
-WITH_SOLVER = [e for e in ESTIMATORS if "solver" in parameters_of(e) and not e.__name__.startswith("SparseLSSVM")]
+#: Those that can solve the page they state.
+WITH_SOLVER = [estimator for estimator in ESTIMATORS if "cvxpy" in estimator._solvers]
 REGRESSORS = [estimator for estimator in ESTIMATORS if is_regressor(estimator())]
 CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator())]
 MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]
@@ -73,6 +73,11 @@ def seeded(estimator, **parameters):
     if "random_state" in parameters_of(estimator):
         parameters.setdefault("random_state", 0)
     return estimator(**parameters)
+
+
+def quick_kernel(estimator):
+    """A kernel with which a smoke test is quick: whole paths of many components take their time, linear ones do not."""
+    return Linear() if estimator._additive else RBF(SIGMA)
 
 
 def made(estimator, **parameters):

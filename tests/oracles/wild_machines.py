@@ -13,8 +13,6 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 __all__ = ["WildMachine", "wild_machine"]
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
-#: Estimators whose kernel is one function of every column, and so must be one that can be.
-ADDITIVE = ("Componentwise", "Variation")
 #: Parameters that weigh one term against another: any size is allowed, and all sizes occur.
 WEIGHTS = {"gamma": (-12.0, 14.0), "zeta": (-8.0, 4.0), "rho": (-8.0, 4.0), "ridge": (-6.0, 3.0), "delta": (-6.0, 3.0)}
 
@@ -46,7 +44,7 @@ def wild_machine(seed):
     spread = float(X.std()) or unit
     width = float(spread * 10.0 ** rng.uniform(-1, 2))
     kernels = [RBF(width), Laplacian(width), Matern(width), RBF("median"), Linear(), Polynomial(2), Polynomial(3)]
-    if not any(word in estimator.__name__ for word in ADDITIVE):
+    if not estimator._additive:  # the kernel of an additive one is a function of every column
         kernels += [RBF(width) + Linear(), 2.5 * RBF(width), RBF(width) * Polynomial(2)]
     signature = inspect.signature(estimator).parameters
     choices = {"kernel": kernels[rng.integers(len(kernels))]}

@@ -26,20 +26,17 @@ def instances() -> list[BaseEstimator]:
     made: list[BaseEstimator] = []
     for estimator in exported_estimators():
         # whole paths of many components take their time; those of linear ones do not
-        made.append(estimator(kernel=Linear()) if "MaximalVariation" in estimator.__name__ else estimator())
+        made.append(estimator(kernel=Linear()) if estimator._additive else estimator())
         parameters = estimator().get_params(deep=False)
         # those that only choose a parameter of another, or its kernel, are tried as they come and on a matrix
-        name = estimator.__name__
-        derived = name.startswith(("Fused", "Componentwise", "MaximalVariation")) or name.endswith("CV")
+        derived = estimator._additive or estimator._chooses is not None
         if "kernel" in parameters:
             made += [] if derived else [estimator(kernel=Linear())]
             # the name and the object are one kernel by the first line of every fit; both are tried on one estimator
             given = [Precomputed(), "precomputed"] if estimator is problems.LSSVMRegressor else [Precomputed()]
             made += [e for e in map(estimator, given) if e.__sklearn_tags__().input_tags.pairwise]
-        if "solver" in parameters and not derived:
-            made.append(estimator(solver="cg" if name.startswith("SparseLSSVM") else "cvxpy"))
-        if {"solver", "cg_tol", "max_iter"} <= set(parameters) and not derived:  # those that know an iterative method
-            made.append(estimator(solver="cg"))
+        others = [] if derived else [solver for solver in estimator._solvers if solver in ("cvxpy", "cg")]
+        made += [estimator(solver=solver) for solver in others]
     return made
 
 

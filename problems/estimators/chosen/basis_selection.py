@@ -55,6 +55,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
     """
 
+    _title = "Sparse LS-SVM regression, gamma selected"
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows, wherever they are."""
         self._begin_fit()
@@ -63,7 +65,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         with self._reading(X, y) as data:
             fit, judged, best = self._final(self._found(data, self._folds(data), False))
         self._keep_search(judged, best, True)
-        self._keep(fit, "Sparse LS-SVM regression, gamma selected", True)
+        self._keep(fit, True)
         return self
 
     def _fitted_gamma(self) -> float:
@@ -95,6 +97,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMClassifier`.
     """
 
+    _title = "Sparse LS-SVM classification, gamma selected"
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
         self._begin_fit()
@@ -105,7 +109,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
             fit, judged, best = self._final(self._found(data, self._folds(data), True))
         self._keep_search(judged, best, True)
         self._keep_classes(data.classes)
-        self._keep(fit, "Sparse LS-SVM classification, gamma selected", data.outputs == 1)
+        self._keep(fit, data.outputs == 1)
         return self
 
     def _fitted_gamma(self) -> float:

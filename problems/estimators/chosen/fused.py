@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -79,8 +79,7 @@ class Final:
 class FusedEstimator(KernelEstimator):
     """Base: cuts the rows, tries the kernels, and keeps the proof."""
 
-    #: The name of the hyper-parameter.
-    _over: ClassVar[str]
+    _location = None
     kernels: Any = None
     cv: Any = None
     validation_fraction: float = 0.25
@@ -117,7 +116,7 @@ class FusedEstimator(KernelEstimator):
 
     def _rules(self) -> float:
         """The gap, checked, before any long work."""
-        if isinstance(self.cv, str) and not (self.cv == "loo" and self._over == "gamma"):
+        if isinstance(self.cv, str) and not (self.cv == "loo" and self._chooses == "gamma"):
             raise DeclarationError(f"cv must be a number of folds, a splitter or a list of folds, received {self.cv!r}")
         fraction = positive(self.validation_fraction, "validation_fraction")
         if fraction >= 1.0:
@@ -180,9 +179,7 @@ class FusedEstimator(KernelEstimator):
         best, choices = self._best(X, rounds)
         return best, choices, self._final(best.kernel, X_final, Y_final, best.value)
 
-    def _keep_fused(
-        self, X: Any, Y: Array, rounds: Rounds, title: str, one: bool, also: dict[str, Any] | None = None
-    ) -> None:
+    def _keep_fused(self, X: Any, Y: Array, rounds: Rounds, one: bool, also: dict[str, Any] | None = None) -> None:
         """Choose, fit, and set the fitted attributes, all at the end."""
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
@@ -194,11 +191,11 @@ class FusedEstimator(KernelEstimator):
             X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
             best, choices, final = self._fused(X, X_final, Y_final, rounds)
         lower = min(choice.lower_bound for choice in choices)
-        formula = f"validation error - lower bound over {self._over}"
+        formula = f"validation error - lower bound over {self._chooses}"
         # an error of rounding size needs no bound, nor does one that rounding of the targets may change
         unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
-        row = Row(f"gap of {self._over}", best.error - lower, scale, float(self.gap), formula)
+        row = Row(f"gap of {self._chooses}", best.error - lower, scale, float(self.gap), formula)
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
@@ -208,7 +205,7 @@ class FusedEstimator(KernelEstimator):
             setattr(self, name, value)
         if self._sparse:  # the support does not tell which rows trained
             self.training_rows_ = rounds.rows
-        self.certificate_ = Certificate(title, (*final.rows, row), tuple(facts))
+        self.certificate_ = Certificate(self._title, (*final.rows, row), tuple(facts))
         warn_unless_holds(self.certificate_)
         a = final.coefficients
         (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
@@ -241,7 +238,7 @@ class FusedRegressor(RegressorMixin, FusedEstimator):
             X_val, y_val = self._validation(X_val, y_val)
             known = y_val[:, None]
         rounds = self._refuse_small(self._rounds(X, y[:, None], y, X_val, known, False))
-        self._keep_fused(X, y[:, None], rounds, f"Fusion over {self._over}, regression", True)
+        self._keep_fused(X, y[:, None], rounds, True)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -282,9 +279,8 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
                         f"round {number} trains machine {train.column} on one class only; give more rows of the rare "
                         "class, fewer folds, or a validation set"
                     )
-        title = f"Fusion over {self._over}, classification"
         also = {"classes_": classes.names, "code_book_": classes.book}
-        self._keep_fused(X, Y, rounds, title, Y.shape[1] == 1, also)
+        self._keep_fused(X, Y, rounds, Y.shape[1] == 1, also)
         return self
 
     def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:

@@ -30,7 +30,6 @@ from substrate.proof import Proof
 
 __all__ = ["FusedLeastSquaresRegressor"]
 
-_TITLE = "Fused least squares"
 _REASON = "only the cut-off regularises, and rounding decides on which side of it a direction of kernel values falls"
 
 
@@ -62,6 +61,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`, over the training rows.
     """
 
+    _page, _title, _location = "fused_least_squares", "Fused least squares", None
     cutoff: float = CUTOFF
     validation_fraction: float = 0.5
     random_state: Any = None
@@ -96,7 +96,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
             (NO_BOUND, _REASON),
         )
         predicted = Phi @ solved.coefficients + solved.bias
-        self.certificate_ = Certificate(_TITLE, _checks(basis, both, predicted, self._tolerance()), facts)
+        self.certificate_ = Certificate(self._title, _checks(basis, both, predicted, self._tolerance()), facts)
         warn_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, solved.coefficients, solved.bias)
         return self
@@ -117,7 +117,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         both, predicted, Phi, record = self._stacked_again(X, y, X_val, y_val)
         basis = StackedBasis.of(Phi, positive(self.cutoff, "cutoff"))
         rows = _checks(basis, both, predicted, self._tolerance())
-        return Certificate(f"{_TITLE}, checked again", rows, (*record, (NO_BOUND, _REASON)))
+        return Certificate(f"{self._title}, checked again", rows, (*record, (NO_BOUND, _REASON)))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """There is nothing to prove: the cut-off has no exact optimum; the record says so."""

@@ -54,6 +54,8 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
         The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _title = "Fusion over gamma, regression"
+
 
 @dataclass(eq=False, repr=False)
 class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
@@ -98,6 +100,8 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _title = "Fusion over zeta, regression"
+
 
 @dataclass(eq=False, repr=False)
 class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
@@ -139,6 +143,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
+
+    _title = "Fusion over rho, regression"
 
 
 @dataclass(eq=False, repr=False)
@@ -182,6 +188,8 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
     """
+
+    _title = "Fusion over gamma, classification"
 
 
 @dataclass(eq=False, repr=False)
@@ -231,6 +239,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _title = "Fusion over zeta, classification"
+
 
 @dataclass(eq=False, repr=False)
 class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):
@@ -276,3 +286,5 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
+
+    _title = "Fusion over rho, classification"

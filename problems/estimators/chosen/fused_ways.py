@@ -1,7 +1,7 @@
 """Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -58,7 +58,7 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
 class OverGamma(CheckedAgain, FusedEstimator):
     """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
 
-    _over = "gamma"
+    _page, _chooses = "tikhonov_fusion", "gamma"
     _takes_weights = False
     gamma_range: Any = None
 
@@ -124,15 +124,15 @@ class OverGamma(CheckedAgain, FusedEstimator):
         if Y.shape[0] <= int(rows.max()):
             raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
         points = points_of(X, rows, self.kernel_.pairwise)
-        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self.certificate_.title
+        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self._title
         ones, tolerance = np.ones(rows.size), self._tolerance()
         return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
 
-    def _keep_fused(self, X: Any, Y: Array, rounds: Any, title: str, one: bool, also: Any = None) -> None:
+    def _keep_fused(self, X: Any, Y: Array, rounds: Any, one: bool, also: Any = None) -> None:
         # what leave-one-out looks at, and the range that is searched, for the time of the fit
         self._left_out, self._range = Round(X, Y, X, Y), self.gamma_range
         try:
-            super()._keep_fused(X, Y, rounds, title, one, also)
+            super()._keep_fused(X, Y, rounds, one, also)
         finally:
             del self._left_out, self._range
 
@@ -159,7 +159,8 @@ class OverZeta(SparseAnswers, FusedEstimator):
     speaks of that range only.
     """
 
-    _over = "zeta"
+    _page, _chooses = "fused_l1_substrate", "zeta"
+    _solvers: ClassVar[tuple[str, ...]] = ()
     gap: float = 1e-2
     zeta_min: float | None = None
 
@@ -218,7 +219,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
 class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
 
-    _over = "rho"
+    _page, _chooses = "fused_maximal_variation", "rho"
 
     def _at(self, rho: float) -> Variation:
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")

@@ -5,7 +5,7 @@ The search outside: over a list of kernels, or over the logarithms of a kernel's
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import check_cv
@@ -105,6 +105,8 @@ def _logarithm(score: float) -> float:
 class ModelSearch:
     """The parameters of a search, checked; the search; and what it leaves behind."""
 
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    _chooses: ClassVar[str | None] = "gamma"
     kernels: Any = None
     criterion: str = "loo"
     cv: Any = None

@@ -103,7 +103,7 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
         rows = np.arange(X.shape[0])
-        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), self._title, one)
+        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -165,7 +165,7 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
         self._keep_search(judged, best, True)
         self._keep_classes(classes, Y)
         signed, rows = replace(fit, support_values=Y * fit.support_values), np.arange(X.shape[0])
-        self._keep(X, rows, best.kernel, signed, ridge_of(gamma, weights), self._title, Y.shape[1] == 1)
+        self._keep(X, rows, best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:

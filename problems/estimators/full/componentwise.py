@@ -38,6 +38,8 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    _page, _title = "componentwise_ls_svm", "Componentwise LS-SVM regression"
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         super().fit(X, y, sample_weight)
@@ -68,6 +70,9 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
+
+    _page = "componentwise_ls_svm"
+    _title = "Componentwise LS-SVM classification (as regression on the labels)"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""

@@ -28,7 +28,6 @@ from substrate.proof.huber import prove_huber
 
 __all__ = ["HuberLSSVMRegressor"]
 
-_TITLE = "Huber LS-SVM"
 INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
     "rounding",
@@ -78,6 +77,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     3
     """
 
+    _page, _title, _location = "huber_ls_svm", "Huber LS-SVM", "huber"
     gamma: float = 1.0
     _: KW_ONLY
     delta: float | str = "auto"
@@ -110,7 +110,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
             y, ridge, delta, alpha, bias, expansion_values(kernel, points, alpha, bias, X), gram.diagonal, gram.negative
         )
         answer, more = _answer(kernel, X, gram, machine, self._tolerance())
-        self.certificate_ = Certificate(_TITLE, (*answer, *checks), (*gram.record(), *facts, *more))
+        self.certificate_ = Certificate(self._title, (*answer, *checks), (*gram.record(), *facts, *more))
         warn_unless_holds(self.certificate_)
         self.delta_, self.outliers_ = delta, rows[linear]
         self._keep_expansion(X, rows, kernel, alpha, bias)
@@ -130,7 +130,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
         rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
         answer, more = _answer(self.kernel_, X, gram, machine, self._tolerance())
-        return Certificate(f"{_TITLE}, checked again", (*answer, *rows), (*gram.record(), *more))
+        return Certificate(f"{self._title}, checked again", (*answer, *rows), (*gram.record(), *more))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.

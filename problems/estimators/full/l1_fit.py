@@ -4,10 +4,11 @@ What the L1 substrates say of their answer: the accuracy row, and what a model h
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+import problems
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine, points_of
@@ -75,6 +76,9 @@ def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
 class SparseAnswers(KernelEstimator):
     """``certify`` and ``prove`` of the L1 substrates, from what :meth:`predict` uses."""
 
+    _page = "l1_substrate"
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
+
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the coefficients this model holds now against the training data, given again.
 
@@ -92,7 +96,7 @@ class SparseAnswers(KernelEstimator):
             checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if how.polished else ()
             rows.append((answer, *checks))
             facts |= dict(gram.record()) | dict(more)
-        title = f"{self.certificate_.title}, checked again"
+        title = f"{self._title}, checked again"
         return Certificate(title, worst_rows(rows), tuple(facts.items()))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
@@ -183,11 +187,10 @@ def _solved(
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
-    from problems import l1_substrate  # brings cvxpy, which the active set must not pay for
-
+    page = problems.l1_substrate  # brings cvxpy, which the active set must not pay for
     # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
-    declared = l1_substrate.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)
+    declared = page.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)
     a = declared.support_values * (y if labels else 1.0)
     record = declared.solver_record.facts() if declared.solver_record is not None else ()
     return a, center + float(declared.bias), declared.certificate().rows, (*note, *record)

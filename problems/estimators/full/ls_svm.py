@@ -7,7 +7,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -89,8 +89,9 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
     True
     """
 
+    _page, _title = "ls_svm_regression", "LS-SVM regression"
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cg", "cvxpy")
     _on_devices = True
-    _title = "LS-SVM regression"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
@@ -102,7 +103,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
         fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True)
-        self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), "LS-SVM regression", y.ndim == 1)
+        self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -171,11 +172,12 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     ``method="isotonic"`` is better beyond about a thousand rows.
     """
 
+    _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cg", "cvxpy")
     gamma: float = 1.0
     _: KW_ONLY
     class_weight: Any = None
     _on_devices = True
-    _title = "LS-SVM classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
@@ -191,8 +193,7 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
         self._keep_classes(classes, Y)
         signed = replace(fit, support_values=Y * fit.support_values)
-        title = "LS-SVM classification (as regression on the labels)"
-        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), title, Y.shape[1] == 1)
+        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
@@ -224,13 +225,13 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
 
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, labels=True, primal=True)
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True)
         gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
             part = None if gram is None else gram.block(one.rows)
             known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
-            fits.append(fit_saddle(kernel, *known, method, labels=True, gram=part))
+            fits.append(fit_saddle(kernel, *known, method, gram=part))
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)

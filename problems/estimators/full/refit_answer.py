@@ -49,7 +49,7 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
 
 def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
     """Check the LS-SVM that predicts, and that its components are those that would be chosen now."""
-    title, chosen = f"{model.certificate_.title}, checked again", model.component_support_
+    title, chosen = f"{model._title}, checked again", model.component_support_
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {"kernel": repr(model.kernel_)}
     X, Y, machines = _machines(model, X, y, sample_weight)

@@ -33,8 +33,6 @@ from substrate.gram import Gram
 
 __all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
 
-_TITLE = "Weighted LS-SVM"
-
 
 def reweighted_fits(
     gram: Gram,
@@ -122,6 +120,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     3
     """
 
+    _page, _title, _location = "weighted_ls_svm", "Weighted LS-SVM", "weighted"
     weighting: str = "hampel"
     scale: str = "iqr"
     max_reweightings: int = 1
@@ -169,7 +168,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
             checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
         facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
         rows_before = _before(answers[:-1])
-        self.certificate_ = Certificate(_TITLE, (*checks, *rows_before), (*facts, *answers[-1].facts))
+        self.certificate_ = Certificate(self._title, (*checks, *rows_before), (*facts, *answers[-1].facts))
         warn_unless_holds(self.certificate_)
         self._keep_primal(primal)
         self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
@@ -186,7 +185,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         if y.size != self.support_values_.size:
             raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
         tolerance = self._tolerance()
-        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), _TITLE, tolerance=tolerance)
+        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), self._title, tolerance=tolerance)
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float

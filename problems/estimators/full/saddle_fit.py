@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+import problems
+from problems.estimators.shared.additive import kernel_matrices
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of, unpolished
@@ -20,7 +22,7 @@ from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, t
 from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel
+from substrate.kernels import Componentwise, Kernel
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.solvers import canonical_name
 
@@ -37,13 +39,16 @@ class Method:
     """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
 
     ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the share of the spread of y that the
-    accuracy may be.
+    accuracy may be. ``page`` names the page that is solved, on one matrix for each component of the kernel if
+    ``componentwise``.
     """
 
     solver: str
     cg_tol: float
     max_iter: int
     tol: float
+    page: str = "ls_svm_regression"
+    componentwise: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
@@ -96,14 +101,13 @@ def fit_saddle(
     weights: Array,
     method: Method,
     *,
-    labels: bool = False,
     gram: Gram | None = None,
     primal: bool = False,
 ) -> SaddleFit:
     """Fit every column of Y.
 
-    ``labels`` says that they hold -1 and +1, ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller
-    keeps primal weights: one that drops them would predict by support values that cannot carry the answer.
+    ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller keeps primal weights: one that drops them
+    would predict by support values that cannot carry the answer.
     """
     if is_device_array(X) and method.solver != "auto":
         raise DeclarationError(
@@ -123,7 +127,11 @@ def fit_saddle(
                 gram.check_definite()
             alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
         else:
-            alpha, bias, products, rows, facts, steps, warned = _declared(gram, Y, gammas, weights, method, labels)
+            K: Any = gram
+            if method.componentwise and isinstance(kernel, Componentwise):
+                K = kernel_matrices(kernel, X)
+            alpha, bias, rows, facts, warned = _declared(K, Y, gammas, weights, method)
+            products, steps = gram.product(alpha), 1
             if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
                 gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
@@ -240,19 +248,20 @@ def _negative_of_some(kernel: Kernel, X: Any) -> float:
     return some.negative if rows.size == X.shape[0] else math.inf
 
 
-def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, labels: bool) -> _Parts:
-    # These bring cvxpy, which a closed form must not pay for.
-    from problems import ls_svm_classification, ls_svm_regression
-
+def _declared(
+    K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
+) -> tuple[Array, Array, tuple[Row, ...], Facts, bool]:
+    """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
+    page = getattr(problems, method.page)  # brings cvxpy, which a closed form must not pay for
+    labels = page is problems.ls_svm_classification  # its support values have the sign of the label
     name = None if method.solver == "cvxpy" else method.solver
-    page = ls_svm_classification if labels else ls_svm_regression
     alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
         center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(gram, (y - center) / unit, gamma, weights).solve(name)
+        declared = page.declare(K, (y - center) / unit, gamma, weights).solve(name)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
         if not labels:
@@ -262,7 +271,7 @@ def _declared(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, m
         if (record := declared.solver_record) is not None:
             facts += record.facts()
             warned = warned or not any(attempt.accepted for attempt in record.attempts)
-    return alpha, bias, gram.product(alpha), worst_rows(rows), tuple(dict.fromkeys(facts)), 1, warned
+    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), warned
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

@@ -48,10 +48,10 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
 
     gamma: Any = 1.0
 
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, title: str, one_output: bool) -> None:
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         """Set the fitted attributes, all at the end, the one that says "fitted" last."""
         self.ridge_ = ridge
-        self.certificate_ = Certificate(title, fit.rows, fit.facts)
+        self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         self._keep_primal(fit.primal)
         if not fit.warned:
@@ -143,7 +143,8 @@ class SolvedMachine(SaddleMachine):
 
     def _method(self) -> Method:
         most = whole_number(self.max_iter, "max_iter", 1)
-        return Method(self.solver, positive(self.cg_tol, "cg_tol"), most, self._tolerance())
+        cg_tol = positive(self.cg_tol, "cg_tol")
+        return Method(self.solver, cg_tol, most, self._tolerance(), self._own_page(), self._additive)
 
     def _tolerances(self) -> tuple[float, float | None]:
         """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""

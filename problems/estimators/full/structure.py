@@ -1,14 +1,14 @@
 r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled sibling."""
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
-from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, with_answer
+from problems.estimators.full.variation_fit import PAGES, Variation, VariationAnswers, VariationFit, with_answer
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
@@ -27,11 +27,17 @@ __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 class _MaximalVariation(VariationAnswers):
     """What regression and classification share: the choices, the components, and the refit."""
 
+    _page = "maximal_variation"
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
+
     rho: float = 1.0
     _: KW_ONLY
     refit: bool = False
     gamma: float = 1.0
     solver: str = "auto"
+
+    def _own_page(self) -> str:
+        return PAGES[self.expansion]
 
     def _choices(self) -> Variation:
         positive(self.gamma, "gamma")
@@ -51,9 +57,7 @@ class _MaximalVariation(VariationAnswers):
             fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
         return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
-    def _keep_variation(
-        self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array, title: str
-    ) -> None:
+    def _keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
         """Set the fitted attributes, refitting on the components that matter if asked."""
         one = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
@@ -77,7 +81,7 @@ class _MaximalVariation(VariationAnswers):
             # the answer is that of the machine that predicts; what chose its components follows
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
-        self.certificate_ = Certificate(title, rows, facts)
+        self.certificate_ = Certificate(self._title, rows, facts)
         warn_once_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         if self._labels:  # from regression's sign to that of y f = 1 - e
@@ -188,13 +192,14 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     array([0, 1, 2, 3])
     """
 
+    _title = "Maximal variation, regression"
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
         self._begin_fit()
         choices = self._choices()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
-        machines = self._fit_machines(X, y[:, None], choices)
-        self._keep_variation(X, y[:, None], *machines, "Maximal variation, regression")
+        self._keep_variation(X, y[:, None], *self._fit_machines(X, y[:, None], choices))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -233,6 +238,8 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
+    _title = "Maximal variation, classification"
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
@@ -243,5 +250,5 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         Y = classes.codes(labels)
         machines = self._fit_machines(X, Y, choices)
         self.classes_, self.code_book_ = classes.names, classes.book
-        self._keep_variation(X, Y, *machines, "Maximal variation, classification")
+        self._keep_variation(X, Y, *machines)
         return self

@@ -25,8 +25,6 @@ from substrate.gram import Gram
 
 __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
 
-_SUBSTRATE = "LS-SVM substrate"
-
 
 @dataclass(eq=False, repr=False)
 class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
@@ -51,6 +49,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    _page, _title = "ls_svm_substrate", "LS-SVM substrate"
     c: float = 0.0
     _takes_weights = False
 
@@ -69,7 +68,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        asked = _without(X, y, constants, self._tolerance())
+        asked = self._without(X, y, constants)
         target, ridge = asked.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
         question = Question(kernel, X, asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance)
@@ -81,7 +80,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
             rows += saddle_rows(gram.product(alpha), gram.diagonal, target, ridge, alpha, bias)
         self.constants_ = constants
         facts = (*gram.record(), ("solver", f"closed form on y - c, refined {solved.refinements} times"))
-        self.certificate_ = Certificate(_SUBSTRATE, rows, (*facts, *answer.facts))
+        self.certificate_ = Certificate(self._title, rows, (*facts, *answer.facts))
         warn_unless_holds(self.certificate_)
         self._keep_primal(answer.primal)
         self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
@@ -96,16 +95,15 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
         if y.size != self.constants_.size:
             raise DataError(f"the model has {self.constants_.size} constants, these are {y.size} rows")
-        return _without(X, y, self.constants_, self._tolerance())
+        return self._without(X, y, self.constants_)
 
-
-def _without(X: Any, y: Array, constants: Array, tolerance: float) -> Asked:
-    """The LS-SVM of y - c at gamma = 1, with what rounding takes from that difference."""
-    target = y - constants
-    back = target - y
-    missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
-    ones = np.ones(y.size)
-    return Asked(X, target[:, None], ones, (1.0,), _SUBSTRATE, tolerance=tolerance, missing=missing[:, None])
+    def _without(self, X: Any, y: Array, constants: Array) -> Asked:
+        """The LS-SVM of y - c at gamma = 1, with what rounding takes from that difference."""
+        target = y - constants
+        back = target - y
+        missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
+        ones, tolerance = np.ones(y.size), self._tolerance()
+        return Asked(X, target[:, None], ones, (1.0,), self._title, tolerance=tolerance, missing=missing[:, None])
 
 
 @dataclass(eq=False, repr=False)
@@ -139,6 +137,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -154,7 +153,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
         (rows,) = np.nonzero(fit.coefficients)
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
-        self.certificate_ = Certificate("L1 substrate, regression", fit.rows, fit.facts)
+        self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         warn_once_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
         return self
@@ -192,6 +191,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    _title = "L1 substrate, classification"
     zeta: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -217,7 +217,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         self._keep_classes(classes, Y[rows])
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
-        self.certificate_ = Certificate("L1 substrate, classification", worst_rows([fit.rows for fit in fits]), facts)
+        self.certificate_ = Certificate(self._title, worst_rows([fit.rows for fit in fits]), facts)
         warn_once_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(alpha[rows, 0] if single else alpha[rows])
         self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if single else bias)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import problems
 from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
@@ -36,9 +37,11 @@ from substrate.proof import Proof
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
-__all__ = ["Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
+__all__ = ["PAGES", "Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
 
 
+#: The page that states each expansion.
+PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
 
@@ -105,20 +108,16 @@ class Variation:
     def _declared(
         self, coordinates: ComponentCoordinates, y: Array, rho: float, facts: tuple[tuple[str, str], ...]
     ) -> VariationFit:
-        from substrate.declarations.variation_expansion import (
-            variation_expansion,  # brings cvxpy; the fast path must not pay it
-        )
-
+        page = getattr(problems, PAGES[self.expansion])  # brings cvxpy; the fast path must not pay for it
         name = None if self.solver in ("auto", "cvxpy") else self.solver
         # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
         center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
-        level = variation_expansion(coordinates, y - center, rho)
-        declared: Any = level.declared("Maximal variation", "regression", ()).solve(name)
-        v = np.asarray(level.v.value)
+        declared: Any = page.declare(coordinates, y - center, rho).solve(name)
+        v = declared.coordinates
         record, rows = declared.solver_record.facts(), declared.certificate().rows
         variation = np.abs(coordinates.parts @ v).max(axis=1)
-        minus, plus = level.bounds.multipliers
-        witness, facts = VariationWitness(v, np.asarray(plus - minus)), (*facts, *record)
+        xi = declared.upper_multipliers - declared.lower_multipliers
+        witness, facts = VariationWitness(v, xi), (*facts, *record)
         a, b = coordinates.expand(v), coordinates.bias_of(y, v)
         return VariationFit(a, b, variation, rows, facts, False, witness)
 
@@ -219,7 +218,7 @@ class VariationAnswers(DecoupledExpansion):
             row = answer_of(*known, fitted, self._tolerance_of(fit))
             rows.append((row, *fit.rows))
             facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
-        title = f"{self.certificate_.title}, checked again"
+        title = f"{self._title}, checked again"
         return Certificate(title, worst_rows(rows), (("kernel", repr(self.kernel_)), *facts.items()))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:

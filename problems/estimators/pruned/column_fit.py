@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -73,7 +73,7 @@ class ColumnReducedClassifier(CodedClassifier):
     """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
     gamma: float = 1.0
-    _title: ClassVar[str]
+    _page = "column_reduced_ls_svm"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

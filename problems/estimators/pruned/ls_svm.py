@@ -28,9 +28,6 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 
-_REGRESSION = "Pruned LS-SVM regression"
-_CLASSIFICATION = "Pruned LS-SVM classification (as regression on the labels)"
-
 
 @dataclass(eq=False, repr=False)
 class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
@@ -91,6 +88,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     (40, 133)
     """
 
+    _page, _title = "ls_svm_regression", "Pruned LS-SVM regression"
     gamma: Any = 1.0
     _: KW_ONLY
     tolerance: float = 0.1
@@ -118,7 +116,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         task = self._task(
             X, y[:, None], index, weighting=self.weighting, scale=self.scale, reweight=bool(self.reweight)
         )
-        self._keep(X, *self._pruned(task, kernel, gamma, _REGRESSION), 1.0)
+        self._keep(X, *self._pruned(task, kernel, gamma), 1.0)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -133,13 +131,13 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         self._check_rows(y.size)
         model = copy(self)
         model._keep(X, self.pruning_path_, number, None, 1.0)
-        model._certify_step(number, X, y[:, None], _REGRESSION)
+        model._certify_step(number, X, y[:, None])
         return model
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        return self._asked(X, y[:, None], _REGRESSION)
+        return self._asked(X, y[:, None])
 
 
 @dataclass(eq=False, repr=False)
@@ -174,6 +172,8 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
 
+    _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
+
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
 
@@ -199,7 +199,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
             return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
         task = self._task(X, book[groups], Index(self.index, loss, points, int(self.folds)), groups)
-        pruned = self._pruned(task, kernel, gamma, _CLASSIFICATION)
+        pruned = self._pruned(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book
         self._keep_codes(X, groups, *pruned)
         return self
@@ -220,13 +220,13 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         self._check_rows(groups.size)
         model = copy(self)
         model._keep_codes(X, groups, self.pruning_path_, number, None)
-        model._certify_step(number, X, self.code_book_[groups], _CLASSIFICATION)
+        model._certify_step(number, X, self.code_book_[groups])
         return model
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
         X, groups = self._grouped(X, y)
-        return self._asked(X, self.code_book_[groups], _CLASSIFICATION)
+        return self._asked(X, self.code_book_[groups])
 
     def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Training rows given again, and the number of each one's class."""

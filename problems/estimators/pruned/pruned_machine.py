@@ -30,6 +30,7 @@ __all__ = ["PrunedMachine"]
 class PrunedMachine(CheckedAgain, KernelEstimator):
     """What both share: settings, the chosen machine, taking another step out."""
 
+    _location = "kept"
     gamma: float = 1.0
     _: KW_ONLY
     step: Any = 0.05
@@ -68,9 +69,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
             X, Y, groups, step, target, index, float(self.tolerance), groups is None, bool(self.retune), **robust
         )
 
-    def _pruned(
-        self, task: Pruning, kernel: Any, gamma: float, title: str
-    ) -> tuple[tuple[PruningStep, ...], int, Certificate]:
+    def _pruned(self, task: Pruning, kernel: Any, gamma: float) -> tuple[tuple[PruningStep, ...], int, Certificate]:
         """The path, the step chosen, fitted once more on its own, and the certificate of that."""
         pruned = prune(task, kernel, gamma)
         path, chosen = pruned.path, pruned.chosen
@@ -88,7 +87,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if one else answer.bias)
         solver = ("solver", f"closed form, refined {solved.refinements} times")
         facts = (*part.record(), *_facts(pruned, task), solver, *answer.facts)
-        certificate = Certificate(title, (*answer.rows, *checks), facts)
+        certificate = Certificate(self._title, (*answer.rows, *checks), facts)
         warn_unless_holds(certificate)
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
 
@@ -116,17 +115,17 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         if given != n:
             raise DataError(f"the path began with {n} rows, these are {given}")
 
-    def _asked(self, X: Any, Y: Array, title: str) -> Asked:
+    def _asked(self, X: Any, Y: Array) -> Asked:
         """The rows left of the training rows given again, with what this model holds of them."""
         self._check_rows(Y.shape[0])
         points = points_of(X, self.support_, self.kernel_.pairwise)
         gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
-        return Asked(points, Y[self.support_], self.weights_, gammas, title, tolerance=tolerance)
+        return Asked(points, Y[self.support_], self.weights_, gammas, self._title, tolerance=tolerance)
 
-    def _certify_step(self, number: int, X: Any, Y: Array, title: str) -> None:
+    def _certify_step(self, number: int, X: Any, Y: Array) -> None:
         """Give a model taken out of the path the certificate of its own machine."""
-        again = certify_machines(self, self._asked(X, Y, title))
-        self.certificate_ = replace(again, title=f"{title}, step {number}")
+        again = certify_machines(self, self._asked(X, Y))
+        self.certificate_ = replace(again, title=f"{self._title}, step {number}")
         warn_unless_holds(self.certificate_)
 
     def _check_loaded(self) -> None:

@@ -16,7 +16,7 @@ An expansion a component, in few basis vectors; the bounds are those of all rows
 """
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -71,6 +71,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         As for :class:`~problems.SparseLSSVMRegressor`.
     """
 
+    _title = "Sparse componentwise LS-SVM regression"
+    _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
 
     def _choice(self) -> BasisChoice:
@@ -89,7 +91,6 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
-_TITLE = "Maximal variation on a reduced basis, regression"
 
 
 @dataclass(eq=False, repr=False)
@@ -140,6 +141,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     (array([0, 1, 2, 3]), True)
     """
 
+    _page, _title = "reduced_maximal_variation", "Maximal variation on a reduced basis, regression"
     rho: float = 1.0
     _: KW_ONLY
     ridge: float = 1.0
@@ -168,7 +170,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         )
         self.maximal_variation_ = solved.maximal_variation
         self.n_bounded_ = solved.bounded
-        self.certificate_ = Certificate(_TITLE, (answer, *solved.rows), facts)
+        self.certificate_ = Certificate(self._title, (answer, *solved.rows), facts)
         warn_unless_holds(self.certificate_)
         self._keep_machine(prepared, coefficients, solved.bias)
         return self
@@ -192,7 +194,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
             judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
             answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
         facts = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
-        return Certificate(f"{_TITLE}, checked again", (answer,), facts)
+        return Certificate(f"{self._title}, checked again", (answer,), facts)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.

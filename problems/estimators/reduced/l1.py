@@ -60,13 +60,13 @@ class _ReducedL1(L1Answers):
             facts += (UNKNOWN,)
         return _Solved(prepared, sums, paths, solution, facts)
 
-    def _keep_used(self, solved: "_Solved", title: str, one: bool) -> None:
+    def _keep_used(self, solved: "_Solved", one: bool) -> None:
         """Set what is left of the basis, the attribute that says "fitted" last."""
         basis, unit = solved.prepared.basis, solved.sums.unit
         (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
         self._keep_basis(solved.prepared)
         self.zeta_max_ = unit * float(solved.sums.zeta_max.max())
-        self.certificate_ = Certificate(title, worst_rows(list(solved.solution.checks)), solved.facts)
+        self.certificate_ = Certificate(self._title, worst_rows(list(solved.solution.checks)), solved.facts)
         warn_unless_holds(self.certificate_)
         if basis.points is not None:
             self.candidates_ = basis.points
@@ -141,6 +141,8 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     (True, True)
     """
 
+    _title = "L1 substrate on a reduced basis, regression"
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
         from scipy.sparse import csr_matrix
@@ -153,7 +155,7 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         (path,), unit = solved.paths, solved.sums.unit
         self.zetas_, self.path_bias_ = unit * path.values, unit * path.bias
         self.path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
-        self._keep_used(solved, "L1 substrate on a reduced basis, regression", True)
+        self._keep_used(solved, True)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -208,6 +210,8 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
         As for :class:`SparseL1SubstrateRegressor`.
     """
 
+    _title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
         self._begin_fit()
@@ -217,6 +221,5 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
         with self._reading(X, y, coding=self.coding) as data:
             solved = self._solved(data)
         self._keep_classes(data.classes)
-        title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
-        self._keep_used(solved, title, data.outputs == 1)
+        self._keep_used(solved, data.outputs == 1)
         return self

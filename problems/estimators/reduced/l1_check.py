@@ -27,10 +27,10 @@ __all__ = ["L1Answers"]
 class L1Answers(ReducedMachine):
     """What regression and classification share once they are fitted."""
 
+    _page = "reduced_l1_substrate"
     zeta: float = 1.0
     _: KW_ONLY
     basis: Any = "kmeans++"
-    _title = "L1 substrate on a reduced basis"
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check what this model holds now against its problem on the training rows, wherever they are.

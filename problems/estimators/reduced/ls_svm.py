@@ -28,9 +28,6 @@ from substrate.namespaces import on_device_of, take_rows, to_numpy
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
-_REGRESSION = "Sparse LS-SVM regression"
-_CLASSIFICATION = "Sparse LS-SVM classification (as regression on the labels)"
-
 
 @dataclass(eq=False, repr=False)
 class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
@@ -120,7 +117,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     """
 
     _on_devices = True
-    _title = _REGRESSION
+    _title = "Sparse LS-SVM regression"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows, wherever they are.
@@ -133,7 +130,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         with self._reading(X, y) as data:
             fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
             self._keep_of_rows(fit)
-        self._keep(fit, _REGRESSION, True)
+        self._keep(fit, True)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -149,7 +146,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """
         self._check_leverages()
         with self._reading_again(X, y) as data:
-            return self._left_out(data, self._fitted_gamma(), _REGRESSION, True)
+            return self._left_out(data, self._fitted_gamma(), True)
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
         """What else a machine wants to know of its rows while they can be read."""
@@ -188,7 +185,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
     """
 
     _on_devices = True
-    _title = _CLASSIFICATION
+    _title = "Sparse LS-SVM classification (as regression on the labels)"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
@@ -199,14 +196,14 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         with self._reading(X, y, coding=self.coding) as data:
             fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
         self._keep_classes(data.classes)
-        self._keep(fit, _CLASSIFICATION, data.outputs == 1)
+        self._keep(fit, data.outputs == 1)
         return self
 
     def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
         self._check_leverages()
         with self._reading_again(X, y) as data:
-            return self._left_out(data, self._fitted_gamma(), _CLASSIFICATION, self.support_values_.ndim == 1)
+            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

@@ -81,7 +81,6 @@ def sum_left_out(
 
 #: Multiplications up to which leave-one-out fits one row's machine anew as a check.
 _CHEAP_REFIT = 1e8
-_SOLVERS = ("auto", "direct", "cg")
 
 
 @dataclass(eq=False, repr=False)
@@ -91,11 +90,13 @@ class SparseMachine(ReducedMachine):
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
-    _title: ClassVar[str]
+    _page = "reduced_basis_ls_svm"
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
 
     def _check_solver(self) -> None:
-        if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
-            raise DeclarationError(f"solver must be one of {', '.join(_SOLVERS)}, received {self.solver!r}")
+        known = SparseMachine._solvers  # of those without a choice it is "auto"
+        if not isinstance(self.solver, str) or self.solver not in known:
+            raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
         if self.solver == "cg" and self.checkpoint is not None:
             raise DeclarationError(
                 f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
@@ -114,12 +115,12 @@ class SparseMachine(ReducedMachine):
         fit = iterated_fit if self.solver == "cg" else one_fit
         return fit(prepared, gamma, self._tolerance())
 
-    def _keep(self, fit: ReducedFit, title: str, one: bool, rows: tuple[Row, ...] = ()) -> None:
+    def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that says "fitted" last."""
         if fit.factor is not None and fit.freedom is not None:
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
-        self.certificate_ = Certificate(title, (*fit.rows, *rows), fit.facts)
+        self.certificate_ = Certificate(self._title, (*fit.rows, *rows), fit.facts)
         if not fit.warned:
             warn_unless_holds(self.certificate_)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
@@ -135,7 +136,7 @@ class SparseMachine(ReducedMachine):
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma(), self._title)
+            return self._certified(data, self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
@@ -150,11 +151,11 @@ class SparseMachine(ReducedMachine):
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
-    def _certified(self, data: FitData, gamma: float, title: str) -> Certificate:
+    def _certified(self, data: FitData, gamma: float) -> Certificate:
         rows = self._training_rows(data)
         return certified_again(
-            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{title}, checked again", repr(self.kernel_),
-            tolerance=self._tolerance(),
+            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{self._title}, checked again",
+            repr(self.kernel_), tolerance=self._tolerance(),
         )  # fmt: skip
 
     def _check_leverages(self) -> None:
@@ -166,11 +167,11 @@ class SparseMachine(ReducedMachine):
                 "sums that they come from; fit with solver='direct'"
             )
 
-    def _left_out(self, data: FitData, gamma: float, title: str, one: bool) -> LeftOut | LeftOutSums:
+    def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        said = f"{title}, leave-one-out without refitting"
+        said = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)

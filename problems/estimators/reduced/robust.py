@@ -37,7 +37,6 @@ from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
 
-_TITLE = "Weighted sparse LS-SVM"
 #: What the rows of the certificate are rows of.
 _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
 
@@ -85,6 +84,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     3
     """
 
+    _page, _title, _location = "reduced_basis_ls_svm", "Weighted sparse LS-SVM", "weighted"
     gamma: float = 1.0
     _: KW_ONLY
     weighting: str = "hampel"
@@ -120,7 +120,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             )
             for fit in fits
         )
-        self.certificate_ = Certificate(_TITLE, last.solution.rows, facts)
+        self.certificate_ = Certificate(self._title, last.solution.rows, facts)
         warn_unless_holds(self.certificate_)
         self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
@@ -153,7 +153,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
             gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
-            title, told = f"{_TITLE}, checked again", repr(self.kernel_)
+            title, told = f"{self._title}, checked again", repr(self.kernel_)
             return certified_again(
                 rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
                 tolerance=self._tolerance(),

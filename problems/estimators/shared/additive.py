@@ -56,6 +56,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """
 
     tolerance: float = 0.05
+    _additive = True
     _on_devices = False
 
     def component_functions(self, X: Any) -> Array:

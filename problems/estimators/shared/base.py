@@ -37,6 +37,23 @@ class KernelEstimator(BaseEstimator):
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
+    #: The page of :mod:`problems` that states the machine.
+    _page: ClassVar[str]
+    #: What its certificates are called.
+    _title: ClassVar[str]
+    #: What ``solver`` may be besides the name of a conic solver, which goes with "cvxpy"; empty where there is one way.
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    #: The parameter that a fit chooses by itself, if it does.
+    _chooses: ClassVar[str | None] = None
+    #: Whether the machine is a sum of components, each of which looks at some of the inputs.
+    _additive: ClassVar[bool] = False
+    #: What it predicts where nothing tells rows apart: the "mean" of y, that of the "kept" rows, the "weighted" mean,
+    #: "huber" for Huber's location; None where it depends on which rows validate.
+    _location: ClassVar[str | None] = "mean"
+    #: Whether a constant added to y is added to what it predicts, and nothing else changes.
+    _translates_y: ClassVar[bool] = True
+    #: Whether points may be moved together where that changes nothing in the kernel.
+    _translates_x: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
     #: Whether targets are codes of labels, of which zero leaves a row out of a machine.
@@ -65,6 +82,10 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_values_")
+
+    def _own_page(self) -> str:
+        """The page that states the machine with its parameters as they are."""
+        return self._page
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
