@@ -43,12 +43,11 @@ from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
-_PARAMETERS = {"gamma": 1.0, "n_support": 0.2}
 DEMONSTRATION = Demonstration(
     equations="Carvalho2006 (4), sections 3.3-3.5",
     cases=tuple(
-        Case(selection, {"selection": selection}, "ripley", RBF(sigma=0.5), _PARAMETERS, "classification", every=2)
-        for selection in ("signed", "absolute")
+        Case(chosen, {"selection": chosen}, "ripley", RBF(sigma=0.5), {"gamma": 1.0, "n_support": 0.2}, every=2)
+        for chosen in ("signed", "absolute")
     ),
 )
 

@@ -44,13 +44,11 @@ class Case:
     choice
         The arguments of ``declare`` that choose it, for instance ``{"form": "dual"}``.
     dataset
-        The data set's name in :mod:`substrate.datasets`.
+        The data set's name in :mod:`substrate.datasets`; where it has two classes they become the labels -1 and +1.
     kernel
         The kernel, with ``"median"`` widths resolved on the data.
     parameters
         The remaining arguments of ``declare``.
-    task
-        With ``"classification"`` the two classes become the labels -1 and +1.
     every
         Each k-th row only, where the whole set would make a slow demonstration.
     standardize
@@ -65,14 +63,18 @@ class Case:
     dataset: str
     kernel: Kernel
     parameters: Mapping[str, Any]
-    task: str = "regression"
     every: int = 1
     standardize: bool = False
     build: Callable[[Kernel, Array, Array], Mapping[str, Any]] = training
 
+    @property
+    def labels(self) -> bool:
+        """Whether its targets are the labels -1 and +1."""
+        return len(getattr(datasets, self.dataset)(return_X_y=False).target_names) > 1
+
     def arguments(self, X: Any, y: Any) -> dict[str, Any]:
         """The arguments of ``declare`` on points and targets, without ``choice``."""
-        if self.task == "classification":
+        if self.labels:
             y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
         if self.standardize:
             deviations = X.std(axis=0)

@@ -47,13 +47,11 @@ from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 
+_TASK, _WEIGHTS = {"task": "classification"}, {"zeta": 0.5, "weight": 1.0}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (28)-(29) for (16)",
     cases=(
-        Case(
-            "zeta fixed, weight 1", {"task": "classification"}, "ripley", RBF(sigma=0.2), {"zeta": 0.5, "weight": 1.0},
-            "classification", every=12, build=half_validates,
-        ),
+        Case("zeta fixed, weight 1", _TASK, "ripley", RBF(sigma=0.2), _WEIGHTS, every=12, build=half_validates),
     ),
 )  # fmt: skip
 

@@ -34,7 +34,7 @@ from substrate.certificates.rows import Accuracy
 from substrate.closed_form.page_accuracy import stacked_accuracy
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
 from substrate.declarations.declaration import Declared
-from substrate.declarations.expansion import checked_targets, in_paper_signs, validation_rows
+from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import OverfittingWarning
 from substrate.gram import Gram
@@ -43,19 +43,13 @@ from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
 
-_CASES = (
-    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, build=half_validates),
-    Case(
-        "classification",
-        {"task": "classification"},
-        "ripley",
-        RBF(sigma=0.5),
-        {},
-        "classification",
-        build=half_validates,
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (20)-(22)",
+    cases=(
+        Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, build=half_validates),
+        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {}, build=half_validates),
     ),
 )
-DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20)-(22)", cases=_CASES)
 
 
 def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF) -> Declared:
@@ -80,7 +74,11 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
         unit = float(np.linalg.norm(both)) or 1.0
         return _problem(basis, both / unit)[0], unit
 
-    values = _readings(target, known, task, e=lambda: e.value)
+    signs = np.append(signs_of(target, task), signs_of(known, task))
+    values = {
+        "errors": lambda: (signs * e.value)[: target.size],
+        "validation_errors": lambda: (signs * e.value)[target.size :],
+    }
 
     def accuracy() -> Accuracy:
         return stacked_accuracy(basis.values, both, both - e.value)
@@ -102,8 +100,8 @@ def closed_form(
     gram, target, known, below = _checked(own_gram(K), y, K_val, y_val, task)
     gram.check_definite()  # convex whatever the matrix, but without w behind it
     solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, known), cutoff)
-    readings = _readings(target, known, task, e=lambda: solved.errors)
-    return {name: np.asarray(read()) for name, read in readings.items()}
+    errors = np.append(signs_of(target, task), signs_of(known, task)) * solved.errors
+    return {"errors": errors[: target.size], "validation_errors": errors[target.size :]}
 
 
 def warn_of_overfitting(n_training: int, n_validation: int) -> None:
@@ -121,9 +119,3 @@ def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gra
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)
     return gram, target, known, below
-
-
-def _readings(y: Array, y_val: Array, task: str, e: Any) -> dict[str, Any]:
-    signs = y_val if task == "classification" else np.ones(y_val.size)
-    own = in_paper_signs(y, task, lambda: np.zeros(y.size), lambda: 0.0, lambda: np.asarray(e())[: y.size])
-    return {"errors": own["errors"], "validation_errors": lambda: signs * np.asarray(e())[y.size :]}

@@ -47,19 +47,14 @@ from substrate.kernels import RBF, Componentwise
 
 __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 
+_TASK, _KERNEL = {"task": "classification"}, Componentwise(RBF(sigma=0.5))
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (28)-(29)",
-    cases=(
-        Case(
-            "rho fixed, weight 1", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
-            {"rho": 2.0, "weight": 1.0}, "classification", every=10, build=half_validates,
-        ),
-        Case(
-            "rho fixed, weight 10", {"task": "classification"}, "ripley", Componentwise(RBF(sigma=0.5)),
-            {"rho": 2.0, "weight": 10.0}, "classification", every=10, build=half_validates,
-        ),
+    cases=tuple(
+        Case(label, _TASK, "ripley", _KERNEL, {"rho": 2.0, "weight": weight}, every=10, build=half_validates)
+        for label, weight in (("rho fixed, weight 1", 1.0), ("rho fixed, weight 10", 10.0))
     ),
-)  # fmt: skip
+)
 
 
 def declare(

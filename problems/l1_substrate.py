@@ -36,15 +36,7 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (9)-(10), (16)",
     cases=(
         Case("regression", {"task": "regression"}, "boston", RBF(sigma=4.0), {"zeta": 20.0}, every=4, standardize=True),
-        Case(
-            "classification",
-            {"task": "classification"},
-            "ripley",
-            RBF(sigma=0.5),
-            {"zeta": 2.0},
-            "classification",
-            every=3,
-        ),
+        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"zeta": 2.0}, every=3),
     ),
 )
 

@@ -34,7 +34,7 @@ from substrate.certificates.rows import Accuracy, accuracy_row, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spread
 from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.declarations.declaration import Declared
-from substrate.declarations.expansion import checked_targets
+from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
@@ -48,7 +48,7 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (9)-(12), (15)",
     cases=(
         Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"c": 1.0}),
-        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"c": -0.5}, "classification"),
+        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"c": -0.5}),
     ),
 )
 
@@ -63,7 +63,7 @@ def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
     """
     gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
-    signs = target if task == "classification" else np.ones(gram.n)
+    signs = signs_of(target, task)
     return _declared(gram, gram.coordinates().factor, within_solvers(target), signs, _constants(c, gram.n), task)
 
 
@@ -121,7 +121,7 @@ def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, A
     """
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
-    signs = target if task == "classification" else np.ones(gram.n)
+    signs = signs_of(target, task)
     constants = _constants(c, gram.n)
     solved = solve_saddle_system(gram, target - signs * constants, np.ones(gram.n))
     alpha = signs * solved.support_values

@@ -54,19 +54,14 @@ from substrate.kernels import RBF, Componentwise, Linear
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
+_SMOOTH, _LINEAR, _RHO = Componentwise(RBF(sigma=1.0)), Componentwise(Linear()), {"rho": 10.0}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (13)-(14), (24)-(27)",
     cases=(
-        Case(
-            "conditioned", {"form": "conditioned"}, "boston", Componentwise(RBF(sigma=1.0)), {"rho": 10.0}, every=20,
-            standardize=True,
-        ),
-        Case(
-            "raw, finite rank", {"form": "raw"}, "boston", Componentwise(Linear()), {"rho": 10.0}, every=30,
-            standardize=True,
-        ),
+        Case("conditioned", {"form": "conditioned"}, "boston", _SMOOTH, _RHO, every=20, standardize=True),
+        Case("raw, finite rank", {"form": "raw"}, "boston", _LINEAR, _RHO, every=30, standardize=True),
     ),
-)  # fmt: skip
+)
 
 
 def declare(

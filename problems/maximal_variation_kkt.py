@@ -43,7 +43,7 @@ from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.variation_accuracy import variation_unit
 from substrate.declarations.declaration import Declared
-from substrate.declarations.expansion import checked_targets
+from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
 from substrate.declarations.variation_expansion import component_grams
 from substrate.gram import Gram
@@ -52,19 +52,14 @@ from substrate.kernels import RBF, Componentwise
 
 __all__ = ["DEMONSTRATION", "closed_form", "complementary_slackness", "conditions", "declare"]
 
+_WIDE, _NARROW = Componentwise(RBF(sigma=0.5)), Componentwise(RBF(sigma=0.2))
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (26)-(27)",
     cases=(
-        Case(
-            "conditioned", {"form": "conditioned"}, "ripley", Componentwise(RBF(sigma=0.5)),
-            {"rho": 2.0}, "classification", every=10,
-        ),
-        Case(
-            "raw", {"form": "raw"}, "ripley", Componentwise(RBF(sigma=0.2)), {"rho": 1.0},
-            "classification", every=25,
-        ),
+        Case("conditioned", {"form": "conditioned"}, "ripley", _WIDE, {"rho": 2.0}, every=10),
+        Case("raw", {"form": "raw"}, "ripley", _NARROW, {"rho": 1.0}, every=25),
     ),
-)  # fmt: skip
+)
 
 _UNBOUNDED = "the objective is a sum of products that vanishes at the optimum, with no strong convexity to lean on"
 
@@ -92,7 +87,7 @@ def declare(
     weight = cp.Parameter(nonneg=True, name="rho", value=positive(rho, "rho"))
     level = optimality_conditions(fit, weight)
     problem = cp.Problem(cp.Minimize(level.products), level.constraints)
-    signs = fit.target if task == "classification" else np.ones(fit.target.size)
+    signs = signs_of(fit.target, task)
     values = {
         "support_values": lambda: signs * (fit.coefficients @ level.v.value),
         "bias": lambda: level.b.value,

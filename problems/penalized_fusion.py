@@ -33,21 +33,17 @@ from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
-_REGRESSION = Case(
-    "regression",
-    {"task": "regression"},
-    "boston",
-    RBF(sigma=4.0),
-    {"xi": 20.0},
-    every=3,
-    standardize=True,
-    build=half_validates,
-)
-_LABELS = Case(
-    "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"xi": 2.0}, "classification", every=2,
-    build=half_validates,
+_TASKS, _KERNELS = ({"task": "regression"}, {"task": "classification"}), (RBF(sigma=4.0), RBF(sigma=0.5))
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (20), (23)",
+    cases=(
+        Case(
+            "regression", _TASKS[0], "boston", _KERNELS[0], {"xi": 20.0}, every=3, standardize=True,
+            build=half_validates,
+        ),
+        Case("classification", _TASKS[1], "ripley", _KERNELS[1], {"xi": 2.0}, every=2, build=half_validates),
+    ),
 )  # fmt: skip
-DEMONSTRATION = Demonstration(equations="Pelckmans2005 (20), (23)", cases=(_REGRESSION, _LABELS))
 
 
 def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> Declared:
@@ -61,7 +57,8 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regr
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
     level = sparse_expansion(stacked, both, positive(xi, "xi"), "xi")
-    values = _readings(target, known, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
+    read = (lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
+    values = in_paper_signs(target, task, *read, y_val=known)
     return level.declared(f"Penalized fusion, {task}", values, gram.record)
 
 
@@ -74,11 +71,6 @@ def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "
     stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
     solved = solve_l1(stacked, both, positive(xi, "xi"))
     e = both - stacked @ solved.coefficients - solved.bias
-    readings = _readings(target, known, task, lambda: solved.coefficients, lambda: solved.bias, lambda: e)
+    read = (lambda: solved.coefficients, lambda: solved.bias, lambda: e)
+    readings = in_paper_signs(target, task, *read, y_val=known)
     return {name: np.asarray(read()) for name, read in readings.items()}
-
-
-def _readings(y: Array, y_val: Array, task: str, a: Any, b: Any, e: Any) -> dict[str, Any]:
-    signs = y_val if task == "classification" else np.ones(y_val.size)
-    own = in_paper_signs(y, task, a, b, lambda: np.asarray(e())[: y.size])
-    return {**own, "validation_errors": lambda: signs * np.asarray(e())[y.size :]}

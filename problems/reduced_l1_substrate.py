@@ -36,14 +36,11 @@ from substrate.reduced.rows import KernelRows
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
+_CHOSEN = {"zeta": 20.0, "n_basis": 0.1}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (16) on Cawley2004 (2)",
-    cases=(
-        Case(
-            "regression", {}, "boston", RBF(sigma=4.0), {"zeta": 20.0, "n_basis": 0.1}, every=4, standardize=True
-        ),
-    ),
-)  # fmt: skip
+    cases=(Case("regression", {}, "boston", RBF(sigma=4.0), _CHOSEN, every=4, standardize=True),),
+)
 
 
 def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> Declared:

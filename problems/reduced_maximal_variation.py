@@ -43,15 +43,11 @@ from substrate.reduced.variation import VariationRows, solve_reduced_variation
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
+_KERNEL, _CHOSEN = Componentwise(RBF(sigma=1.0)), {"rho": 10.0, "ridge": 0.1, "n_basis": 0.4}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (13)-(14), (24)-(27) on Cawley2004 (2)",
-    cases=(
-        Case(
-            "regression", {}, "boston", Componentwise(RBF(sigma=1.0)), {"rho": 10.0, "ridge": 0.1, "n_basis": 0.4},
-            every=20, standardize=True,
-        ),
-    ),
-)  # fmt: skip
+    cases=(Case("regression", {}, "boston", _KERNEL, _CHOSEN, every=20, standardize=True),),
+)
 
 
 def declare(

@@ -38,7 +38,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.declarations.declaration import Declared
-from substrate.declarations.expansion import checked_targets, validation_rows
+from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -48,14 +48,14 @@ from substrate.paths.gamma_search import GAP, GammaSearch, search_spectra
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 
-_CASES = (
-    Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"gap": 1e-6}, build=half_validates),
-    Case(
-        "classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"gap": 1e-6}, "classification",
-        every=2, build=half_validates,
+_TASKS, _GAP = ({"task": "regression"}, {"task": "classification"}), {"gap": 1e-6}
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (3), (17)-(19)",
+    cases=(
+        Case("regression", _TASKS[0], "motorcycle", RBF(sigma=10.0), _GAP, build=half_validates),
+        Case("classification", _TASKS[1], "ripley", RBF(sigma=0.5), _GAP, every=2, build=half_validates),
     ),
-)  # fmt: skip
-DEMONSTRATION = Demonstration(equations="Pelckmans2005 (3), (17)-(19)", cases=_CASES)
+)
 
 
 def declare(
@@ -75,7 +75,7 @@ def declare(
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     _, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
     inner = ls_svm_regression.declare(gram, target, float(found.gamma[0]))
-    signs, signs_val = _signs(target, known, task)
+    signs, signs_val = signs_of(target, task), signs_of(known, task)
     bare = inner.values
 
     def validation_errors() -> Array:
@@ -125,7 +125,7 @@ def closed_form(
     alpha = spectrum.support_values(t, lam)
     b = spectrum.bias(t, alpha)[0, 0]
     a = alpha[:, 0, 0]
-    signs, signs_val = _signs(target, known, task)
+    signs, signs_val = signs_of(target, task), signs_of(known, task)
     return {
         "gamma": np.asarray(found.gamma[0]),
         "support_values": signs * a,
@@ -149,7 +149,3 @@ def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gra
     if known.size == 0:
         raise DataError("the validation set is empty; give at least one validation row")
     return gram, target, below, known
-
-
-def _signs(y: Array, y_val: Array, task: str) -> tuple[Array, Array]:
-    return (y, y_val) if task == "classification" else (np.ones(y.size), np.ones(y_val.size))

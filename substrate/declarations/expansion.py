@@ -37,6 +37,7 @@ __all__ = [
     "basis_points",
     "checked_targets",
     "in_paper_signs",
+    "signs_of",
     "sparse_expansion",
     "validation_rows",
 ]
@@ -64,17 +65,34 @@ def validation_rows(K_val: Any, y_val: Any, n: int, task: str) -> tuple[Array, A
     return below, known
 
 
+def signs_of(y: Array, task: str) -> Array:
+    """The labels by which quantities of classification are multiplied, ones in regression."""
+    return y if task == "classification" else np.ones(y.size)
+
+
 def in_paper_signs(
-    y: Array, task: str, a: Callable[[], Any], b: Callable[[], Any], e: Callable[[], Any]
+    y: Array,
+    task: str,
+    a: Callable[[], Any],
+    b: Callable[[], Any],
+    e: Callable[[], Any],
+    y_val: Array | None = None,
 ) -> dict[str, Callable[[], Any]]:
-    """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f)."""
-    signs = y if task == "classification" else np.ones(y.size)
-    return {
+    """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f).
+
+    With ``y_val`` the errors of the validation rows follow those of the training rows in ``e``.
+    """
+    signs, n = signs_of(y, task), y.size
+    values = {
         "support_values": lambda: signs * np.asarray(a()),
         "bias": b,
-        "errors": lambda: signs * np.asarray(e()),
-        "constants": lambda: signs * (np.asarray(e()) - np.asarray(a())),
+        "errors": lambda: signs * np.asarray(e())[:n],
+        "constants": lambda: signs * (np.asarray(e())[:n] - np.asarray(a())),
     }
+    if y_val is not None:
+        below = signs_of(y_val, task)
+        values["validation_errors"] = lambda: below * np.asarray(e())[n:]
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
 from substrate.composition.lagrangian import constraint_rows, lagrangian_row
 from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import signs_of
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
 from substrate.kernels import Precomputed
@@ -176,7 +177,7 @@ class FusedConditions:
     def declared(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
         """The declared problem; its multipliers are those of the conditions, not of (25)."""
         fit, level = self.level.fit, self.level
-        signs = fit.target if task == "classification" else np.ones(fit.target.size)
+        signs = signs_of(fit.target, task)
         values = {
             "support_values": lambda: signs * (fit.coefficients @ level.v.value),
             "bias": lambda: level.b.value,

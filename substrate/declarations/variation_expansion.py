@@ -24,6 +24,7 @@ from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.closed_form.page_accuracy import variation_accuracy
 from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
 from substrate.declarations.declaration import Declared
+from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -130,7 +131,7 @@ class VariationExpansion:
 
     def declared(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
         """The declared problem, its quantities in the paper's sign."""
-        signs = self.target if task == "classification" else np.ones(self.target.size)
+        signs = signs_of(self.target, task)
 
         def support_values() -> Array:
             a = self.coordinates.expand(self.v.value)

@@ -115,7 +115,7 @@ def small_arguments(case, n, seed):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(rows, 2))
         y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
-        return plain.arguments(X, y > np.median(y) if case.task == "classification" else y)
+        return plain.arguments(X, y > np.median(y) if case.labels else y)
 
     trained = drawn(n)["y"].size
     return drawn(n * n // trained)

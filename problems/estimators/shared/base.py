@@ -45,6 +45,8 @@ class KernelEstimator(BaseEstimator):
     _solvers: ClassVar[tuple[str, ...]] = ()
     #: The parameter that a fit chooses by itself, if it does.
     _chooses: ClassVar[str | None] = None
+    #: Whether targets are codes, of which zero leaves a row out of a machine.
+    _labels: ClassVar[bool] = False
     #: Whether the machine is a sum of components, each of which looks at some of the inputs.
     _additive: ClassVar[bool] = False
     #: What it predicts where nothing tells rows apart: the "mean" of y, that of the "kept" rows, the "weighted" mean,
