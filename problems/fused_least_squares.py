@@ -36,6 +36,7 @@ from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, so
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations.regression_page import within_solvers
 from substrate.errors import OverfittingWarning
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit
@@ -61,7 +62,7 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     warn_of_overfitting(target.size, known.size)
     basis = StackedBasis.of(np.vstack([gram.matrix, below]), cutoff)
-    both = np.append(target, known)
+    both = within_solvers(np.append(target, known))
     problem, fit, e = _problem(basis, both)
 
     def rows(tolerance: float) -> tuple[Row, ...]:

@@ -92,7 +92,7 @@ def predictions_csv(model: TabularModel, table: Table) -> str:
     columns: dict[str, Any] = {"prediction": predicted} if predicted.ndim == 1 else {}
     if predicted.ndim == 2:  # a plain model file may hold several outputs
         columns = {f"prediction_{number}": predicted[:, number] for number in range(predicted.shape[1])}
-    if hasattr(model.estimator, "classes_"):
+    if model.estimator._labels:
         decision = np.asarray(model.estimator.decision_function(X))
         if decision.ndim == 1:
             columns["decision"] = decision

@@ -159,7 +159,7 @@ def _targets(estimator: Any, y: Any, rows: int, machine: int) -> Array:
     given = np.asarray(y)
     if given.shape != (rows,):
         raise DataError(f"y must have one entry per row of X: expected {rows}, received shape {given.shape}")
-    if not hasattr(estimator, "classes_"):
+    if not estimator._labels:
         return given.astype(np.float64)
     strange = np.setdiff1d(given, estimator.classes_)
     if strange.size:

@@ -124,7 +124,7 @@ def _curve(estimator: Any, output: int) -> tuple[Array, Array]:
     if not 0 <= output < outputs:
         raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")
     gram = Gram.of(estimator.kernel_, estimator.support_vectors_)
-    pooled = hasattr(estimator, "classes_")
+    pooled = estimator._labels
     Y, labels = _targets(estimator, gram, pooled)
     splits = estimator._splits(estimator.support_vectors_, labels, pooled)
     task = Task(estimator.support_vectors_, Y, estimator.criterion, splits, estimator.gamma_range, 1.0, pooled)
@@ -256,7 +256,7 @@ class LeaveOneOutDisplay:
 def _own_targets(estimator: Any, y: Any, rows: Any, known: Array, output: int) -> Array:
     """Targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f + e."""
     own = y[estimator.support_][rows]
-    if hasattr(estimator, "classes_"):
+    if estimator._labels:
         numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
         own = estimator.code_book_[numbers, output]
     else:

@@ -232,7 +232,7 @@ class L1PathDisplay:
         given = np.asarray(y)
         if given.shape != (X.shape[0],):
             raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {given.shape}")
-        if hasattr(estimator, "classes_"):
+        if estimator._labels:
             strange = np.setdiff1d(given, estimator.classes_)
             if strange.size or not 0 <= machine < estimator.code_book_.shape[1]:
                 raise DataError(
@@ -242,7 +242,7 @@ class L1PathDisplay:
             target = estimator.code_book_[np.searchsorted(estimator.classes_, given), machine]
         else:
             target = real_array(y, "y", ndim=1)
-        rows = np.flatnonzero(target) if hasattr(estimator, "classes_") else np.arange(target.size)
+        rows = np.flatnonzero(target) if estimator._labels else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
         zeta = estimator.best_parameter_ if isinstance(estimator, OverZeta) else estimator.zeta
         known = np.ascontiguousarray(target[rows])

@@ -153,7 +153,7 @@ class PruningPathDisplay:
             raise DeclarationError(f"steps must be numbers from 0 to {len(path) - 1}; received {steps!r}")
         sizes = np.array([step.size for step in path], dtype=np.float64)
         scores = np.array([step.score for step in path], dtype=np.float64)
-        wrong = " (share of rows)" if hasattr(estimator, "classes_") else " (units of y, squared)"
+        wrong = " (share of rows)" if estimator._labels else " (units of y, squared)"
         index = _INDICES.get(estimator.index, estimator.index) + wrong
         return cls(sizes, scores, chosen, {step: path[step].spectrum for step in drawn}, index).plot(ax)
 

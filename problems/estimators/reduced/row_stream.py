@@ -240,7 +240,7 @@ class StreamedPrediction(RowStream):
     def _said_of(self, outputs: Array) -> dict[str, Any]:
         """A column ``prediction``; for classes the outputs beside it, ``decision``, or ``decision_CLASS`` for each."""
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        if not hasattr(self, "classes_"):
+        if not self._labels:
             return {"prediction": first}
         classes = self.classes_ if self.classes_.dtype.kind != "O" else np.array(self.classes_.tolist())
         scores = scores_of(first, self.coding, self.code_book_)

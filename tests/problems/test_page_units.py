@@ -1,0 +1,45 @@
+"""Every page in another unit of y is the same problem, and says how large the quantities are that it has."""
+
+import numpy as np
+import pytest
+from every_model import arguments_of, over_modules
+
+from substrate.errors import DataError
+
+
+def solved_values(problem, unit):
+    problem.solve(solver="CLARABEL")
+    return {variable.name(): unit * variable.value for variable in problem.variables()}
+
+
+@over_modules
+def test_the_rescaled_problem_is_the_same_problem(module):
+    K, y, parameters = arguments_of(module)
+    declared = module.declare(K, y, **parameters)
+    twin, unit = declared.rescaled()
+    assert unit > 0.0
+    assert unit != 1.0
+    own, other = solved_values(declared.problem, 1.0), solved_values(twin, unit)
+    assert set(own) == set(other)
+    fitted = [name for name in own if name in ("e", "b", "e_val", "t")]
+    assert fitted or "alpha" in own
+    for name in fitted or ["alpha"]:
+        np.testing.assert_allclose(other[name], own[name], atol=2e-5 * max(1.0, np.abs(own[name]).max()))
+
+
+@over_modules
+def test_units_are_those_of_quantities_the_page_has(module):
+    K, y, parameters = arguments_of(module)
+    declared = module.declare(K, y, **parameters)
+    units = declared.units()
+    assert all(np.isfinite(size) and size > 0.0 for size in units.values())
+    assert set(units) & set(declared.values) or not units
+
+
+@over_modules
+def test_targets_that_solvers_cannot_square_are_refused(module):
+    if module.DEMONSTRATION.cases[0].labels:
+        pytest.skip("labels have a size")
+    K, y, parameters = arguments_of(module)
+    with pytest.raises(DataError, match=r"max\|y\| is .* measure y in other units"):
+        module.declare(K, 1e200 * y, **parameters)
