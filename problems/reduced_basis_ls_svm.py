@@ -39,7 +39,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.declarations.declaration import Declared
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.given_gram import given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData, declared_targets
+from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
@@ -67,7 +67,6 @@ def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str =
     :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
     """
     gram = given_gram(K)
-    declared_targets(y, gram.n)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     features = eigen_features(gram.matrix[np.ix_(S, S)])
@@ -77,7 +76,7 @@ def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str =
         basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
         return (*gram.record(), ("basis", basis))
 
-    return _declared(RegressionData(record, Z, target[R], np.ones(R.size), value), features, residuals)
+    return _declared(RegressionData(record, Z, within_solvers(target)[R], np.ones(R.size), value), features, residuals)
 
 
 def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
