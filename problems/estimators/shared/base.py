@@ -58,8 +58,6 @@ class KernelEstimator(BaseEstimator):
     _translates_x: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
-    #: Whether targets are codes of labels, of which zero leaves a row out of a machine.
-    _labels: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
