@@ -1,14 +1,11 @@
-"""Puts the oracles and the docs on the path, and thins out the product of estimators and shared cases.
+"""Puts the oracles and the docs on the path, and leaves to the slow tests what the ordinary run need not repeat.
 
-Oracles are slow and obvious programs that the fast ones are compared with. A check that all estimators share, such as
-the refusal of a bad X, is one piece of code: every case of it is run on one estimator for each way into that code, and
-a few cases on every other estimator, which shows that it goes that way. The whole product runs under ``-m slow``.
+Oracles are slow and obvious programs that the fast ones are compared with.
 """
 
-import inspect
 import os
 import sys
-from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,41 +51,40 @@ for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "d
 # these assert too, and say as much as a test when they fail
 pytest.register_assert_rewrite("array_homes", "every_model")
 
+from sampled_cases import SAMPLED, kind_of, sampled  # noqa: E402  found on the path just made
+
 # the tests are shared out over all cores: more BLAS threads would only wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-#: One estimator for each way in: all rows at once, rows in passes, folds of validation rows, and their classifiers.
-EVERY_CASE = {
-    "LSSVMRegressor", "LSSVMClassifier", "SparseLSSVMRegressor", "SparseLSSVMClassifier", "FusedL1SubstrateRegressor",
-    "LSSVMRegressorCV",
-}  # fmt: skip
-#: Cases of a shared check for every other estimator, and scikit-learn's checks of an estimator as it comes.
-SOME_CASES, SOME_CHECKS = 3, 12
 
-
-@pytest.hookimpl(tryfirst=True)  # before -m deselects what is slow
-def pytest_collection_modifyitems(items):
-    products = defaultdict(list)
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if "estimator" in parameters and len(parameters) > 1 and not item.get_closest_marker("slow"):
-            products[item.path, item.function.__name__, _kind(parameters["estimator"])].append(item)
-    for number, ((_, _, kind), cases) in enumerate(products.items()):
-        some = SOME_CHECKS if kind.endswith(("()", "(kernel=Linear())")) else SOME_CASES
-        if kind.removesuffix("()") not in EVERY_CASE and len(cases) > some:
-            # another few for each estimator, so that between them they see all
-            kept = {(number + k * len(cases) // some) % len(cases) for k in range(some)}
-            for place in set(range(len(cases))) - kept:
-                cases[place].add_marker(pytest.mark.slow)
-
-
-def _kind(estimator):
-    """What to sample within: the class, or for scikit-learn's checks the estimator with its parameters."""
-    return estimator.__name__ if inspect.isclass(estimator) else repr(estimator)
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector, name):
+    """Leave the cases that the ordinary run does not need out of it, or mark them slow for any other."""
+    made = yield
+    if not isinstance(made, list):
+        return made
+    shared = [item for item in made if hasattr(item, "callspec") and not item.get_closest_marker("slow")]
+    kinds = [kind_of(item.callspec.params) for item in shared]
+    if not kinds or None in kinds:
+        return made
+    asked = shared[0].get_closest_marker("some_cases")
+    chosen = sampled(name, kinds, *(asked.args if asked else ()))
+    SAMPLED[name] = kinds, chosen
+    for place, item in enumerate(shared):
+        if place not in chosen:
+            item.add_marker(pytest.mark.slow)
+    # a run without the slow ones is spared the collection of thousands of them
+    ordinary = collector.config.getoption("markexpr") == "not slow"
+    return [item for item in made if not (ordinary and item.get_closest_marker("slow"))]
 
 
 def pytest_itemcollected(item):
     """Mark the tests of the files and folders above."""
-    here = item.path.relative_to(Path(__file__).parent).as_posix()
-    if any(here == chosen or here.startswith(f"{chosen}/") for chosen in NUMERICAL):
+    if _is_numerical(item.path):
         item.add_marker(pytest.mark.numerical)
+
+
+@cache
+def _is_numerical(path):
+    here = path.relative_to(Path(__file__).parent).as_posix()
+    return any(here == chosen or here.startswith(f"{chosen}/") for chosen in NUMERICAL)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from every_model import (
+    ESTIMATORS,
     SIGMA,
     WITH_SOLVER,
     made,
@@ -78,13 +79,14 @@ def plain(X):
     return np.array(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=np.float64)
 
 
-@over_estimators
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
-@pytest.mark.parametrize("case", GOOD_X)
-def test_rows_of_many_kinds(estimator, case, solver, tmp_path):
-    if solver != "auto" and (estimator not in WITH_SOLVER or case not in ("csr array", "float32", "polars")):
-        pytest.skip("the declared problem is tried on a few kinds only, where there is a choice")
-    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+#: Estimators and kinds of rows; those that can solve the declared problem do so on a few kinds.
+KINDS_OF_ROWS = [(estimator, case, {}) for estimator in ESTIMATORS for case in GOOD_X] + [
+    (estimator, case, {"solver": "cvxpy"}) for estimator in WITH_SOLVER for case in ("csr array", "float32", "polars")
+]
+
+
+@pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS)
+def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     X, y = make_data(estimator)
     given = GOOD_X[case](X, tmp_path)
     before = pickle.dumps(plain(given))

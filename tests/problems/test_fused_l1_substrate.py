@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sampled_cases import first
 
 from problems import fused_l1_substrate, l1_substrate
 from substrate import Machine, Substrate, fuse
@@ -26,7 +27,7 @@ def scip(*given, **options):
     return fused_l1_substrate.global_optimum(*given, **options)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_scip_and_fuse_agree(seed):
     """:place [Pelckmans2005]_ section 4.2, "along the same lines": two ways to the global optimum."""
     X, y, V, w = case(seed=seed)

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sampled_cases import first
 
 from problems import fused_maximal_variation, maximal_variation
 from substrate import Machine, Substrate, fuse
@@ -95,8 +96,9 @@ def test_29_of_the_hand_example_at_one_rho():
 # --- the global optimum ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "d", "seed"), [(5, 1, 0), (6, 2, 1), (7, 2, 2), (8, 2, 0)])
-def test_scip_and_fuse_agree(n, d, seed):
+@pytest.mark.parametrize("size", first(2, [(5, 1, 0), (6, 2, 1), (7, 2, 2), (8, 2, 0)]), ids=str)
+def test_scip_and_fuse_agree(size):
+    n, d, seed = size
     """:equation [Pelckmans2005]_ (28): two ways to the global optimum."""
     X, y, V, w = case(n, d, seed=seed)
     kernel = Componentwise(RBF(1.0))

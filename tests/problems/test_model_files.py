@@ -44,6 +44,12 @@ KERNELS = [
 ]
 
 
+#: Those that take a matrix for a kernel; an additive machine needs inputs to take apart, and its components named.
+PAIRWISE = [one for one in ESTIMATORS if one("precomputed").__sklearn_tags__().input_tags.pairwise]
+EVERY_KERNEL = [(one, kernel) for one in ESTIMATORS for kernel in (KERNELS if one in PAIRWISE else KERNELS[:-1])]
+WITH_SOLVER = [one for one in ESTIMATORS if "solver" in one().get_params(deep=False)]
+
+
 def make_data(estimator, n=20, columns=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, columns))
@@ -119,14 +125,9 @@ def test_every_exported_estimator_can_be_saved():
 
 # some of these chosen machines are so smooth that double precision cannot tell their answer
 @pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
-@over_estimators
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize(("estimator", "kernel"), EVERY_KERNEL, ids=repr)
+@pytest.mark.some_cases(2)
 def test_fitted_and_unfitted_for_every_kernel(tmp_path, estimator, kernel):
-    if (
-        "Componentwise(RBF(sigma=2.0)) +" in repr(kernel)
-        and not made(estimator, "precomputed").__sklearn_tags__().input_tags.pairwise
-    ):
-        pytest.skip("an additive machine wants its components named")
     X, y = make_data(estimator)
     model = made(estimator, kernel, gamma=3.0)
     unfitted = round_trip(model, tmp_path / "unfitted.npz", X)
@@ -155,6 +156,7 @@ def test_a_loaded_model_is_a_model(tmp_path, estimator):
 
 @over_estimators
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.coo_matrix])
+@pytest.mark.some_cases(1)
 def test_sparse_rows(tmp_path, estimator, container):
     X, y = make_data(estimator)
     X = np.where(np.abs(X) > 0.7, X, 0.0)
@@ -174,11 +176,10 @@ def test_feature_names(tmp_path, estimator):
         loaded.predict(frame[["breadth", "length", "µ"]])
 
 
-@over_estimators
+@pytest.mark.parametrize("estimator", PAIRWISE)
 @pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)
+@pytest.mark.some_cases(1)
 def test_a_precomputed_kernel_with_rows_left_out(tmp_path, estimator, kernel):
-    if not estimator(kernel).__sklearn_tags__().input_tags.pairwise:
-        pytest.skip("an additive machine has no use for a matrix")
     X, y = make_data(estimator)
     K = RBF(1.0)(X)
     weighted = has_fit_parameter(estimator, "sample_weight")
@@ -250,11 +251,9 @@ def test_class_weights_of_integer_and_boolean_labels_keep_their_keys(tmp_path):
         assert output(clone(loaded).fit(X, labels), X).tobytes() == output(model, X).tobytes()
 
 
-@over_estimators
+@pytest.mark.parametrize("estimator", WITH_SOLVER)
 @pytest.mark.parametrize("solver", ["cg", "cvxpy"])
 def test_other_solvers(tmp_path, estimator, solver):
-    if not estimator._solvers:
-        pytest.skip("no choice of solver")
     X, y = make_data(estimator)
     model = estimator(RBF(1.0), solver=solver)
     if solver not in estimator._solvers:
@@ -294,6 +293,7 @@ def my_similarity(X, Z):
     ],
     ids=["function", "lambda", "scikit-learn", "inside a sum"],
 )
+@pytest.mark.some_cases(1)
 def test_somebodys_function_is_refused_by_name(tmp_path, estimator, kernel, name):
     X, y = make_data(estimator)
     path = tmp_path / "m.npz"

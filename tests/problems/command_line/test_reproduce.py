@@ -24,7 +24,19 @@ def _no_screen():
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install matplotlib").use("Agg")
 
 
-@pytest.mark.parametrize("name", STUDIES)
+#: A quick study of each paper belongs to the ordinary run; the others differ from it in numbers only.
+ONE_OF_EACH_PAPER = {
+    "suykens2002-motorcycle", "pelckmans2005-additive", "cawley2002-motorcycle", "cawley2004-reconstruction",
+    "carvalho2006-tic-tac-toe",
+}  # fmt: skip
+OVER_STUDIES = [pytest.param(n, marks=() if n in ONE_OF_EACH_PAPER else pytest.mark.slow) for n in STUDIES]
+
+
+def test_every_paper_has_a_quick_study():
+    assert {STUDIES[name].paper for name in ONE_OF_EACH_PAPER} == {study.paper for study in STUDIES.values()}
+
+
+@pytest.mark.parametrize("name", OVER_STUDIES)
 def test_a_quick_run_writes_a_figure_and_a_record_and_tells_both(name, tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
     assert main(["reproduce", name, "--quick", "--seeds", "1", "--out", str(folder)]) == 0

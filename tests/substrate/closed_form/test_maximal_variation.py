@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 from scipy.optimize import linprog
 
 from substrate.closed_form import maximal_variation
@@ -190,7 +191,7 @@ def test_a_point_whose_active_set_does_not_settle_is_refined(choice, monkeypatch
 # ---- zeros and rho_max ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 @over_bias
 @over_choices
 def test_rho_max_is_the_linear_program(choice, bias, seed):
@@ -268,7 +269,7 @@ def test_rho_max_is_proved_by_multipliers(choice, bias):
     assert left_over <= 20 * np.finfo(float).eps * 1e6 * np.linalg.norm(y)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 @over_bias
 @pytest.mark.parametrize("choice", ["shared linear", "shared quadratic", "decoupled linear", "decoupled RBF, ridge"])
 def test_zeros_are_exact_along_the_path_and_the_conic_solver_has_them_too(choice, bias, seed):

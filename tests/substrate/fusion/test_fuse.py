@@ -37,6 +37,16 @@ def sparse_machine(X, y, kernel=ATOMS, **options):
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha)), zeta
 
 
+@pytest.fixture(scope="module")
+def fused():
+    """A fusion over maximal variation that several tests look at, its machine, and the states of its search."""
+    X, y, V, w = case()
+    machine, rho = variation_machine(X, y)
+    seen = []
+    best = fuse(machine, over=rho, validation=(V, w), progress=lambda *state: seen.append(state))
+    return best, machine, np.array(seen), V, w
+
+
 def variation_errors(X, y, V, w, grid, kernel=KERNEL):
     """The validation error at each rho by the fast path, which fuse does not use."""
     parts = kernel.components(X.shape[1])
@@ -64,7 +74,7 @@ def assert_global(best, errors, gap):
     assert best.path.stop == f"the gap of {gap:g} is met"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_maximal_variation_is_below_every_point_of_a_grid(seed):
     X, y, V, w = case(n=16, seed=seed)
     machine, rho = variation_machine(X, y)
@@ -77,7 +87,7 @@ def test_maximal_variation_is_below_every_point_of_a_grid(seed):
     assert best.lower_bound <= dense.min()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_sparse_substrate_is_below_a_dense_grid(seed):
     X, y, V, w = case(n=16, d=2, seed=seed)
     machine, zeta = sparse_machine(X, y)
@@ -96,10 +106,8 @@ def test_a_smaller_gap_moves_bound_and_value_together():
     assert len(rough.path) < len(fine.path)
 
 
-def test_every_knot_is_trained_and_complementary():
-    X, y, V, w = case()
-    machine, rho = variation_machine(X, y)
-    best = fuse(machine, over=rho, validation=(V, w))
+def test_every_knot_is_trained_and_complementary(fused):
+    best, *_ = fused
     (knots,) = best.path.knots
     assert len(knots) == len(best.path) == best.path.values.size == best.path.validation_errors.size
     inequalities = knots[0].slack.size
@@ -111,10 +119,8 @@ def test_every_knot_is_trained_and_complementary():
     assert best.path.holes == ()
 
 
-def test_the_answer_is_the_machine_at_its_value():
-    X, y, V, w = case()
-    machine, rho = variation_machine(X, y)
-    best = fuse(machine, over=rho, validation=(V, w))
+def test_the_answer_is_the_machine_at_its_value(fused):
+    best, machine, _, V, w = fused
     assert isinstance(best, Fusion)
     assert best.rho == best.value
     again = machine.solve(rho=best.rho)
@@ -299,11 +305,9 @@ def test_an_interruption_keeps_the_best_so_far():
     assert_allclose(best.lower_bound * w.size, seen[-1][2], rtol=1e-9)
 
 
-def test_the_bound_rises_as_knots_join():
-    X, y, V, w = case()
-    seen = []
-    fuse(*variation_machine(X, y), validation=(V, w), progress=lambda *state: seen.append(state))
-    best, lower = np.array(seen)[:, 1], np.array(seen)[:, 2]
+def test_the_bound_rises_as_knots_join(fused):
+    _, _, seen, _, _ = fused
+    best, lower = seen[:, 1], seen[:, 2]
     assert (np.diff(best) <= 0.0).all()
     assert lower[-1] > lower[0]
     assert (lower <= best[-1]).all()
