@@ -118,6 +118,7 @@ def test_y_of_many_kinds(estimator, kind):
 
 @over_regressors
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, np.uint8])
+@pytest.mark.some_cases(1)
 def test_y_of_many_types(estimator, dtype):
     X, y = make_data(estimator)
     given = (10.0 * np.abs(y)).astype(dtype)
@@ -164,6 +165,7 @@ def test_precomputed_matrices_are_not_modified(estimator):
 
 @over_estimators
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.some_cases(1)
 def test_columns_are_known_by_name(estimator, frame):
     X, y = make_data(estimator)
     table = frame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})

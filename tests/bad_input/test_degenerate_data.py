@@ -11,15 +11,15 @@ from every_model import (
     PAIRWISE,
     SIGMA,
     WITH_GAMMA,
-    WITH_SOLVER,
     assert_unfitted,
     in_units,
     made,
     make_data,
     output,
-    over_estimators,
     over_kerneled,
     over_regressors,
+    over_ways,
+    over_ways_of_regression,
     seeded,
 )
 from numpy.testing import assert_allclose, assert_array_equal
@@ -31,14 +31,12 @@ from substrate.errors import DegenerateKernelWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
 
-@over_regressors
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@over_ways_of_regression
 @pytest.mark.parametrize("constant", [0.0, 3.7, -1e8])
-def test_a_constant_target_is_the_bias(estimator, solver, constant):
+def test_a_constant_target_is_the_bias(estimator, choice, constant):
     X, _ = make_data(estimator)
-    model = made(estimator, **({"solver": solver} if estimator in WITH_SOLVER else {}))
-    model.fit(X, np.full(len(X), constant))
-    exact = solver == "auto"
+    model = made(estimator, **choice).fit(X, np.full(len(X), constant))
+    exact = not choice
     assert_allclose(model.support_values_, 0.0, atol=0.0 if exact else 1e-6 * max(abs(constant), 1.0))
     rounding = len(X) * np.finfo(float).eps  # of a mean
     assert_allclose(model.bias_, constant, rtol=rounding if exact else 1e-6, atol=0.0 if exact else 1e-6)
@@ -55,11 +53,9 @@ LOCATIONS = {
 }
 
 
-@over_estimators
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@over_ways
 @pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
-def test_degenerate_rows_work(estimator, solver):
-    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+def test_degenerate_rows_work(estimator, choice):
     X, y = make_data(estimator)
     flat = X.copy()
     flat[:, 1] = 5.0
@@ -164,6 +160,7 @@ def test_rows_on_an_extreme_scale(estimator, kernel, factor, form):
 
 @over_kerneled
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.some_cases(1)
 def test_rows_far_from_the_origin(estimator, form):
     if not estimator._translates_x:
         pytest.skip("the origin matters")
@@ -182,16 +179,14 @@ def test_a_linear_kernel_that_overflows_says_so(estimator):
         seeded(estimator, kernel=Linear()).fit(X * 1e160, y)
 
 
-@over_regressors
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+@over_ways_of_regression
 @pytest.mark.parametrize("factor", [1e12, 1e-12, -1.0])
-def test_targets_on_an_extreme_scale(estimator, solver, factor):
-    choice = {"solver": solver} if estimator in WITH_SOLVER else {}
+def test_targets_on_an_extreme_scale(estimator, choice, factor):
     X, y = make_data(estimator)
     plain_model = made(estimator, **choice).fit(X, y)
     model = made(estimator, **choice, **in_units(estimator, factor)).fit(X, y * factor)
     assert model.certificate_.holds
-    tolerance = 1e-10 if solver == "auto" else 1e-5
+    tolerance = 1e-5 if choice else 1e-10
     assert_allclose(model.predict(X) / factor, plain_model.predict(X), atol=tolerance)
     largest = np.abs(plain_model.support_values_).max()
     assert_allclose(model.support_values_ / factor, plain_model.support_values_, atol=tolerance * largest)

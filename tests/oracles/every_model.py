@@ -49,6 +49,10 @@ FUNCTIONS = {
     **{f"{name}.closed_form": (module.closed_form, module) for name, module in WITH_CLOSED_FORM.items()},
 }
 
+#: Every estimator as it comes, and once more by its declared problem where it has the choice.
+WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cvxpy"}) for e in WITH_SOLVER]
+over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS)
+over_ways_of_regression = pytest.mark.parametrize(("estimator", "choice"), [w for w in WAYS if w[0] in REGRESSORS])
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 over_weighted = pytest.mark.parametrize("estimator", WEIGHTED)
 over_kerneled = pytest.mark.parametrize("estimator", KERNELED)
