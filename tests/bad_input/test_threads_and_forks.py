@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose
 
 @over_estimators
 def test_fits_in_several_threads_do_not_meet(estimator):
-    X, y = make_data(estimator, n=200)
+    X, y = make_data(estimator, n=80)
     seeds = range(4)
 
     def fitted(seed):
-        rows = np.random.default_rng(seed).permutation(len(y))[:150]
+        rows = np.random.default_rng(seed).permutation(len(y))[:60]
         return output(made(estimator).fit(X[rows], y[rows]), X)
 
     alone = [fitted(seed) for seed in seeds]
@@ -70,7 +70,7 @@ import multiprocessing
 import numpy as np
 import problems
 
-X = np.random.default_rng(0).normal(size=(1001, 2))  # large enough for several threads
+X = np.random.default_rng(0).normal(size=(301, 2))  # large enough for several threads
 y = X[:, 0] > 0.0
 
 def fitted(name):

@@ -183,7 +183,8 @@ def test_half_of_the_matrix_is_evaluated():
 
 @pytest.mark.parametrize("solver", ["cg", "auto"])
 def test_the_matrix_is_never_allocated(solver):
-    X, y = sinc(n_samples=3000, noise=0.1, random_state=0)
+    X, y = sinc(n_samples=2000, noise=0.1, random_state=0)
+    matrix = 8 * 2000**2
     tracemalloc.start()
     try:
         model = LSSVMRegressor(RBF(1.0), gamma=1.0, solver=solver).fit(X, y)
@@ -192,9 +193,9 @@ def test_the_matrix_is_never_allocated(solver):
         tracemalloc.stop()
     assert model.certificate_.holds
     if solver == "cg":
-        assert peak < 40e6
+        assert peak < 0.6 * matrix
     else:
-        assert peak > 72e6, "the measure sees a matrix where there is one"
+        assert peak > matrix, "the measure sees a matrix where there is one"
 
 
 def test_products_take_a_few_blocks():
