@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from every_model import small_arguments
+from sampled_cases import first
 
 import problems
 import problems.command_line.verify
@@ -124,7 +125,11 @@ def test_the_walk_finds_the_problem_files():
     assert set(modules) <= set(problems.__all__)
 
 
-def test_every_problem_passes(capsys):
+# SCS, a first-order method, takes as long as all others together
+@pytest.mark.parametrize("left_out", first(1, ["SCS", None]))
+def test_every_problem_passes(capsys, monkeypatch, left_out):
+    used = [solver for solver in installed_solvers() if solver != left_out]
+    monkeypatch.setattr(problems.command_line.verify, "installed_solvers", lambda: tuple(used))
     assert main(["verify", "--json"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -138,7 +143,7 @@ def test_every_problem_passes(capsys):
         assert line["complaints"] == []
         assert len(line["solvers"]) >= 2
         # which solver misses what depends on its version and on the processor
-        assert {*line["solvers"], *(miss["solver"] for miss in line["misses"])} == set(installed_solvers())
+        assert {*line["solvers"], *(miss["solver"] for miss in line["misses"])} == set(used)
         has_closed_form = hasattr(problem_modules()[line["problem"]], "closed_form")
         assert line["compared_with"] == ("closed form" if has_closed_form else "each other")
         assert 0.0 <= line["agreement"] < 1e-3
