@@ -18,6 +18,7 @@ from every_model import (
     over_pairwise,
     over_regressors,
     over_weighted,
+    way_in_words,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
@@ -85,7 +86,7 @@ KINDS_OF_ROWS = [(estimator, case, {}) for estimator in ESTIMATORS for case in G
 ]
 
 
-@pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS)
+@pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS, ids=way_in_words)
 def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     X, y = make_data(estimator)
     given = GOOD_X[case](X, tmp_path)

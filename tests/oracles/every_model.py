@@ -30,6 +30,11 @@ def parameters_of(estimator):
     return estimator().get_params(deep=False)
 
 
+def way_in_words(value):
+    """The name of a choice of parameters in that of a test; anything else keeps its own."""
+    return {(): "as it comes", ("solver",): "declared"}[tuple(value)] if isinstance(value, dict) else None
+
+
 ESTIMATORS = exported_estimators()
 WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
 KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(estimator)]
@@ -51,8 +56,10 @@ FUNCTIONS = {
 
 #: Every estimator as it comes, and once more by its declared problem where it has the choice.
 WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cvxpy"}) for e in WITH_SOLVER]
-over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS)
-over_ways_of_regression = pytest.mark.parametrize(("estimator", "choice"), [w for w in WAYS if w[0] in REGRESSORS])
+over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS, ids=way_in_words)
+over_ways_of_regression = pytest.mark.parametrize(
+    ("estimator", "choice"), [way for way in WAYS if way[0] in REGRESSORS], ids=way_in_words
+)
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 over_weighted = pytest.mark.parametrize("estimator", WEIGHTED)
 over_kerneled = pytest.mark.parametrize("estimator", KERNELED)

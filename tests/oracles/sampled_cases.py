@@ -10,6 +10,7 @@ import inspect
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -56,8 +57,13 @@ def kind_of(parameters: Mapping[str, Any]) -> str | None:
     if inspect.isclass(model) or inspect.ismodule(model):
         return str(model.__name__).removeprefix("problems.")
     if isinstance(model, BaseEstimator):  # by its parameters too
-        return repr(model).removesuffix("()")
+        return _in_words(model)
     return model if isinstance(model, str) and model.endswith((".declare", ".closed_form")) else None
+
+
+@cache
+def _in_words(model: BaseEstimator) -> str:
+    return repr(model).removesuffix("()")
 
 
 def sampled(check: str, kinds: Sequence[str], some: int = SOME_CASES) -> set[int]:
