@@ -51,10 +51,10 @@ for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "d
 # these assert too, and say as much as a test when they fail
 pytest.register_assert_rewrite("array_homes", "every_model")
 
-from sampled_cases import SAMPLED, kind_of, sampled  # noqa: E402  found on the path just made
-
 # the tests are shared out over all cores: more BLAS threads would only wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from sampled_cases import SAMPLED, kind_of, sampled  # noqa: E402  by the path above, and numpy after the number of threads
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,7 +69,7 @@ def pytest_pycollect_makeitem(collector, name):
         return made
     asked = shared[0].get_closest_marker("some_cases")
     chosen = sampled(name, kinds, *(asked.args if asked else ()))
-    SAMPLED[name] = kinds, chosen
+    SAMPLED[f"{collector.nodeid}::{name}"] = kinds, chosen
     for place, item in enumerate(shared):
         if place not in chosen:
             item.add_marker(pytest.mark.slow)

@@ -80,7 +80,7 @@ def test_every_check_of_this_run_has_a_case_of_every_model_and_all_of_some():
 @pytest.mark.parametrize("estimator", [LSSVMRegressor, SubstrateRegressor])
 @pytest.mark.parametrize("case", range(7))
 def test_this_check_is_sampled(estimator, case, request):
-    kinds, chosen = SAMPLED[request.node.originalname]
+    kinds, chosen = SAMPLED[request.node.nodeid.split("[")[0]]
     assert kinds == ["LSSVMRegressor", "SubstrateRegressor"] * 7
     place = 2 * case + (estimator is SubstrateRegressor)
     assert (place in chosen) != bool(request.node.get_closest_marker("slow"))
