@@ -98,8 +98,8 @@ def test_29_of_the_hand_example_at_one_rho():
 
 @pytest.mark.parametrize("size", first(2, [(5, 1, 0), (6, 2, 1), (7, 2, 2), (8, 2, 0)]), ids=str)
 def test_scip_and_fuse_agree(size):
-    n, d, seed = size
     """:equation [Pelckmans2005]_ (28): two ways to the global optimum."""
+    n, d, seed = size
     X, y, V, w = case(n, d, seed=seed)
     kernel = Componentwise(RBF(1.0))
     found = scip(*matrices(kernel, X, V)[:1], y, matrices(kernel, X, V)[1], w)
