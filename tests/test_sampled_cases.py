@@ -62,6 +62,7 @@ def test_what_is_sampled():
     assert kind_of({"estimator": LSSVMRegressor}) is None, "one case each: there is nothing to leave out"
     assert kind_of({"seed": 1, "case": 2}) is None
     assert kind_of({"function": len, "case": 2}) is None
+    assert kind_of({"module": inspect, "case": 2}) is None
 
 
 def test_the_first_values_are_ordinary_and_the_others_slow():

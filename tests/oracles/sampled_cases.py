@@ -54,7 +54,7 @@ def kind_of(parameters: Mapping[str, Any]) -> str | None:
     model = next((parameters[name] for name in WALKS if name in parameters), None)
     if len(parameters) < 2 or model is None:
         return None
-    if inspect.isclass(model) or inspect.ismodule(model):
+    if inspect.isclass(model) or hasattr(model, "DEMONSTRATION"):  # the mark of a page
         return str(model.__name__).removeprefix("problems.")
     if isinstance(model, BaseEstimator):  # by its parameters too
         return _in_words(model)
