@@ -98,7 +98,8 @@ def test_an_interrupt_inside_a_finalizer_is_not_lost(tmp_path, monkeypatch, caps
     def finalized(*arguments):
         Interrupting()
         gc.collect()
-        threading.Event().wait(GIVE_UP)  # the work that would go on
+        for _ in range(20 * GIVE_UP):  # the work that would go on, in steps: a signal just before one is heard after it
+            threading.Event().wait(0.05)
 
     monkeypatch.setattr(fitting, "fit_table", finalized)
     assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
