@@ -108,6 +108,7 @@ def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     [list, tuple, pd.Series, pl.Series, read_only, lambda y: np.repeat(y, 2)[::2], lambda y: y.astype(object)],
     ids=["list", "tuple", "pandas", "polars", "read-only", "every second", "objects"],
 )
+@pytest.mark.some_cases(1)
 def test_y_of_many_kinds(estimator, kind):
     X, y = make_data(estimator)
     given = kind(y)

@@ -110,6 +110,7 @@ def test_objects_in_rows_are_refused_by_fit(estimator, case):
 
 @over_estimators
 @pytest.mark.parametrize("case", [name for name in BAD_X if "frame" not in name and "column" not in name])
+@pytest.mark.some_cases(1)
 def test_bad_rows_are_refused_by_predict(estimator, case):
     X, y = make_data(estimator)
     model = made(estimator).fit(X, y)

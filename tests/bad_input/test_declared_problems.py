@@ -170,6 +170,7 @@ KINDS = {
 
 @over_functions
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(1)
 def test_matrices_of_many_kinds_are_read_and_not_modified(function, kind):
     call, module = FUNCTIONS[function]
     K, y, parameters = arguments_of(module)

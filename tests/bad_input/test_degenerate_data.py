@@ -131,6 +131,7 @@ WIDTHS = [(kernel, sigma) for kernel in (RBF, Laplacian, Matern) for sigma in (1
 
 @over_kerneled
 @pytest.mark.parametrize(("kernel", "sigma"), [*WIDTHS, (RBF, 1e7)])
+@pytest.mark.some_cases(1)
 def test_a_sigma_that_tells_no_points_apart_warns_and_works(estimator, kernel, sigma):
     X, y = make_data(estimator)
     if estimator in PAIRWISE:  # for an additive machine it would be a component that is rightly constant
@@ -152,6 +153,7 @@ def test_a_sigma_that_tells_no_points_apart_warns_and_works(estimator, kernel, s
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian(), Matern()], ids=repr)
 @pytest.mark.parametrize("factor", [1e150, 1e-150])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.some_cases(1)
 def test_rows_on_an_extreme_scale(estimator, kernel, factor, form):
     X, y = make_data(estimator)
     model = seeded(estimator, kernel=kernel).fit(form(X * factor), y)

@@ -127,7 +127,7 @@ def test_every_exported_estimator_can_be_saved():
 # some of these chosen machines are so smooth that double precision cannot tell their answer
 @pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("estimator", "kernel"), EVERY_KERNEL, ids=repr)
-@pytest.mark.some_cases(2)
+@pytest.mark.some_cases(1)
 def test_fitted_and_unfitted_for_every_kernel(tmp_path, estimator, kernel):
     X, y = make_data(estimator)
     model = made(estimator, kernel, gamma=3.0)
