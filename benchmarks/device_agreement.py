@@ -72,7 +72,8 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
         "SparseLSSVMClassifier": (SparseLSSVMClassifier(RBF(2.0), **reduced), X, labels),
         "SparseLSSVMRegressorCV": (SparseLSSVMRegressorCV(RBF(2.0), basis="random", **reduced), X, y),
         "SparseLSSVMClassifierCV, folds": (SparseLSSVMClassifierCV(RBF(2.0), criterion="folds", **reduced), X, labels),
-        "SinglePrecision": (LSSVMRegressor(SinglePrecision(RBF(3.0)), 5.0, tol=0.5), X, y),
+        # the bound of an answer in single precision is wide
+        "SinglePrecision": (LSSVMRegressor(SinglePrecision(RBF(3.0)), 5.0, tol=0.2), X, y),
     }
 
 

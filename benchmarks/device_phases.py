@@ -17,7 +17,7 @@ from benchmarks.device import contenders
 PHASES = {
     "problems.estimators.shared.base": ("checked_on_device", "spreads_on_device"),
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
-    "problems.estimators.chosen.candidates": ("centred_spectrum", "search_gamma"),
+    "problems.estimators.chosen.candidates": ("centred_spectrum", "search_spectra"),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
     "problems.estimators.reduced.basis_choice": ("sample_of", "origin_of", "accumulate"),
     "problems.estimators.reduced.ls_svm": ("prepare",),

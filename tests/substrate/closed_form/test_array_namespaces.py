@@ -116,9 +116,10 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
 
 
 @everywhere
-@pytest.mark.parametrize("method", ["accumulated", "row-wise"])
-def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
+@pytest.mark.parametrize(("method", "kept"), [("accumulated", 0.0), ("row-wise", 2.0**25)])
+def test_sums_over_folds_and_left_out_rows(home, method, kept, monkeypatch):
     monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    monkeypatch.setattr("substrate.reduced.left_out.KEPT", kept)
     send, (X, Y, _) = sender(home), data(300)
     kernel, Z, lam = RBF(1.0), X[::30], 0.5
     folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
@@ -129,6 +130,7 @@ def test_sums_over_folds_and_left_out_rows(home, method, monkeypatch):
         statistic = accumulate(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         criteria.append(ReducedLeaveOneOut.of(spectrum, given))
+        assert (criteria[-1].kept is None) == (kept == 0.0)
         T = features.transform
         parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
     for known, found in zip(*parts, strict=True):
