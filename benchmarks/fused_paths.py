@@ -109,10 +109,10 @@ def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], li
     seconds = interleaved({"ours": ours}, repeats)["ours"]
     one, said = grid_seconds(X, y, *solved)
     peer, statuses = FOLDS * VALUES * one, ", ".join(f"{count} {status}" for status, count in said.items())
-    faster, gap = peer / seconds, relative_gap(model.validation_error_, model.lower_bound_)
+    faster, gap = peer / seconds, relative_gap(model.criterion_, model.criterion_lower_bound_)
     met = faster >= FASTER and model.certificate_.holds
     cells = (
-        f"zeta, {FOLDS} folds", str(ROWS), str(model.path_["values"].size), f"{model.best_parameter_:.4g}",
+        f"zeta, {FOLDS} folds", str(ROWS), str(model.path_["values"].size), f"{model.zeta_:.4g}",
         f"{gap:.1e}", f"{seconds:.2f}", f"{FOLDS * VALUES} solves, from {said.total()} ({statuses})", f"{peer:.1f}",
         f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(met), f"{first:.1f}",
     )  # fmt: skip

@@ -16,8 +16,10 @@ X, y = additive_function(60, 12, random_state=0)
 X_val, y_val = additive_function(60, 12, random_state=1)
 model = FusedMaximalVariationRegressor(RBF(sigma=1.0), tolerance=0.1).fit(X, y, X_val, y_val)
 
-print(f"rho = {model.best_parameter_:.4f}, on a path of {len(model.path_['values'])} knots")
-print(f"validation error {model.validation_error_:.6f}, and no rho from 0 on gives less than {model.lower_bound_:.6f}")
+print(f"rho = {model.rho_:.4f}, on a path of {len(model.path_['values'])} knots")
+print(
+    f"validation error {model.criterion_:.6f}, and no rho from 0 on gives less than {model.criterion_lower_bound_:.6f}"
+)
 order = np.argsort(-model.maximal_variation_)
 print(
     "inputs by maximal variation:",
@@ -26,7 +28,7 @@ print(
 print("kept:", [f"x{column + 1}" for column in model.get_support(indices=True)])
 
 grid = np.geomspace(0.01, model.path_["values"][-1], 7)
-at = np.interp(grid, model.path_["values"], model.path_["validation_errors"])
+at = np.interp(grid, model.path_["values"], model.path_["criterion"])
 print("along the path:", ", ".join(f"{rho:.3g}: {error:.3f}" for rho, error in zip(grid, at, strict=True)))
 print()
 print(model.certificate_)

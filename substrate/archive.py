@@ -128,8 +128,8 @@ class Archive:
     as_written: bool | None
 
 
-#: Asked before arrays are read: the header's content and the arrays' names in, bytes needed beside the arrays out.
-Plan = Callable[[dict[str, Any], set[str]], int]
+#: Asked before arrays are read: version, content and the arrays' names in, bytes needed beside the arrays out.
+Plan = Callable[[int, dict[str, Any], set[str]], int]
 
 
 def write_archive(
@@ -213,7 +213,7 @@ def _read(source: Path, archive: zipfile.ZipFile, size: int, limit: float, plan:
     if set(members) != expected:
         _refuse(source, f"members {sorted(set(members) ^ expected)} are missing or not announced")
     announced = {name: _announced(source, members[f"{name}.npy"].file_size, name, schema[name]) for name in schema}
-    _check_size(source, members, announced, content, limit, plan)
+    _check_size(source, members, announced, header, limit, plan)
     arrays, sums = {}, {}
     for name, form in announced.items():
         # Stored members are no larger than the file, and reading one whole checks its sum before anything is parsed.
@@ -274,7 +274,7 @@ def _check_size(
     source: Path,
     members: Mapping[str, Any],
     announced: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-    content: dict[str, Any],
+    header: dict[str, Any],
     limit: float,
     plan: Plan | None,
 ) -> None:
@@ -284,7 +284,7 @@ def _check_size(
         count = math.prod(max(length, 1) for length in shape)
         needed += count * (dtype.itemsize + (_TEXT_OBJECT if dtype.kind == "U" else 0))
     if plan is not None and needed <= limit:
-        needed += plan(content, set(announced))
+        needed += plan(header["version"], header["content"], set(announced))
     if needed > limit:
         _too_large(source, needed, limit)
 

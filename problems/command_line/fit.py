@@ -186,10 +186,9 @@ def _mean_square(errors: Any) -> float:
 def bound_of(fit: Fit) -> Bound | None:
     """The weight that the model chose, or None where it was given."""
     model = fit.model.estimator
-    if hasattr(model, "best_parameter_"):
-        numbers = (model.best_parameter_, "validation", model.validation_error_, model.lower_bound_)
-        return Bound(MODELS[fit.choices.model].weight, *numbers)
-    if hasattr(model, "criterion_lower_bound_"):
-        values = (float(np.atleast_1d(part)[0]) for part in (model.criterion_, model.criterion_lower_bound_))
-        return Bound("gamma", float(np.atleast_1d(model.gamma_)[0]), "loo", *values)
-    return None
+    if not hasattr(model, "criterion_lower_bound_"):
+        return None
+    kind = MODELS[fit.choices.model]
+    found = (getattr(model, f"{kind.weight}_"), model.criterion_, model.criterion_lower_bound_)
+    value, criterion, bound = (float(np.atleast_1d(number)[0]) for number in found)
+    return Bound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)

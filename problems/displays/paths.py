@@ -116,10 +116,10 @@ class EvolutionDiagramDisplay:
         return cls(
             np.asarray(path["values"]),
             np.asarray(path["maximal_variation"]),
-            np.asarray(path["validation_errors"]),
-            estimator.best_parameter_,
-            estimator.validation_error_,
-            estimator.lower_bound_,
+            np.asarray(path["criterion"]),
+            estimator.rho_,
+            estimator.criterion_,
+            estimator.criterion_lower_bound_,
             components,
             target,
             tuple(path.get("holes", ())),
@@ -244,7 +244,7 @@ class L1PathDisplay:
             target = real_array(y, "y", ndim=1)
         rows = np.flatnonzero(target) if estimator._labels else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
-        zeta = estimator.best_parameter_ if isinstance(estimator, OverZeta) else estimator.zeta
+        zeta = estimator.zeta_ if isinstance(estimator, OverZeta) else estimator.zeta
         known = np.ascontiguousarray(target[rows])
         path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)
         if len(path) < 2:  # the model's zeta is far above zeta_max

@@ -64,7 +64,7 @@ def _additive_round(seed: int, quick: bool) -> Round:
     model = FusedMaximalVariationRegressor(RBF(1.0)).fit(X[train], y[train], X_val=X[check], y_val=y[check])
     t = held(model).maximal_variation_
     found = set(np.argsort(-t)[:_MATTER]) == set(range(_MATTER))
-    values = {_FOUND: float(found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.best_parameter_)}
+    values = {_FOUND: float(found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.rho_)}
     rhos = list(_RHOS[:4] if quick else _RHOS)
     machines = (held(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])) for rho in rhos)
     at = np.array([machine.maximal_variation_ for machine in machines])
@@ -138,7 +138,7 @@ def _boston_round(seed: int, quick: bool) -> Round:
     y, y_check, y_test = (target[:, 0] for target in targets)
     kernels = [RBF(sigma) for sigma in (_SIGMAS[1:2] if quick else _SIGMAS)]
     fused = FusedMaximalVariationRegressor(kernels=kernels, gap=0.01).fit(X, y, X_val=X_check, y_val=y_check)
-    t = held(MaximalVariationRegressor(fused.kernel_, fused.best_parameter_).fit(X, y)).maximal_variation_
+    t = held(MaximalVariationRegressor(fused.kernel_, fused.rho_).fit(X, y)).maximal_variation_
     rest = [column for column, name in enumerate(_NAMES) if name not in _IDLE]
 
     def error(columns: list[int]) -> float:
@@ -158,7 +158,7 @@ def _boston_round(seed: int, quick: bool) -> Round:
     heavy = held(MaximalVariationRegressor(RBF(1.0), _HEAVY).fit(X, y)).maximal_variation_
     at = dict(zip(_NAMES, heavy / heavy.max(), strict=True))
     gains |= {_at_heavy(name): float(at[name]) for name in _IDLE}
-    return Round({**variations, **gains, _RHO: float(fused.best_parameter_), _PROVED: float(fused.certificate_.holds)})
+    return Round({**variations, **gains, _RHO: float(fused.rho_), _PROVED: float(fused.certificate_.holds)})
 
 
 def _at_heavy(name: str) -> str:

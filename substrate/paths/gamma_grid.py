@@ -45,4 +45,6 @@ def grid_gamma(
         gap=np.inf,
         intervals=0,
         evaluations=points,
+        seen=1.0 / grid,
+        curve=losses,
     )

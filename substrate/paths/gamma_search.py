@@ -60,7 +60,8 @@ class GammaSearch:
     ``values``, ``bounds``, ``slack`` (what was taken off the bounds for rounding) and ``floor`` (a criterion of
     rounding size, which needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish;
     ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` says that the range was ended where
-    rounding reaches the gap.
+    rounding reaches the gap. ``seen`` are the gammas, ascending, at which the criterion was evaluated; ``curve`` are its
+    values there, one column per output.
     """
 
     gamma: Array
@@ -72,6 +73,8 @@ class GammaSearch:
     gap: float
     intervals: int
     evaluations: int
+    seen: Array
+    curve: Array
     floor: float = 0.0
     ended: bool = False
 
@@ -84,6 +87,13 @@ class GammaSearch:
     def lower_bound(self) -> Array:
         """No gamma of the range has a smaller criterion; minus infinity where nothing is claimed."""
         return _in_units(self.bounds, self.unit)
+
+    @property
+    def path(self) -> dict[str, Any]:
+        """What was seen of the criterion, in the units of y squared, and the range that it is of."""
+        curve = _in_units(self.curve, self.unit)
+        values = curve[:, 0] if self.gamma.size == 1 else curve
+        return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
 
     @property
     def certified(self) -> bool:
@@ -214,6 +224,7 @@ def search_gamma(
                 slacks = np.where(below < bounds, taken, slacks)
                 bounds = np.minimum(bounds, below)
         todo = np.array(again)
+    seen, curve = best.path()
     return GammaSearch(
         gamma=1.0 / (np.exp(best.places) + criterion.lift),
         values=best.values,
@@ -224,6 +235,8 @@ def search_gamma(
         gap=gap,
         intervals=intervals,
         evaluations=best.evaluations,
+        seen=1.0 / (np.exp(seen) + criterion.lift),
+        curve=curve,
         floor=(30.0 * criterion.size * EPS) ** 2 * criterion.spread,
     )
 
@@ -249,6 +262,7 @@ class _Best:
         self.values = np.full(criterion.outputs, np.inf)
         self.places = np.full(criterion.outputs, high)
         self.evaluations = 0
+        self._seen: list[tuple[Array, Array]] = []
 
     def explore(self, todo: Array) -> list[_Piece]:
         """Evaluate all intervals at once; then the interpolants' best points, which may lie between the nodes."""
@@ -284,8 +298,14 @@ class _Best:
                 best_points.append(found.point)
         return _Piece(start, stop, lower, error, rounding, shrink, shift), best_points
 
+    def path(self) -> tuple[Array, Array]:
+        """Every point at which the criterion was evaluated, gamma ascending, and its values there."""
+        t, first = np.unique(np.concatenate([places for places, _ in self._seen]), return_index=True)
+        return t[::-1], np.concatenate([values for _, values in self._seen])[first[::-1]]
+
     def _take(self, t: Array, values: Array) -> None:
         self.evaluations += t.size
+        self._seen.append((t, values))
         for k in range(values.shape[1]):
             lowest = min(float(values[:, k].min()), float(self.values[k]))
             level = lowest * (1.0 + _TIE)

@@ -43,6 +43,23 @@ CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
 UNKNOWN_THEN = ("tol", "zeta_min")
 
 
+#: Attributes by their names of today and of then.
+CHOSEN_THEN = {"criterion_": "validation_error_", "criterion_lower_bound_": "lower_bound_"}
+
+
+def fitted_then(estimator, fitted):
+    """The attributes of an estimator as release 0.1 named them; a search kept no path."""
+    if estimator.startswith("Fused"):
+        renamed = CHOSEN_THEN | dict.fromkeys(("gamma_", "zeta_", "rho_"), "best_parameter_")
+        fitted = {renamed.get(key, key): value for key, value in fitted.items()}
+        for entry in fitted.get("path_", {"items": []})["items"]:
+            entry[0] = entry[0].replace("criterion", "validation_errors")
+    elif estimator == "SparseL1SubstrateRegressor":
+        renamed = {"support_values_path_": "path_", "bias_path_": "path_bias_"}
+        fitted = {renamed.get(key, key): value for key, value in fitted.items()}
+    return fitted
+
+
 def as_of_release_0_1(path, **others):
     """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter that the estimator had."""
 
@@ -53,6 +70,7 @@ def as_of_release_0_1(path, **others):
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
         own = {key: value for key, value in content["parameters"].items() if key not in UNKNOWN_THEN}
         own = {"tol" if key in CALLED_TOL else key: value for key, value in own.items()}
+        content["fitted"] = fitted_then(content["estimator"], content["fitted"])
         content["parameters"] = own | {key: value for key, value in defaults.items() if key in OUTSIDE} | others
 
     rewrite(path, turn_back)

@@ -87,9 +87,9 @@ def fused_l1_below(seed, points=8):
     low, top = model.path_["coverage"][0], zeta_max(K, y)
     if not low < top:
         return -np.inf
-    scan = np.append(np.geomspace(low, 0.99 * top, points), model.best_parameter_)
+    scan = np.append(np.geomspace(low, 0.99 * top, points), model.zeta_)
     exact = [exact_l1_error(K, y, zeta, rows, v) for zeta in scan]
-    return max((model.lower_bound_ / error - 1.0 for error in exact if error is not None), default=-np.inf)
+    return max((model.criterion_lower_bound_ / error - 1.0 for error in exact if error is not None), default=-np.inf)
 
 
 def fused_rho_below(seed, points=4):
@@ -101,10 +101,10 @@ def fused_rho_below(seed, points=4):
         model = FusedMaximalVariationRegressor(kernel).fit(X, y, V, v)
         top = model.path_["values"][-1]
         worst = -np.inf
-        for rho in np.append(np.geomspace(1e-6 * top, 0.99 * top, points), max(model.best_parameter_, 1e-9 * top)):
+        for rho in np.append(np.geomspace(1e-6 * top, 0.99 * top, points), max(model.rho_, 1e-9 * top)):
             plain = MaximalVariationRegressor(kernel, rho=float(rho)).fit(X, y)
             error = float(np.mean((v - plain.predict(V)) ** 2))
-            worst = max(worst, model.lower_bound_ / error - 1.0)
+            worst = max(worst, model.criterion_lower_bound_ / error - 1.0)
     return worst
 
 

@@ -85,6 +85,11 @@ def outputs(model, V):
     return (K @ a + model.bias_).reshape(V.shape[0], -1)
 
 
+def chosen(model):
+    """The value that fusion found."""
+    return getattr(model, f"{model.path_['parameter']}_")
+
+
 def squares(model, V, v):
     """Squared errors of all machines on the rows that concern them, and how many they are."""
     if hasattr(model, "classes_"):
@@ -112,13 +117,13 @@ def test_no_machine_of_a_grid_validates_better(over, kind):
     model, plain, (X, y, V, v) = made(over, kind)
     model.fit(X, y, V, v)
     grid = [error(plain(value).fit(X, y), V, v) for value in GRIDS[over]]
-    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
-    assert model.lower_bound_ <= min(grid)
-    assert model.lower_bound_ <= model.validation_error_ <= model.lower_bound_ * (1.0 + 1e-3)
-    assert min(grid) <= 1.05 * model.validation_error_, "the grid comes near, or it shows nothing"
+    assert model.criterion_ <= min(grid) * (1.0 + 1e-6)
+    assert model.criterion_lower_bound_ <= min(grid)
+    assert model.criterion_lower_bound_ <= model.criterion_ <= model.criterion_lower_bound_ * (1.0 + 1e-3)
+    assert min(grid) <= 1.05 * model.criterion_, "the grid comes near, or it shows nothing"
     assert model.certificate_.holds
     assert f"gap of {over}" in {row.name for row in model.certificate_.rows}
-    at_best = plain(model.best_parameter_).fit(X, y)
+    at_best = plain(chosen(model)).fit(X, y)
     assert_allclose(outputs(model, V), outputs(at_best, V), atol=1e-6)
 
 
@@ -126,25 +131,25 @@ def test_no_machine_of_a_grid_validates_better(over, kind):
 def test_the_error_is_that_of_the_machine_it_returns(over, kind):
     model, _, (X, y, V, v) = made(over, kind)
     model.fit(X, y, V, v)
-    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert error(model, V, v) == pytest.approx(model.criterion_, rel=1e-6)
     if kind == "regression":
-        assert np.mean((v - model.predict(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
+        assert np.mean((v - model.predict(V)) ** 2) == pytest.approx(model.criterion_, rel=1e-6)
     else:
         codes = np.where(v[:, None] == model.classes_, 1.0, -1.0)
-        assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
+        assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.criterion_, rel=1e-6)
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
 def test_the_path_has_the_errors_of_plain_machines(over, kind):
     model, plain, (X, y, V, v) = made(over, kind)
     path = model.fit(X, y, V, v).path_
-    values, errors = path["values"], path["validation_errors"]
+    values, errors = path["values"], path["criterion"]
     assert path["parameter"] == over
     assert values.shape == errors.shape
     assert (np.diff(values) > 0.0).all()
     low, high = path["coverage"]
-    assert low <= model.best_parameter_ <= high
-    assert errors.min() >= model.lower_bound_ * (1.0 - 1e-9)
+    assert low <= chosen(model) <= high
+    assert errors.min() >= model.criterion_lower_bound_ * (1.0 - 1e-9)
     for k in np.linspace(1, values.size - 2, 4).astype(int):
         assert error(plain(values[k]).fit(X, y), V, v) == pytest.approx(errors[k], rel=1e-4)
     if over != "gamma":
@@ -168,7 +173,7 @@ def test_maximal_variations_along_the_path():
 def test_the_relative_gap_on_31(over, n):
     X, y = additive_function(n + 30, 6, random_state=0)
     model = REGRESSORS[over][0](KERNEL).fit(X[:n], y[:n], X[n:], y[n:])
-    assert 0.0 <= model.validation_error_ - model.lower_bound_ < 1e-4 * model.validation_error_
+    assert 0.0 <= model.criterion_ - model.criterion_lower_bound_ < 1e-4 * model.criterion_
 
 
 @pytest.mark.parametrize("over", GRIDS)
@@ -184,8 +189,8 @@ def test_other_kernels(over, kernel):
         grid = [exact_validation_error(kernel, X, y, value, V, v) for value in inside]
     else:
         grid = [error(plain(kernel, **{over: value}).fit(X, y), V, v) for value in inside]
-    assert model.lower_bound_ <= min(grid)
-    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
+    assert model.criterion_lower_bound_ <= min(grid)
+    assert model.criterion_ <= min(grid) * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("bound", ["zeta", "shared", "decoupled"])
@@ -214,10 +219,10 @@ def test_scaling_the_targets(over, factor):
     X, y, V, v = regression()
     fused = REGRESSORS[over][0](KERNEL)
     model, scaled = clone(fused).fit(X, y, V, v), clone(fused).fit(X, factor * y, V, factor * v)
-    expected = model.best_parameter_ * (1.0 if over == "gamma" else factor)
-    assert scaled.best_parameter_ == pytest.approx(expected, rel=1e-6)
-    assert scaled.validation_error_ == pytest.approx(factor**2 * model.validation_error_, rel=1e-8)
-    assert scaled.lower_bound_ == pytest.approx(factor**2 * model.lower_bound_, rel=1e-4)
+    expected = chosen(model) * (1.0 if over == "gamma" else factor)
+    assert chosen(scaled) == pytest.approx(expected, rel=1e-6)
+    assert scaled.criterion_ == pytest.approx(factor**2 * model.criterion_, rel=1e-8)
+    assert scaled.criterion_lower_bound_ == pytest.approx(factor**2 * model.criterion_lower_bound_, rel=1e-4)
     assert_allclose(scaled.predict(V), factor * model.predict(V), atol=1e-6 * factor)
 
 
@@ -228,8 +233,8 @@ def test_the_order_of_rows_does_not_matter(over, kind):
     mixed, other = rng.permutation(y.size), rng.permutation(v.size)
     first = clone(model).fit(X, y, V, v)
     second = clone(model).fit(X[mixed], y[mixed], V[other], v[other])
-    assert second.best_parameter_ == pytest.approx(first.best_parameter_, rel=1e-5)
-    assert second.validation_error_ == pytest.approx(first.validation_error_, rel=1e-8)
+    assert chosen(second) == pytest.approx(chosen(first), rel=1e-5)
+    assert second.criterion_ == pytest.approx(first.criterion_, rel=1e-8)
     assert_allclose(outputs(second, V), outputs(first, V), atol=1e-6)
 
 
@@ -241,14 +246,12 @@ def test_folds_add_up(over, kind):
     model, plain, (X, y, _, _) = made(over, kind, cv=3)
     model.fit(X, y)
     splits = list((KFold(3) if kind == "regression" else StratifiedKFold(3)).split(X, y))
-    assert cross_validated(plain(model.best_parameter_), X, y, splits) == pytest.approx(
-        model.validation_error_, rel=1e-5
-    )
+    assert cross_validated(plain(chosen(model)), X, y, splits) == pytest.approx(model.criterion_, rel=1e-5)
     grid = [cross_validated(plain(value), X, y, splits) for value in GRIDS[over][::2]]
-    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
-    assert model.lower_bound_ <= min(grid)
-    assert model.validation_error_ <= model.lower_bound_ * (1.0 + 1e-2)
-    final = plain(model.best_parameter_).fit(X, y)
+    assert model.criterion_ <= min(grid) * (1.0 + 1e-6)
+    assert model.criterion_lower_bound_ <= min(grid)
+    assert model.criterion_ <= model.criterion_lower_bound_ * (1.0 + 1e-2)
+    final = plain(chosen(model)).fit(X, y)
     assert_allclose(outputs(model, X), outputs(final, X), atol=1e-5)
     assert ("validated on", "3 folds") in model.certificate_.record
 
@@ -259,8 +262,8 @@ def test_a_splitter_and_a_list_of_folds_are_the_same(over):
     splitter = KFold(3, shuffle=True, random_state=1)
     first = clone(model).set_params(cv=splitter).fit(X, y)
     second = clone(model).set_params(cv=list(splitter.split(X))).fit(X, y)
-    assert first.best_parameter_ == second.best_parameter_
-    assert first.lower_bound_ == second.lower_bound_
+    assert chosen(first) == chosen(second)
+    assert first.criterion_lower_bound_ == second.criterion_lower_bound_
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
@@ -268,11 +271,9 @@ def test_leave_one_out_is_explicit_refits(kind):
     model, plain, (X, y, _, _) = made("gamma", kind, cv="loo")
     model.fit(X, y)
     splits = [(np.delete(np.arange(y.size), i), np.array([i])) for i in range(y.size)]
-    assert cross_validated(plain(model.best_parameter_), X, y, splits) == pytest.approx(
-        model.validation_error_, rel=1e-7
-    )
+    assert cross_validated(plain(chosen(model)), X, y, splits) == pytest.approx(model.criterion_, rel=1e-7)
     for gamma in GRIDS["gamma"][::6]:
-        assert model.lower_bound_ <= cross_validated(plain(gamma), X, y, splits) * (1.0 + 1e-9)
+        assert model.criterion_lower_bound_ <= cross_validated(plain(gamma), X, y, splits) * (1.0 + 1e-9)
     assert ("validated on", "every row left out in turn") in model.certificate_.record
 
 
@@ -284,12 +285,12 @@ def test_a_fraction_held_out_is_a_validation_set(over, kind):
     if over != "zeta":  # of which only rows with a support value are kept
         assert held.size == round(np.ceil(0.4 * y.size))
         given = clone(model).fit(np.delete(X, held, axis=0), np.delete(y, held), X[held], y[held])
-        assert model.best_parameter_ == pytest.approx(given.best_parameter_, rel=1e-9)
-        assert model.validation_error_ == pytest.approx(given.validation_error_, rel=1e-9)
+        assert chosen(model) == pytest.approx(chosen(given), rel=1e-9)
+        assert model.criterion_ == pytest.approx(given.criterion_, rel=1e-9)
     again = clone(model).fit(X, y)
-    assert model.best_parameter_ == again.best_parameter_
+    assert chosen(model) == chosen(again)
     assert_array_equal(model.support_, again.support_)
-    assert clone(model).set_params(random_state=4).fit(X, y).validation_error_ != model.validation_error_
+    assert clone(model).set_params(random_state=4).fit(X, y).criterion_ != model.criterion_
 
 
 # ---- kernels -----------------------------------------------------------------------------------------
@@ -303,11 +304,11 @@ def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
     model, _, (X, y, V, v) = made(over, kind)
     alone = [clone(model).set_params(kernel=kernel).fit(X, y, V, v) for kernel in kernels]
     together = clone(model).set_params(kernels=kernels).fit(X, y, V, v)
-    best = min(alone, key=lambda one: one.validation_error_)
+    best = min(alone, key=lambda one: one.criterion_)
     assert together.kernel_ == best.kernel_
-    assert together.best_parameter_ == pytest.approx(best.best_parameter_, rel=1e-12)
-    assert together.validation_error_ == pytest.approx(best.validation_error_, rel=1e-12)
-    assert together.lower_bound_ == pytest.approx(min(one.lower_bound_ for one in alone), rel=1e-12)
+    assert chosen(together) == pytest.approx(chosen(best), rel=1e-12)
+    assert together.criterion_ == pytest.approx(best.criterion_, rel=1e-12)
+    assert together.criterion_lower_bound_ == pytest.approx(min(one.criterion_lower_bound_ for one in alone), rel=1e-12)
     assert together.kernel == KERNEL, "the parameter is left as it was"
 
 
@@ -327,11 +328,11 @@ def test_candidates_that_are_no_list_are_refused(over, kernels):
 def test_codings_share_one_value(over, coding):
     model, plain, (X, y, V, v) = made(over, "classification", coding=coding)
     model.fit(X, y, V, v)
-    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert error(model, V, v) == pytest.approx(model.criterion_, rel=1e-6)
     grid = [error(plain(value).fit(X, y), V, v) for value in GRIDS[over][::3]]
-    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
-    assert model.lower_bound_ <= min(grid)
-    at_best = plain(model.best_parameter_).fit(X, y)
+    assert model.criterion_ <= min(grid) * (1.0 + 1e-6)
+    assert model.criterion_lower_bound_ <= min(grid)
+    at_best = plain(chosen(model)).fit(X, y)
     assert_array_equal(model.predict(V), at_best.predict(V))
     assert_allclose(model.decision_function(V), at_best.decision_function(V), atol=1e-5)
 
@@ -342,10 +343,10 @@ def test_two_classes_are_one_machine(over):
     model, plain, _ = made(over, "classification")
     model.fit(X, y, V, v)
     assert isinstance(model.bias_, float)
-    assert error(model, V, v) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert error(model, V, v) == pytest.approx(model.criterion_, rel=1e-6)
     codes = np.where(v == model.classes_[1], 1.0, -1.0)
-    assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.validation_error_, rel=1e-6)
-    assert_array_equal(model.predict(V), plain(model.best_parameter_).fit(X, y).predict(V))
+    assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.criterion_, rel=1e-6)
+    assert_array_equal(model.predict(V), plain(chosen(model)).fit(X, y).predict(V))
 
 
 @pytest.mark.parametrize("over", GRIDS)
@@ -354,7 +355,7 @@ def test_one_vs_one_with_a_validation_set_that_lacks_a_class(over):
     model, _, _ = made(over, "classification", coding="one_vs_one")
     some = v != "yes"
     model.fit(X, y, V[some], v[some])
-    assert error(model, V[some], v[some]) == pytest.approx(model.validation_error_, rel=1e-6)
+    assert error(model, V[some], v[some]) == pytest.approx(model.criterion_, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
@@ -371,11 +372,11 @@ def test_the_decoupled_expansion(kind):
         return np.mean(((v if kind == "regression" else np.where(v == one.classes_[1], 1.0, -1.0)) - f) ** 2)
 
     grid = [loss(at(rho)) for rho in GRIDS["rho"]]
-    assert loss(model) == pytest.approx(model.validation_error_, rel=1e-6)
-    assert model.validation_error_ <= min(grid) * (1.0 + 1e-6)
-    assert model.lower_bound_ <= min(grid)
+    assert loss(model) == pytest.approx(model.criterion_, rel=1e-6)
+    assert model.criterion_ <= min(grid) * (1.0 + 1e-6)
+    assert model.criterion_lower_bound_ <= min(grid)
     assert model.support_values_.shape == (y.size, 2)
-    closest = at(max(model.best_parameter_, 1e-8))  # a plain machine takes no rho of zero
+    closest = at(max(chosen(model), 1e-8))  # a plain machine takes no rho of zero
     assert_allclose(model.maximal_variation_, closest.maximal_variation_, atol=1e-6)
 
 
@@ -398,7 +399,7 @@ def test_fused_maximal_variation_selects_inputs():
 def test_the_l1_machine_keeps_the_rows_it_needs(kind):
     model, plain, (X, y, V, v) = made("zeta", kind)
     model.fit(X, y, V, v)
-    at_best = plain(model.best_parameter_).fit(X, y)
+    at_best = plain(chosen(model)).fit(X, y)
     assert model.n_support_ == model.support_.size == model.support_values_.shape[0]
     assert_array_equal(model.support_, at_best.support_)
     assert_array_equal(model.support_vectors_, X[model.support_])
@@ -415,9 +416,9 @@ def test_fuse_gives_the_same_numbers(over, kind, cv):
     model.fit(X, y, *given.get("validation", ()))
     fusion = fuse(plain(7.0), over=over, data=(X, y), gap=1e-2, **given)
     assert fusion.parameter == over
-    assert fusion.value == getattr(fusion, over) == model.best_parameter_
-    assert fusion.validation_error == model.validation_error_
-    assert fusion.lower_bound == model.lower_bound_
+    assert fusion.value == getattr(fusion, over) == chosen(model)
+    assert fusion.validation_error == model.criterion_
+    assert fusion.lower_bound == model.criterion_lower_bound_
     assert_array_equal(fusion.path.values, model.path_["values"])
     assert fusion.path.coverage == tuple(model.path_["coverage"])
     assert fusion.certificate.holds
@@ -427,7 +428,7 @@ def test_fuse_gives_the_same_numbers(over, kind, cv):
 def test_fuse_by_leave_one_out_and_the_choices_of_the_estimator():
     X, y, V, v = classes()
     fusion = fuse(LSSVMClassifier(KERNEL, coding="one_vs_one"), over="gamma", data=(X, y), cv="loo")
-    assert fusion.value == FusedLSSVMClassifier(KERNEL, coding="one_vs_one", cv="loo").fit(X, y).best_parameter_
+    assert fusion.value == FusedLSSVMClassifier(KERNEL, coding="one_vs_one", cv="loo").fit(X, y).gamma_
     X, y, V, v = regression()
     plain = MaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.2, cutoff=1e-5, tolerance=0.3)
     fusion = fuse(plain, over="rho", data=(X, y), validation=(V, v))
@@ -465,7 +466,7 @@ def test_half_a_validation_set_is_refused(over, kind):
         model.fit(X, y, V[:3], v[:2])
     with pytest.raises(DataError, match="X_val has 1 features, X has 2"):
         model.fit(X, y, V[:, :1], v)
-    assert not hasattr(model, "best_parameter_")
+    assert not hasattr(model, f"{over}_")
 
 
 @pytest.mark.parametrize("over", GRIDS)
@@ -536,9 +537,9 @@ def test_a_fold_that_trains_on_a_constant_target(over):
     y = np.where(np.arange(y.size) < 11, 0.0, y)
     model = REGRESSORS[over][0](KERNEL, cv=2).fit(X, y)
     splits = list(KFold(2).split(X))
-    plain = REGRESSORS[over][1](KERNEL, **{over: max(model.best_parameter_, 1e-9)})
-    assert cross_validated(plain, X, y, splits) == pytest.approx(model.validation_error_, rel=1e-5)
-    assert model.lower_bound_ <= model.validation_error_
+    plain = REGRESSORS[over][1](KERNEL, **{over: max(chosen(model), 1e-9)})
+    assert cross_validated(plain, X, y, splits) == pytest.approx(model.criterion_, rel=1e-5)
+    assert model.criterion_lower_bound_ <= model.criterion_
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
@@ -551,11 +552,11 @@ def test_a_precomputed_matrix_or_its_refusal(over, kind):
         return
     model.fit(X, y, V, v)
     pairwise.fit(KERNEL(X), y, KERNEL(V, X), v)
-    assert pairwise.best_parameter_ == pytest.approx(model.best_parameter_, rel=1e-6)
-    assert pairwise.validation_error_ == pytest.approx(model.validation_error_, rel=1e-9)
+    assert chosen(pairwise) == pytest.approx(chosen(model), rel=1e-6)
+    assert pairwise.criterion_ == pytest.approx(model.criterion_, rel=1e-9)
     folds = clone(model).set_params(cv=3).fit(X, y)
     cut = clone(pairwise).set_params(cv=3).fit(KERNEL(X), y)
-    assert cut.validation_error_ == pytest.approx(folds.validation_error_, rel=1e-8)
+    assert cut.criterion_ == pytest.approx(folds.criterion_, rel=1e-8)
 
 
 def standardised_motorcycle():
@@ -571,7 +572,7 @@ def test_a_range_that_nobody_gave_ends_where_the_gap_is_proved():
     low, high = model.path_["coverage"]
     with pytest.warns(ConvergenceWarning, match="gap of gamma"):
         wider = FusedLSSVMRegressor(random_state=0, gamma_range=(low, 3.0 * high)).fit(X, y)
-    assert wider.validation_error_ < model.validation_error_ <= 1.01 * wider.validation_error_
+    assert wider.criterion_ < model.criterion_ <= 1.01 * wider.criterion_
     assert "it ends where rounding hides what is beyond" in dict(model.certificate_.record)["gamma searched"]
 
 
@@ -580,7 +581,7 @@ def test_a_range_that_nobody_gave_ends_where_the_machine_is_known():
     best = FusedLSSVMRegressor(random_state=2).fit(X, y)
     strict = FusedLSSVMRegressor(random_state=2, tol=1e-9).fit(X, y)
     assert strict.certificate_.holds
-    assert strict.best_parameter_ < 0.2 * best.best_parameter_
-    assert best.validation_error_ < strict.validation_error_ <= 1.01 * best.validation_error_
+    assert chosen(strict) < 0.2 * chosen(best)
+    assert best.criterion_ < strict.criterion_ <= 1.01 * best.criterion_
     with pytest.warns(ConvergenceWarning, match="accuracy"):
         FusedLSSVMRegressor(random_state=2, tol=1e-9, gamma_range=best.path_["coverage"]).fit(X, y)

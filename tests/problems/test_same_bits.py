@@ -163,8 +163,9 @@ def fitted_numbers(model):
     for name, value in kept.pop("cv_results_", {}).items():
         if "time" not in name:
             kept[f"cv_results_ {name}"] = value
-    if hasattr(kept.get("path_"), "toarray"):
-        kept["path_"] = kept["path_"].toarray()
+    if "support_values_path_" in kept:
+        kept["support_values_path_"] = kept["support_values_path_"].toarray()
+    kept |= {f"path_ {name}": value for name, value in kept.pop("path_", {}).items()}
     history = kept.pop("history_", ())
     return kept | {
         f"step {k}, {name}": getattr(step, name) for k, step in enumerate(history) for name in step.__slots__

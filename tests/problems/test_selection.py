@@ -36,6 +36,20 @@ def test_the_criterion_is_that_of_refits_and_no_gamma_does_better():
     assert "gamma searched" in dict(model.certificate_.record)
 
 
+@pytest.mark.parametrize("targets", [Y, np.column_stack([Y, X[:, 1] ** 2])], ids=["one output", "two outputs"])
+def test_the_path_is_the_criterion_at_every_gamma_that_was_looked_at(targets):
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, targets)
+    values, curve = model.path_["values"], model.path_["criterion"]
+    assert curve.shape == values.shape + targets.shape[1:]
+    assert (np.diff(values) > 0.0).all()
+    assert model.path_["parameter"] == "gamma"
+    assert_allclose(model.path_["coverage"], model.gamma_range_)
+    assert_allclose(curve.min(axis=0), model.criterion_, rtol=1e-12)
+    for number in (0, values.size // 2, values.size - 1):
+        left = LSSVMRegressor(RBF(1.0), values[number]).fit(X, targets).leave_one_out()
+        assert_allclose(curve[number], np.mean(left.residuals**2, axis=0), rtol=1e-6)
+
+
 def test_the_final_machine_is_the_machine_at_that_gamma():
     model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
     plain = LSSVMRegressor(RBF(1.0), model.gamma_).fit(X, Y)

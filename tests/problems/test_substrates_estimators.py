@@ -255,7 +255,7 @@ def test_the_fused_regressor_is_the_declared_problem(tmp_path):
     for other in (model, *stored(model, tmp_path)):
         assert_allclose(y - other.predict(X), declared.errors, atol=1e-6)
         assert_allclose(v - other.predict(V), declared.validation_errors, atol=1e-6)
-        assert_allclose(other.validation_error_, np.mean(declared.validation_errors**2), rtol=1e-6)
+        assert_allclose(other.criterion_, np.mean(declared.validation_errors**2), rtol=1e-6)
     assert_allclose(model.support_values_.sum(), 0.0, atol=1e-9)
     assert_array_equal(model.support_, np.arange(12))
     assert "12 training and 20 validation" in str(model.certificate_)
@@ -269,7 +269,7 @@ def test_rows_are_split_when_there_are_none_to_validate():
     assert_array_equal(model.support_vectors_, X[train])
     given = FusedLeastSquaresRegressor(KERNEL).fit(X[train], y[train], X[valid], y[valid])
     assert_array_equal(given.predict(X), model.predict(X))
-    assert given.validation_error_ == model.validation_error_
+    assert given.criterion_ == model.criterion_
 
 
 def test_kinds_of_random_state():

@@ -66,14 +66,14 @@ def _all(fit: Fit) -> Iterator[Picture]:
         yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
     elif task == "regression":
         yield _drawn("Predicted against observed", "On the dashed line a prediction is exact.", lambda: _against(fit))
-    if hasattr(model, "best_parameter_") and "maximal_variation" in model.path_:
+    if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the validation error along the same path."
         yield _drawn(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
-    if hasattr(model, "best_parameter_") and fit.choices.model == "l1":
+    if hasattr(model, "zeta_") and fit.choices.model == "l1":
         yield _drawn("Validation error over zeta", "The dashed line is the lower bound.", lambda: _validation(fit))
     if isinstance(model, AdditiveEstimator):
         yield from _components(fit)
@@ -175,12 +175,12 @@ def _plane(fit: Fit) -> Any:
 
 def _validation(fit: Fit) -> _Canvas:
     model = fit.model.estimator
-    values, errors = (np.asarray(model.path_[name]) for name in ("values", "validation_errors"))
+    values, errors = (np.asarray(model.path_[name]) for name in ("values", "criterion"))
     figure, (axes,) = axes_for(None)
     axes.plot(values[values > 0.0], errors[values > 0.0], "-", color="black", linewidth=1.4, label="validation")
-    place = f"chosen: zeta = {model.best_parameter_:.4g}, {model.n_support_} support vectors"
-    axes.plot([model.best_parameter_], [model.validation_error_], "o", color=ACCENT, markersize=8, label=place)
-    axes.axhline(model.lower_bound_, color="0.35", linestyle="--", linewidth=1.2, label="lower bound")
+    place = f"chosen: zeta = {model.zeta_:.4g}, {model.n_support_} support vectors"
+    axes.plot([model.zeta_], [model.criterion_], "o", color=ACCENT, markersize=8, label=place)
+    axes.axhline(model.criterion_lower_bound_, color="0.35", linestyle="--", linewidth=1.2, label="lower bound")
     axes.set(xscale="log", xlabel="zeta (weight of the 1-norm)", ylabel="mean squared error, validation rows")
     axes.legend(frameon=False, fontsize="small")
     return _Canvas(figure)

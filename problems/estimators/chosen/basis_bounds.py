@@ -93,6 +93,8 @@ def bounded_search(
         gamma_range=(upper.gamma_range[0], lower.gamma_range[1]),
         intervals=lower.intervals + upper.intervals,
         evaluations=lower.evaluations + upper.evaluations,
+        seen=np.append(upper.seen, lower.seen),
+        curve=np.append(upper.curve, lower.curve, axis=0),
     )
 
 

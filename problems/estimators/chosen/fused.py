@@ -191,7 +191,7 @@ class FusedEstimator(KernelEstimator):
             X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
             best, choices, final = self._fused(X, X_final, Y_final, rounds)
         lower = min(choice.lower_bound for choice in choices)
-        formula = f"validation error - lower bound over {self._chooses}"
+        formula = f"criterion - lower bound over {self._chooses}"
         # an error of rounding size needs no bound, nor does one that rounding of the targets may change
         unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
@@ -199,7 +199,8 @@ class FusedEstimator(KernelEstimator):
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
-        self.best_parameter_, self.validation_error_, self.lower_bound_ = best.value, best.error, lower
+        setattr(self, f"{self._over}_", best.value)
+        self.criterion_, self.criterion_lower_bound_ = best.error, lower
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)

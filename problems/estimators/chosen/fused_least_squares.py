@@ -55,7 +55,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
 
     Attributes
     ----------
-    validation_error_ : float
+    criterion_ : float
         Mean square of y - f over the validation rows.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`, over the training rows.
@@ -88,7 +88,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         both, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
         basis = StackedBasis.of(Phi, cutoff)
         solved = basis.project(both)
-        self.validation_error_ = float(np.mean(solved.errors[y_train.size :] ** 2))
+        self.criterion_ = float(np.mean(solved.errors[y_train.size :] ** 2))
         facts = (
             *gram.record(),
             ("rows", f"{y_train.size} training and {y_check.size} validation"),

@@ -42,14 +42,14 @@ class FusedLSSVMRegressor(OverGamma, FusedRegressor):
 
     Attributes
     ----------
-    best_parameter_ : float
+    gamma_ : float
         The gamma whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No gamma of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``.
+        Knots (``values``), the ``criterion`` at them, ``coverage``.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
     """
@@ -85,15 +85,15 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
 
     Attributes
     ----------
-    best_parameter_ : float
+    zeta_ : float
         The zeta whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
         said.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
         How many rows have a support value other than zero.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -129,14 +129,14 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
 
     Attributes
     ----------
-    best_parameter_ : float
+    rho_ : float
         The rho whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No rho of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
         one validation set the ``maximal_variation`` at the knots.
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.
@@ -175,14 +175,14 @@ class FusedLSSVMClassifier(OverGamma, FusedClassifier):
 
     Attributes
     ----------
-    best_parameter_ : float
+    gamma_ : float
         The gamma whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No gamma of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``.
+        Knots (``values``), the ``criterion`` at them, ``coverage``.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -222,15 +222,15 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
 
     Attributes
     ----------
-    best_parameter_ : float
+    zeta_ : float
         The zeta whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
         said.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
         How many rows have a support value other than zero.
     classes_, code_book_, support_codes_
@@ -270,14 +270,14 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
 
     Attributes
     ----------
-    best_parameter_ : float
+    rho_ : float
         The rho whose machine validates best.
-    validation_error_ : float
+    criterion_ : float
         Its mean squared error on the rows that validate.
-    lower_bound_ : float
+    criterion_lower_bound_ : float
         No rho of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), ``validation_errors`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
         one validation set the ``maximal_variation`` at the knots.
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.

@@ -97,7 +97,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         path = {
             "parameter": "gamma",
             "values": 1.0 / (np.exp(t) + criterion.lift),
-            "validation_errors": np.asarray(curve),
+            "criterion": np.asarray(curve),
             "coverage": found.gamma_range,
         }
         error, lower = float(found.criterion[0]), float(found.lower_bound[0])
@@ -124,7 +124,7 @@ class OverGamma(CheckedAgain, FusedEstimator):
         if Y.shape[0] <= int(rows.max()):
             raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
         points = points_of(X, rows, self.kernel_.pairwise)
-        gammas, title = (float(self.best_parameter_),) * Y.shape[1], self._title
+        gammas, title = (float(self.gamma_),) * Y.shape[1], self._title
         ones, tolerance = np.ones(rows.size), self._tolerance()
         return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
 
@@ -296,7 +296,7 @@ def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choic
     path = {
         "parameter": name,
         "values": read.values,
-        "validation_errors": read.errors,
+        "criterion": read.errors,
         "coverage": read.coverage,
         "holes": read.holes,
         "stop": "; ".join(stops),

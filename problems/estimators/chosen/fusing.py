@@ -43,7 +43,7 @@ def fuse_estimator(
     record = FusedPath(
         str(known),
         np.asarray(path["values"]),
-        np.asarray(path["validation_errors"]),
+        np.asarray(path["criterion"]),
         (path,),
         tuple(path["coverage"]),
         tuple(path.get("holes", ())),
@@ -52,9 +52,9 @@ def fuse_estimator(
     )
     return Fusion(
         str(known),
-        model.best_parameter_,
-        model.validation_error_,
-        model.lower_bound_,
+        getattr(model, f"{known}_"),
+        model.criterion_,
+        model.criterion_lower_bound_,
         model,
         record,
         model.certificate_,

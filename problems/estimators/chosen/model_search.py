@@ -172,6 +172,7 @@ class ModelSearch:
         self.criterion_ = float(search.criterion[0]) if one else search.criterion
         self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
         self.gamma_range_ = np.array(search.gamma_range)
+        self.path_ = search.path
         self.cv_results_ = _results(judged, one)
 
     def _fitted_best(

@@ -137,7 +137,7 @@ class SparseAnswers(KernelEstimator):
 
     def _zeta(self) -> float:
         """That of the fit: given, or chosen."""
-        chosen = getattr(self, "best_parameter_", None)
+        chosen = getattr(self, "zeta_", None)
         return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
     def _solving(self) -> Solving:

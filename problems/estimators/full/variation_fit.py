@@ -265,7 +265,7 @@ class VariationAnswers(DecoupledExpansion):
 
     def _again(self, Y: Array) -> Variation:
         """The choices of the fit, by the fast path."""
-        chosen = getattr(self, "best_parameter_", None)
+        chosen = getattr(self, "rho_", None)
         rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
 

@@ -121,9 +121,9 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         The smallest zeta that leaves none.
     zetas_ : array of shape (n_knots,)
         Knots of the path, ascending from zeta to ``zeta_max_``; the solution is affine between them.
-    path_ : sparse matrix of shape (n_knots, n_basis)
+    support_values_path_ : sparse matrix of shape (n_knots, n_basis)
         The coefficients of all basis vectors at the knots; :meth:`at` reads between them.
-    path_bias_ : array of shape (n_knots,)
+    bias_path_ : array of shape (n_knots,)
         The bias at the knots.
     basis_, candidates_ : array of shape (n_basis, n_features)
         All basis vectors (absent for a precomputed kernel).
@@ -153,8 +153,8 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         with self._reading(X, y) as data:
             solved = self._solved(data)
         (path,), unit = solved.paths, solved.sums.unit
-        self.zetas_, self.path_bias_ = unit * path.values, unit * path.bias
-        self.path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
+        self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
+        self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
         self._keep_used(solved, True)
         return self
 
@@ -165,19 +165,20 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     def at(self, zeta: float) -> tuple[Array, float]:
         """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, and no refit."""
         check_is_fitted(self)
-        rows = SparseRows(self.path_.indptr, self.path_.indices, self.path_.data, self.path_.shape[1])
+        a = self.support_values_path_
+        rows = SparseRows(a.indptr, a.indices, a.data, a.shape[1])
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
         last = float(self.zetas_[-1])  # zeta_max, but for rounding: from the smaller of the two on, all is zero
         slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
-        path = Path("zeta", self.zetas_, rows, none, self.path_bias_, True, False, True, stop, 0, rounding=slack)
+        path = Path("zeta", self.zetas_, rows, none, self.bias_path_, True, False, True, stop, 0, rounding=slack)
         point = point_at(path, positive(zeta, "zeta"))
         return point.primal, point.bias
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
         if self.__sklearn_is_fitted__():
-            knots = self.zetas_.shape
-            if not is_sparse(self.path_) or self.path_.shape[:1] != knots or self.path_bias_.shape != knots:
+            knots, a = self.zetas_.shape, self.support_values_path_
+            if not is_sparse(a) or a.shape[:1] != knots or self.bias_path_.shape != knots:
                 raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
 

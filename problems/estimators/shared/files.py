@@ -4,7 +4,10 @@ A file holds what :mod:`problems.estimators.shared.saved` and :mod:`problems.est
 value of its kind, and nothing else: no address, no path, no connection. The estimator is looked up in the package's own
 list, never by an import path from the file. What is saved is read back, with all checks, before the file gets its name.
 
-The parameters in a model file of release 0.1, whose format version is 1, in the words of this release.
+A model file of release 0.1, whose format version is 1, in the words of this release.
+
+What such a file may hold is written down here as it was then: names that have changed since are translated before
+anything else looks at them, and what that release did not know has its default.
 """
 
 import os
@@ -21,9 +24,54 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.whole_file import writable_file
 
-__all__ = ["Check", "load", "load_with_notes", "parameters_of_release_0_1", "renamed", "save"]
+__all__ = ["Check", "content_today", "load", "load_with_notes", "parameters_of_release_0_1", "save"]
 
 
+_CODED = "kernel coding gamma"
+_SEARCH = "kernel kernels criterion cv gamma_range gap"
+_FUSED = "kernel kernels cv validation_fraction gap random_state"
+_PRUNED = "kernel gamma step n_support index folds tolerance retune"
+_BASIS = "kernel n_basis basis n_candidates n_scoring tolerance random_state executor memory_budget checkpoint verbose"
+_VARIATION = "kernel rho expansion ridge cutoff tolerance refit gamma solver"
+
+#: The parameters that every estimator had.
+_PARAMETERS: Mapping[str, str] = {
+    "ALSSVMClassifier": f"{_CODED} threshold max_epochs n_support random_state",
+    "AdaPinvClassifier": f"{_CODED} n_support accelerated tol max_epochs",
+    "ComponentwiseLSSVMClassifier": f"{_CODED} class_weight solver tol max_iter tolerance",
+    "ComponentwiseLSSVMRegressor": "kernel gamma solver tol max_iter tolerance",
+    "FusedL1SubstrateClassifier": f"{_FUSED} coding",
+    "FusedL1SubstrateRegressor": _FUSED,
+    "FusedLSSVMClassifier": f"{_FUSED} gamma_range coding",
+    "FusedLSSVMRegressor": f"{_FUSED} gamma_range",
+    "FusedLeastSquaresRegressor": "kernel cutoff validation_fraction random_state",
+    "FusedMaximalVariationClassifier": f"{_FUSED} coding expansion ridge cutoff tolerance",
+    "FusedMaximalVariationRegressor": f"{_FUSED} expansion ridge cutoff tolerance",
+    "HuberLSSVMRegressor": "kernel gamma delta",
+    "IPLSSVMClassifier": f"{_CODED} n_support",
+    "L1SubstrateClassifier": "kernel coding zeta solver",
+    "L1SubstrateRegressor": "kernel zeta solver",
+    "LS2SVMClassifier": f"{_CODED} tolerance",
+    "LSSVMClassifier": f"{_CODED} class_weight solver tol max_iter",
+    "LSSVMClassifierCV": f"{_SEARCH} search max_evaluations coding n_jobs verbose",
+    "LSSVMRegressor": "kernel gamma solver tol max_iter",
+    "LSSVMRegressorCV": f"{_SEARCH} search max_evaluations n_jobs verbose",
+    "MaximalVariationClassifier": f"{_VARIATION} coding",
+    "MaximalVariationRegressor": _VARIATION,
+    "PrunedLSSVMClassifier": f"{_PRUNED} coding",
+    "PrunedLSSVMRegressor": f"{_PRUNED} weighting scale reweight",
+    "RobustLSSVMRegressor": "kernel gamma weighting scale max_reweightings tol",
+    "RobustSparseLSSVMRegressor": f"{_BASIS} gamma weighting scale max_reweightings tol",
+    "SparseComponentwiseLSSVMRegressor": f"{_BASIS} gamma",
+    "SparseL1SubstrateClassifier": f"{_BASIS} coding zeta",
+    "SparseL1SubstrateRegressor": f"{_BASIS} zeta",
+    "SparseLSSVMClassifier": f"{_BASIS} gamma coding solver",
+    "SparseLSSVMClassifierCV": f"{_BASIS} {_SEARCH} coding",
+    "SparseLSSVMRegressor": f"{_BASIS} gamma solver",
+    "SparseLSSVMRegressorCV": f"{_BASIS} {_SEARCH}",
+    "SparseMaximalVariationRegressor": f"{_BASIS} rho ridge cutoff",
+    "SubstrateRegressor": "kernel c",
+}
 #: What was called ``tol`` before that became the tolerance of the certificate.
 _CALLED_TOL = {
     "AdaPinvClassifier": "adaline_tol",
@@ -34,22 +82,48 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
-#: What that release did not know; a model from one of its files has the default.
-_SINCE = {"tol", "zeta_min"}
+#: What a fused estimator chose, by the first letters of what follows ``Fused``.
+_CHOSEN = {"L1": "zeta_", "LS": "gamma_", "Ma": "rho_"}
 
 
-def parameters_of_release_0_1(estimator: str, known: set[str]) -> set[str]:
-    """The parameters that a file of release 0.1 has of an estimator, from those that it has now."""
-    if estimator not in _CALLED_TOL:
-        return known - _SINCE
-    return known - {_CALLED_TOL[estimator]}  # its tol was another one
+def parameters_of_release_0_1(estimator: str) -> set[str]:
+    """The parameters that a file of release 0.1 has of an estimator."""
+    return set(_PARAMETERS[estimator].split())
 
 
-def renamed(estimator: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of such a file under their names of today."""
-    if estimator not in _CALLED_TOL:
-        return parameters
-    return {_CALLED_TOL[estimator] if key == "tol" else key: value for key, value in parameters.items()}
+def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of release 0.1 says, encoded, under the names of today."""
+    name, parameters, fitted = (content.get(key) for key in ("estimator", "parameters", "fitted"))
+    if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(fitted, dict):
+        return dict(content)  # which is refused like any other that is no model
+    if name not in _PARAMETERS:
+        raise DataError(f"the file holds a {name!r}, which release 0.1 did not know")
+    if set(parameters) != (known := parameters_of_release_0_1(name)):
+        raise DataError(
+            f"the file has parameters {sorted(parameters)} where a {name} of release 0.1 has {sorted(known)}"
+        )
+    return {**content, "parameters": _parameters(name, parameters), "fitted": _fitted(name, fitted)}
+
+
+def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {_CALLED_TOL[name] if key == "tol" else key: value for key, value in parameters.items()}
+
+
+def _fitted(name: str, fitted: Mapping[str, Any]) -> dict[str, Any]:
+    renamed = {"best_parameter_": _CHOSEN.get(name.removeprefix("Fused")[:2], "best_parameter_")}
+    renamed |= {"validation_error_": "criterion_", "lower_bound_": "criterion_lower_bound_"}
+    if name == "SparseL1SubstrateRegressor":
+        renamed |= {"path_": "support_values_path_", "path_bias_": "bias_path_"}
+    made = {renamed.get(key, key): value for key, value in fitted.items()}
+    path = made.get("path_")
+    if isinstance(path, dict) and isinstance(path.get("items"), list):
+        made["path_"] = {**path, "items": [_entry(entry) for entry in path["items"]]}
+    return made
+
+
+def _entry(entry: Any) -> Any:
+    """An entry of the path of a fused estimator."""
+    return ["criterion", entry[1]] if isinstance(entry, list) and entry[:1] == ["validation_errors"] else entry
 
 
 #: Asked of the model and the notes that a reader finds; refuses them by raising.
@@ -109,7 +183,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
 
 def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
     """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
-    found = read_archive(path, max_bytes, lambda content, names: _planned(content, names, path))
+    found = read_archive(path, max_bytes, lambda version, content, names: _planned(version, content, names, path))
     model, notes = _rebuilt(found, path)
     if found.as_written is None:
         warnings.warn(
@@ -134,7 +208,7 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    name, parameters, fitted = _parts(content, path)
+    name, parameters, fitted = _parts(found.version, content, path)
     estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
     try:
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
@@ -153,8 +227,15 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
     return model, notes
 
 
-def _parts(content: Mapping[str, Any], path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Name, parameters and fitted attributes, none of them decoded."""
+def _parts(
+    version: int, content: Mapping[str, Any], path: str | os.PathLike[str]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Name, parameters and fitted attributes, none of them decoded, in the words of this release."""
+    if version == 1:
+        try:
+            content = content_today(content)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
     name = content.get("estimator")
     if not isinstance(name, str) or name not in problems.ESTIMATORS:
         raise DataError(f"{path} holds a {name!r}, which this package does not know")
@@ -166,9 +247,9 @@ def _parts(content: Mapping[str, Any], path: str | os.PathLike[str]) -> tuple[st
     return name, parameters, fitted
 
 
-def _planned(content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
+def _planned(version: int, content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
     """Bytes that a model takes beside its arrays; nothing of it has been read yet."""
-    _, parameters, fitted = _parts(content, path)
+    _, parameters, fitted = _parts(version, content, path)
     try:
         return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
     except DataError as error:
@@ -179,9 +260,8 @@ def _own_parameters(
     name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
     """The parameters of the model itself; those that act outside are in files of version 1 only, and must be idle."""
-    first = found.version == 1
-    expected = parameters_of_release_0_1(name, known) if first else known - set(OUTSIDE)
-    if set(parameters) != expected:
+    expected = known - set(OUTSIDE)
+    if found.version > 1 and set(parameters) != expected:
         raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
     outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
     for key, value in outside.items():
@@ -190,8 +270,7 @@ def _own_parameters(
                 f"{path} sets {key}={value!r}, which acts outside the model, and a file must not; if the file is your "
                 f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
             )
-    own = {key: value for key, value in parameters.items() if key not in OUTSIDE}
-    return renamed(name, own) if first else own
+    return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
 
 def _fitted_of(model: Any) -> dict[str, Any]:

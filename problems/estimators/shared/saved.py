@@ -58,11 +58,19 @@ _CODES: _Kinds = _CLASSES | {"support_codes_": _EACH}
 #: Where support values cannot carry the answer of a kernel of finite rank.
 _PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
 _RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE, **_PRIMAL}
-_CHOSEN: _Kinds = {
-    "gamma_": either(_NUMBER, _VECTOR),
-    "criterion_": either(_UNBOUNDED, array(unbounded=True)),  # beyond 1e154 a square is infinite
-    "gamma_range_": _VECTOR,
+#: What validation chose, and what was seen of the criterion; beyond 1e154 a square is infinite.
+_PROOF: _Kinds = {
+    "criterion_": either(_UNBOUNDED, array(unbounded=True)),
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
+    "path_": entries({
+        "parameter": word("gamma", "zeta", "rho"), "values": array(unbounded=True),
+        "criterion": array(dimensions=(1, 2), unbounded=True), "coverage": many(_UNBOUNDED),
+        "holes": many(many(_UNBOUNDED)), "stop": sentence(), "maximal_variation": array(dimensions=(2, 3)),
+    }),
+}  # fmt: skip
+_CHOSEN: _Kinds = _PROOF | {
+    "gamma_": either(_NUMBER, _VECTOR),
+    "gamma_range_": _VECTOR,
     "cv_results_": entries({
         "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
         "param_kernel": many(kernel()),
@@ -78,14 +86,6 @@ _CHOSEN: _Kinds = {
     }),
 }  # fmt: skip
 _NORMS: _Kinds = {"component_norms_": _EACH, "maximal_variation_": _EACH}
-_PROOF: _Kinds = {
-    "best_parameter_": _NUMBER, "lower_bound_": _UNBOUNDED, "validation_error_": _UNBOUNDED,
-    "path_": entries({
-        "parameter": word("gamma", "zeta", "rho"), "values": array(unbounded=True),
-        "validation_errors": array(unbounded=True), "coverage": many(_UNBOUNDED), "holes": many(many(_UNBOUNDED)),
-        "stop": sentence(), "maximal_variation": array(dimensions=(2, 3)),
-    }),
-}  # fmt: skip
 _REDUCED: _Kinds = {
     "basis_indices_": either(nothing(), array("iu")), "n_rows_": _WHOLE, "rank_": _WHOLE,
     "reconstruction_error_": _NUMBER,
@@ -112,13 +112,13 @@ FITTED: Mapping[str, _Kinds] = {
     "AdaPinvClassifier": _EVERY | _CODES | _FEW | {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED},
     "ComponentwiseLSSVMClassifier": _EVERY | _CODES | _RIDGE | _NORMS,
     "ComponentwiseLSSVMRegressor": _EVERY | _RIDGE | _NORMS,
-    "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW | _TRAINED,
-    "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW | _TRAINED,
-    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF | _PRIMAL,
-    "FusedLSSVMRegressor": _EVERY | _PROOF | _PRIMAL,
-    "FusedLeastSquaresRegressor": _EVERY | {"validation_error_": _UNBOUNDED},
-    "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH},
-    "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH},
+    "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW | _TRAINED | {"zeta_": _NUMBER},
+    "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW | _TRAINED | {"zeta_": _NUMBER},
+    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF | _PRIMAL | {"gamma_": _NUMBER},
+    "FusedLSSVMRegressor": _EVERY | _PROOF | _PRIMAL | {"gamma_": _NUMBER},
+    "FusedLeastSquaresRegressor": _EVERY | {"criterion_": _UNBOUNDED},
+    "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
+    "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
     "HuberLSSVMRegressor": _EVERY | {"delta_": _NUMBER, "outliers_": array("iu")},
     "IPLSSVMClassifier": _EVERY | _CODES | _FEW,
     "L1SubstrateClassifier": _EVERY | _CODES | _FEW,
@@ -142,7 +142,7 @@ FITTED: Mapping[str, _Kinds] = {
     "SparseComponentwiseLSSVMRegressor": _EVERY | _REDUCED | _LEVERAGE | _NORMS,
     "SparseL1SubstrateClassifier": _EVERY | _CLASSES | _REDUCED | _FEW | _OFFERED,
     "SparseL1SubstrateRegressor": _EVERY | _REDUCED | _FEW | _OFFERED | {
-        "path_": sparse(), "path_bias_": _VECTOR, "zetas_": _VECTOR,
+        "bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR,
     },
     "SparseLSSVMClassifier": _EVERY | _CLASSES | _REDUCED | _LEVERAGE,
     "SparseLSSVMClassifierCV": _EVERY | _CLASSES | _REDUCED | _LEVERAGE | _CHOSEN,

@@ -37,9 +37,9 @@ def test_the_path_of_a_fused_machine(plt):
     model = FusedLSSVMRegressor(RBF(6.6), random_state=0).fit(X, Y)
     display = checked(CriterionDisplay.from_estimator(model))
     assert_array_equal(display.gammas, model.path_["values"])
-    assert_array_equal(display.values, model.path_["validation_errors"])
-    assert display.best_gamma == model.best_parameter_
-    assert display.lower_bound == model.lower_bound_
+    assert_array_equal(display.values, model.path_["criterion"])
+    assert display.best_gamma == model.gamma_
+    assert display.lower_bound == model.criterion_lower_bound_
 
 
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
@@ -69,6 +69,13 @@ def test_targets_in_other_units(plt):
     assert_allclose(display.values / 1e240, plain.values, rtol=1e-6)
 
 
+def test_a_precomputed_kernel_and_folds_without_a_seed(plt):
+    """The curve is what the search saw, so nothing has to be computed a second time."""
+    checked(CriterionDisplay.from_estimator(LSSVMRegressorCV("precomputed").fit(RBF(6.6)(X), Y)))
+    unseeded = LSSVMRegressorCV(RBF(6.6), criterion="folds", cv=KFold(4, shuffle=True)).fit(X, Y)
+    checked(CriterionDisplay.from_estimator(unseeded))
+
+
 def test_one_of_several_outputs_on_the_axes_given(plt):
     model = LSSVMRegressorCV(RBF(6.6)).fit(X, np.column_stack([Y, np.sin(X[:, 0])]))
     _, ax = plt.subplots()
@@ -84,11 +91,6 @@ def test_refusals(plt):
         CriterionDisplay.from_estimator(LSSVMRegressorCV())
     with pytest.raises(DataError, match="'median_absolute' has no lower bound; choose gamma by loo, gcv, folds"):
         CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6), criterion="median_absolute").fit(X, Y))
-    with pytest.raises(DataError, match="fit it to rows and a kernel"):
-        CriterionDisplay.from_estimator(LSSVMRegressorCV("precomputed").fit(RBF(6.6)(X), Y))
-    unseeded = LSSVMRegressorCV(RBF(6.6), criterion="folds", cv=KFold(4, shuffle=True)).fit(X, Y)
-    with pytest.raises(DataError, match="not the same twice; give it a random_state"):
-        CriterionDisplay.from_estimator(unseeded)
     model = LSSVMRegressorCV(RBF(6.6)).fit(X, Y)
     with pytest.raises(DeclarationError, match="outputs 0 to 0; received output=1"):
         CriterionDisplay.from_estimator(model, output=1)

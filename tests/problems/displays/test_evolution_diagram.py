@@ -28,7 +28,7 @@ def test_the_curves_are_the_path(plt, fused):
     above, below = display.axes_
     path, drawn = fused.path_, display.drawn()
     assert np.isin(path["values"][path["values"] >= drawn[0]], drawn).all()
-    assert drawn[0] < fused.best_parameter_ < drawn[-1] == path["values"][-1]
+    assert drawn[0] < fused.rho_ < drawn[-1] == path["values"][-1]
     known = lines(above)
     named = [label for label in known if label.startswith("x")]
     assert len(named) == 6
@@ -38,11 +38,11 @@ def test_the_curves_are_the_path(plt, fused):
         t = path["maximal_variation"][:, int(name[1:]) - 1]
         assert_allclose(known[name].get_ydata(), np.interp(drawn, path["values"], t))
     errors = lines(below)
-    assert_allclose(errors["validation"].get_ydata(), np.interp(drawn, path["values"], path["validation_errors"]))
+    assert_allclose(errors["validation"].get_ydata(), np.interp(drawn, path["values"], path["criterion"]))
     (optimum,) = [line for label, line in errors.items() if label.startswith("fused optimum")]
-    assert_array_equal(optimum.get_xydata(), [[fused.best_parameter_, fused.validation_error_]])
+    assert_array_equal(optimum.get_xydata(), [[fused.rho_, fused.criterion_]])
     (bound,) = [line for label, line in errors.items() if label.startswith("lower bound")]
-    assert set(bound.get_ydata()) == {fused.lower_bound_}
+    assert set(bound.get_ydata()) == {fused.criterion_lower_bound_}
 
 
 def test_the_named_components_are_those_that_matter_at_the_optimum(plt, fused):
@@ -60,7 +60,7 @@ def test_axes_have_units_and_a_line_at_the_optimum(plt, fused):
     assert below.get_xlabel() == "rho (units of price)"
     for axes in display.axes_:
         assert axes.get_xscale() == "log"
-        assert any(set(line.get_xdata()) == {fused.best_parameter_} for line in axes.lines)
+        assert any(set(line.get_xdata()) == {fused.rho_} for line in axes.lines)
 
 
 def test_from_zero_on_the_axis_is_linear(plt, fused):
@@ -72,7 +72,7 @@ def test_from_zero_on_the_axis_is_linear(plt, fused):
 
 def test_nothing_is_drawn_in_a_hole(plt, fused):
     display = EvolutionDiagramDisplay.from_estimator(fused)
-    low, high = 2.0 * fused.best_parameter_, 3.0 * fused.best_parameter_
+    low, high = 2.0 * fused.rho_, 3.0 * fused.rho_
     display.holes = ((low, high),)
     display.plot()
     inside = (low < display.drawn()) & (display.drawn() < high)

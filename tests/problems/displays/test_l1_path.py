@@ -77,7 +77,7 @@ def test_a_zeta_above_everything_still_shows_the_path(plt):
 
 def test_fused_and_classes(plt):
     fused = FusedL1SubstrateRegressor(KERNEL, random_state=0).fit(X, Y)
-    assert L1PathDisplay.from_estimator(fused, X, Y).zeta == fused.best_parameter_
+    assert L1PathDisplay.from_estimator(fused, X, Y).zeta == fused.zeta_
     P, labels = ripley()
     P, labels = P[::10], np.arange(25) % 3
     model = L1SubstrateClassifier(RBF(0.6), coding="one_vs_one").fit(P, labels)
