@@ -21,7 +21,7 @@ kernel, gamma, few = RBF(sigma=0.5), 10.0, 20
 models = {
     "SVM (scikit-learn)": SVC(C=gamma, gamma=sigma_to("scikit-learn SVM", kernel.sigma)),
     "LS-SVM, all columns": LSSVMClassifier(kernel, gamma),
-    "LS2-SVM": LS2SVMClassifier(kernel, gamma, tolerance=0.3),
+    "LS2-SVM": LS2SVMClassifier(kernel, gamma, threshold=0.3),
     "Ada-Pinv": AdaPinvClassifier(kernel, gamma, n_support=few),
     "IP-LSSVM": IPLSSVMClassifier(kernel, gamma, n_support=few),
     "A-LSSVM": ALSSVMClassifier(kernel, gamma, n_support=few, threshold=0.3, max_epochs=5000, random_state=0),

@@ -27,16 +27,16 @@ show("all inputs alike", ComponentwiseLSSVMRegressor(RBF(1.0), gamma=10.0).fit(X
 
 # one expansion for all components, as in the paper: the four come first, but an RBF component never vanishes alone,
 # so that a threshold must say where the list ends
-ranking = MaximalVariationRegressor(RBF(1.0), rho=10.0, tolerance=0.1).fit(X, y)
+ranking = MaximalVariationRegressor(RBF(1.0), rho=10.0, relevance=0.1).fit(X, y)
 show("ranking", ranking)
 
 # an expansion a component, with a ridge to determine it: the zeros are exact, and no threshold is needed
-exact = MaximalVariationRegressor(RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, tolerance=0.0).fit(X, y)
+exact = MaximalVariationRegressor(RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, relevance=0.0).fit(X, y)
 show("exact zeros", exact)
 
 # the penalty shrinks also what matters; a componentwise LS-SVM on the chosen inputs mends that
 refitted = MaximalVariationRegressor(
-    RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, tolerance=0.0, refit=True, gamma=10.0
+    RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, relevance=0.0, refit=True, gamma=10.0
 ).fit(X, y)
 show("exact zeros, refitted", refitted)
 

@@ -26,7 +26,7 @@ variation, idle = np.zeros((13, 3)), np.zeros((13, 3), dtype=int)
 for seed in range(3):  # three random halves, as the rows of the paper are not known
     rows = np.random.default_rng(seed).permutation(506)[:250]
     for k, rho in enumerate(weights):
-        model = MaximalVariationRegressor(RBF(1.0), rho=rho, tolerance=0.05).fit(X[rows], y[rows])
+        model = MaximalVariationRegressor(RBF(1.0), rho=rho, relevance=0.05).fit(X[rows], y[rows])
         variation[:, k] += model.maximal_variation_ / 3.0
         idle[:, k] += ~model.get_support()
 

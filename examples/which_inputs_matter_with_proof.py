@@ -14,7 +14,7 @@ from substrate.kernels import RBF
 
 X, y = additive_function(60, 12, random_state=0)
 X_val, y_val = additive_function(60, 12, random_state=1)
-model = FusedMaximalVariationRegressor(RBF(sigma=1.0), tolerance=0.1).fit(X, y, X_val, y_val)
+model = FusedMaximalVariationRegressor(RBF(sigma=1.0), relevance=0.1).fit(X, y, X_val, y_val)
 
 print(f"rho = {model.rho_:.4f}, on a path of {len(model.path_['values'])} knots")
 print(

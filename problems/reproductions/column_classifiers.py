@@ -102,7 +102,7 @@ class Setting:
     sigma: float
     gamma: float
     n_support: float
-    tolerance: float
+    threshold: float
     left: float
 
 
@@ -154,7 +154,7 @@ def contenders(s: Setting, seed: int) -> dict[str, Any]:
     return {
         "SVM": SVC(C=s.gamma, gamma=sigma_to("scikit-learn SVM", s.sigma)),
         "Pruning": PrunedLSSVMClassifier(**kernel),
-        "LS2-SVM": LS2SVMClassifier(**kernel, tolerance=s.tolerance),
+        "LS2-SVM": LS2SVMClassifier(**kernel, threshold=s.threshold),
         "Ada-Pinv": AdaPinvClassifier(**kernel, n_support=s.n_support),
         "IP-LSSVM": IPLSSVMClassifier(**kernel, n_support=s.n_support),
         "A-LSSVM": ALSSVMClassifier(**kernel, **adaline),

@@ -60,7 +60,7 @@ class GammaSearch:
     ``values``, ``bounds``, ``slack`` (what was taken off the bounds for rounding) and ``floor`` (a criterion of
     rounding size, which needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish;
     ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` says that the range was ended where
-    rounding reaches the gap. ``seen`` are the gammas, ascending, at which the criterion was evaluated; ``curve`` are its
+    rounding reaches the gap. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
     values there, one column per output.
     """
 

@@ -41,6 +41,8 @@ def npy_bytes(array):
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
 UNKNOWN_THEN = ("tol", "zeta_min")
+#: What was called tolerance then.
+TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 
 
 #: Attributes by their names of today and of then.
@@ -69,6 +71,10 @@ def as_of_release_0_1(path, **others):
         content = header["content"]
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
         own = {key: value for key, value in content["parameters"].items() if key not in UNKNOWN_THEN}
+        if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
+            own.pop("reconstruction_tolerance")
+        if content["estimator"] != "ALSSVMClassifier":
+            own = {"tolerance" if key in TOLERANCES else key: value for key, value in own.items()}
         own = {"tol" if key in CALLED_TOL else key: value for key, value in own.items()}
         content["fitted"] = fitted_then(content["estimator"], content["fitted"])
         content["parameters"] = own | {key: value for key, value in defaults.items() if key in OUTSIDE} | others

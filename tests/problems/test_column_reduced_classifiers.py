@@ -68,12 +68,12 @@ def test_ranked_columns_are_the_declared_problem(estimator, selection, n_support
     assert model.certificate_.holds
 
 
-@pytest.mark.parametrize("tolerance", [0.05, 0.2, 0.4])
-def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(tolerance):
+@pytest.mark.parametrize("threshold", [0.05, 0.2, 0.4])
+def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(threshold):
     X, y = two_classes()
-    model = made(LS2SVMClassifier, gamma=3.0, tolerance=tolerance).fit(X, y)
+    model = made(LS2SVMClassifier, gamma=3.0, threshold=threshold).fit(X, y)
     A, B = oracle.system(KERNEL(X), signs(y), 3.0)
-    assert model.threshold_ == pytest.approx(1.0 / 3.0 + tolerance)
+    assert model.threshold_ == pytest.approx(1.0 / 3.0 + threshold)
     kept = oracle.echelon(A, model.threshold_)
     assert_array_equal(model.support_, kept)
     expected = oracle.pseudo_inverse(A, np.array(kept), B)
@@ -83,7 +83,7 @@ def test_ls2_svm_is_echelon_reduction_and_pseudo_inverse(tolerance):
 
 def test_a_tolerance_above_everything_leaves_the_bias():
     X, y = two_classes()
-    model = made(LS2SVMClassifier, tolerance=5.0).fit(X, y)
+    model = made(LS2SVMClassifier, threshold=5.0).fit(X, y)
     assert model.n_support_ == 0
     assert_allclose(model.decision_function(X), signs(y).mean())
     assert model.certificate_.holds
@@ -197,8 +197,7 @@ def test_a_count_that_a_machine_cannot_have_is_refused():
 
 BAD = {
     "n_support": (COUNTED, [0, -3, 61, 0.0, 1.01, np.nan, "half", None, True]),
-    "tolerance": ([LS2SVMClassifier], [0.0, -0.1, np.inf, "small", None, True]),
-    "threshold": ([ALSSVMClassifier], [0.0, -0.1, np.nan, "small", None]),
+    "threshold": ([LS2SVMClassifier, ALSSVMClassifier], [0.0, -0.1, np.inf, np.nan, "small", None, True]),
     "adaline_tol": ([AdaPinvClassifier], [0.0, -1.0, np.inf, None]),
     "max_epochs": ([AdaPinvClassifier, ALSSVMClassifier], [0, -1, 2.5, "many", None, True]),
     "accelerated": ([AdaPinvClassifier], [None, 1, "yes"]),

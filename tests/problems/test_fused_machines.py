@@ -382,7 +382,7 @@ def test_the_decoupled_expansion(kind):
 
 def test_fused_maximal_variation_selects_inputs():
     X, y = additive_function(70, 8, random_state=0)
-    model = FusedMaximalVariationRegressor(RBF(1.0), tolerance=0.1).fit(X[:45], y[:45], X[45:], y[45:])
+    model = FusedMaximalVariationRegressor(RBF(1.0), relevance=0.1).fit(X[:45], y[:45], X[45:], y[45:])
     expected = model.maximal_variation_ > 0.1 * model.maximal_variation_.max()
     assert_array_equal(model.get_support(), expected)
     assert_array_equal(model.transform(X), X[:, expected])
@@ -430,7 +430,7 @@ def test_fuse_by_leave_one_out_and_the_choices_of_the_estimator():
     fusion = fuse(LSSVMClassifier(KERNEL, coding="one_vs_one"), over="gamma", data=(X, y), cv="loo")
     assert fusion.value == FusedLSSVMClassifier(KERNEL, coding="one_vs_one", cv="loo").fit(X, y).gamma_
     X, y, V, v = regression()
-    plain = MaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.2, cutoff=1e-5, tolerance=0.3)
+    plain = MaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.2, cutoff=1e-5, relevance=0.3)
     fusion = fuse(plain, over="rho", data=(X, y), validation=(V, v))
     assert fusion.result.get_params()["ridge"] == 0.2
     assert fusion.result.get_params()["cutoff"] == 1e-5

@@ -185,7 +185,9 @@ def test_a_precomputed_kernel_with_rows_left_out(tmp_path, estimator, kernel):
     K = RBF(1.0)(X)
     weighted = has_fit_parameter(estimator, "sample_weight")
     weights = {"sample_weight": np.where(np.arange(20) % 5 == 0, 0.0, 1.0)} if weighted else {}
-    model = made(estimator, kernel, zeta=0.1, tolerance=0.6, basis="feature_vectors").fit(K, y, **weights)
+    model = made(
+        estimator, kernel, zeta=0.1, reconstruction_tolerance=0.6, growth=0.6, threshold=0.6, basis="feature_vectors"
+    ).fit(K, y, **weights)
     assert model.support_.size < 20 or not (weighted or hasattr(model, "n_support_"))
     loaded = round_trip(model, tmp_path / "m.npz", K)
     assert_certifies(loaded, K, y, **weights)

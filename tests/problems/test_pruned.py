@@ -196,12 +196,12 @@ def test_the_index_of_a_classifier_is_the_share_of_wrong_classes():
 
 
 @pytest.mark.parametrize("index", ["training", "leave_one_out"])
-@pytest.mark.parametrize("tolerance", [0.0, 0.1, 1.0])
-def test_it_stops_before_the_first_machine_whose_index_has_degraded(index, tolerance):
+@pytest.mark.parametrize("growth", [0.0, 0.1, 1.0])
+def test_it_stops_before_the_first_machine_whose_index_has_degraded(index, growth):
     X, y = data(100)
-    model = pruned(index=index, tolerance=tolerance, step=3).fit(X, y)
+    model = pruned(index=index, growth=growth, step=3).fit(X, y)
     scores = np.array([step.score for step in model.pruning_path_])
-    limit = scores[0] * (1.0 + tolerance)
+    limit = scores[0] * (1.0 + growth)
     assert (scores[:-1] <= limit).all()
     assert scores[-1] > limit
     assert model.step_ == len(scores) - 2
@@ -211,7 +211,7 @@ def test_it_stops_before_the_first_machine_whose_index_has_degraded(index, toler
 
 def test_a_classifier_may_lose_so_many_rows_in_a_hundred():
     X, labels = ripley()
-    model = PrunedLSSVMClassifier(RBF(0.5), 1.0, tolerance=0.02).fit(X, labels)
+    model = PrunedLSSVMClassifier(RBF(0.5), 1.0, growth=0.02).fit(X, labels)
     first, *_, last = model.pruning_path_
     assert last.score > first.score + 0.02 >= model.pruning_path_[model.step_].score
     assert model.support_.size < 125
@@ -240,8 +240,8 @@ def test_where_nothing_degrades_two_rows_are_left():
 def test_retuning_carries_on_where_the_index_degraded():
     X, y = sinc(150, random_state=3)
     kernel = RBF(0.6)
-    fixed = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", tolerance=0.05).fit(X, y)
-    tuned = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", tolerance=0.05, retune=True).fit(X, y)
+    fixed = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", growth=0.05).fit(X, y)
+    tuned = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", growth=0.05, retune=True).fit(X, y)
     assert tuned.support_.size < fixed.support_.size
     at = [number for number, step in enumerate(tuned.pruning_path_) if step.retuned]
     assert at
@@ -263,7 +263,7 @@ def test_retuning_carries_on_where_the_index_degraded():
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_retuning_does_not_move_the_limit(seed):
     X, y = sinc(100, random_state=seed)
-    model = PrunedLSSVMRegressor(RBF(0.6), GAMMA, index="leave_one_out", tolerance=0.3, retune=True).fit(X, y)
+    model = PrunedLSSVMRegressor(RBF(0.6), GAMMA, index="leave_one_out", growth=0.3, retune=True).fit(X, y)
     assert any(step.retuned for step in model.pruning_path_[: model.step_ + 1])
     limit = 1.3 * model.pruning_path_[0].score
     assert all(step.score <= limit for step in model.pruning_path_[: model.step_ + 1])
@@ -352,8 +352,8 @@ def test_steps_that_are_not_there_and_other_rows_are_refused():
         *[({"n_support": wrong}, "n_support must be an integer >= 2") for wrong in (0, 1, -3, 2.0, "10", True)],
         ({"index": "test"}, "index must be one of training, leave_one_out, cross_validation, validation"),
         ({"folds": 1}, "folds must be an integer >= 2"),
-        ({"tolerance": -0.1}, "tolerance must be >= 0"),
-        ({"tolerance": np.nan}, "tolerance must be a finite number"),
+        ({"growth": -0.1}, "growth must be >= 0"),
+        ({"growth": np.nan}, "growth must be a finite number"),
         ({"weighting": "tukey"}, "weighting must be one of"),
         ({"scale": "std"}, "scale must be one of"),
         ({"reweight": True}, "choose a weighting"),

@@ -20,7 +20,7 @@ def test_on_all_points_it_is_the_dense_machine():
     assert_allclose(here.maximal_variation_, dense.maximal_variation_, atol=1e-7)
     assert_allclose(here.component_norms_, dense.component_norms_, atol=1e-6)
     assert_allclose(here.component_functions(X), dense.component_functions(X), atol=1e-7)
-    assert_array_equal(here.get_support(tolerance=0.2), dense.get_support(tolerance=0.2))
+    assert_array_equal(here.get_support(relevance=0.2), dense.get_support(relevance=0.2))
 
 
 def test_it_is_the_sparse_machine_of_the_sum_and_its_components_add_up():
@@ -45,5 +45,5 @@ def test_blocks_are_fitted_like_an_array():
 
 
 def test_a_negative_share_is_refused():
-    with pytest.raises(DeclarationError, match="tolerance"):
-        SparseComponentwiseLSSVMRegressor(tolerance=-0.1).fit(X, Y)
+    with pytest.raises(DeclarationError, match="relevance"):
+        SparseComponentwiseLSSVMRegressor(relevance=-0.1).fit(X, Y)

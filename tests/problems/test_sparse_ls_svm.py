@@ -203,7 +203,7 @@ def test_points_need_not_be_rows_and_may_tie():
 
 
 def test_a_tolerance_ends_the_choice():
-    fitted = model(n_basis=120, tolerance=0.01).fit(X, Y)
+    fitted = model(n_basis=120, reconstruction_tolerance=0.01).fit(X, Y)
     assert fitted.basis_indices_.size < 120
     assert fitted.reconstruction_error_ <= 0.01
     assert "ended by a mean reconstruction error" in str(fitted.certificate_)
@@ -232,8 +232,8 @@ REFUSED = [
     ({"n_candidates": 10}, "n_basis=20 exceeds the 10 candidates of n_candidates=10"),
     ({"n_candidates": -1}, "n_candidates must be an integer"),
     ({"n_scoring": "all"}, "n_scoring must be an integer"),
-    ({"tolerance": -0.1}, "tolerance must be >= 0"),
-    ({"tolerance": 0.1, "basis": "renyi"}, "tolerance=0.1 stops feature_vectors"),
+    ({"reconstruction_tolerance": -0.1}, "reconstruction_tolerance must be >= 0"),
+    ({"reconstruction_tolerance": 0.1, "basis": "renyi"}, "reconstruction_tolerance=0.1 stops feature_vectors"),
     ({"basis": "greedy"}, "basis must be one of feature_vectors"),
     ({"basis": None}, "basis must be one of feature_vectors"),
     ({"basis": [1, 2]}, "n_basis=20 goes with a rule"),

@@ -107,7 +107,7 @@ def test_no_rbf_component_vanishes_alone_and_all_do_together():
 def test_the_decoupled_expansion_finds_the_inputs_by_exact_zeros():
     X, y = additive_function(80, 10, random_state=0)
     largest = rho_max(decoupled_coordinates(matrices(RBF(1.0), X), ridge=0.1), y)
-    model = fitted(X, y, rho=0.25 * largest, expansion="decoupled", ridge=0.1, tolerance=0.0)
+    model = fitted(X, y, rho=0.25 * largest, expansion="decoupled", ridge=0.1, relevance=0.0)
     assert set(model.get_support(indices=True)) <= RELEVANT
     assert (model.maximal_variation_ == 0.0).sum() >= 6
 
@@ -193,7 +193,7 @@ CHOICES = (
     {"kernel": RBF(1.0)},
     {"kernel": Linear()},
     {"kernel": RBF(1.0), "expansion": "decoupled", "ridge": 0.1},
-    {"kernel": RBF(1.0), "refit": True, "gamma": 5.0, "tolerance": 0.1},
+    {"kernel": RBF(1.0), "refit": True, "gamma": 5.0, "relevance": 0.1},
 )
 over_choices = pytest.mark.parametrize("parameters", CHOICES, ids=str)
 
@@ -282,7 +282,7 @@ def test_support_names_and_transform():
     X, y = additive_function(80, 8, random_state=0)
     names = [f"input {k}" for k in range(1, 9)]
     frame = pd.DataFrame(X, columns=names)
-    model = fitted(frame, y, rho=10.0, tolerance=0.1)
+    model = fitted(frame, y, rho=10.0, relevance=0.1)
     assert_array_equal(model.get_support(), [True] * 4 + [False] * 4)
     assert_array_equal(model.get_support(indices=True), [0, 1, 2, 3])
     assert_array_equal(model.get_feature_names_out(), names[:4])
@@ -299,9 +299,9 @@ def test_the_tolerance_is_a_share_of_the_largest():
     X, y = additive_function(80, 8, random_state=0)
     model = fitted(X, y, rho=10.0)
     share = model.maximal_variation_ / model.maximal_variation_.max()
-    for tolerance in (0.0, 0.03, 0.2, 0.9):
-        assert_array_equal(model.get_support(tolerance), share > tolerance)
-        assert_array_equal(clone(model).set_params(tolerance=tolerance).fit(X, y).get_support(), share > tolerance)
+    for relevance in (0.0, 0.03, 0.2, 0.9):
+        assert_array_equal(model.get_support(relevance), share > relevance)
+        assert_array_equal(clone(model).set_params(relevance=relevance).fit(X, y).get_support(), share > relevance)
     assert not model.get_support(1.0).any()
 
 
@@ -315,20 +315,20 @@ def test_a_bool_is_no_tolerance(wrong):
 @pytest.mark.parametrize("wrong", [-0.1, np.nan, "much"])
 def test_a_bad_tolerance_is_refused(wrong):
     X, y = additive_function(30, 4, random_state=0)
-    with pytest.raises(DeclarationError, match="tolerance must be"):
+    with pytest.raises(DeclarationError, match="relevance must be"):
         fitted(X, y).get_support(wrong)
 
 
 def test_groups_of_columns():
     X, y = additive_function(60, 6, random_state=0)
     kernel = Componentwise({0: RBF(1.0), (1, 2): RBF(1.0), 3: Linear(), (4, 5): RBF(1.0)})
-    model = fitted(X, y, kernel, rho=8.0, tolerance=0.15)
+    model = fitted(X, y, kernel, rho=8.0, relevance=0.15)
     assert model.maximal_variation_.shape == (4,)
     assert model.component_functions(X).shape == (60, 4)
     assert_array_equal(model.get_support(), [True, True, True, True, False, False])
     grams = [RBF(1.0)(X[:, [0]]), RBF(1.0)(X[:, [1, 2]]), Linear()(X[:, [3]]), RBF(1.0)(X[:, [4, 5]])]
     assert_allclose(model.maximal_variation_, maximal_variation.closed_form(grams, y, 8.0)["maximal_variation"])
-    refitted = fitted(X, y, kernel, rho=8.0, tolerance=0.15, refit=True)
+    refitted = fitted(X, y, kernel, rho=8.0, relevance=0.15, refit=True)
     assert_array_equal(refitted.component_support_, [True, True, True, False])
 
 
@@ -345,7 +345,7 @@ def test_an_input_in_two_components_needs_one_that_varies():
 def test_it_selects_in_a_pipeline():
     X, y = additive_function(80, 8, random_state=0)
     points, targets = additive_function(200, 8, noise=0.0, random_state=5)
-    chosen = MaximalVariationRegressor(RBF(1.0), rho=10.0, tolerance=0.1)
+    chosen = MaximalVariationRegressor(RBF(1.0), rho=10.0, relevance=0.1)
     pipeline = make_pipeline(chosen, LSSVMRegressor(RBF(1.0), gamma=10.0)).fit(X, y)
     assert pipeline[-1].n_features_in_ == 4
     alone = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X[:, :4], y)
@@ -380,7 +380,7 @@ def test_a_refit_is_the_componentwise_ls_svm_on_the_inputs_that_matter(parameter
     X, y = additive_function(80, 8, random_state=0)
     order = [7, 2, 6, 0, 5, 3, 1, 4]  # what matters is neither first nor in one piece
     X, points = X[:, order], additive_function(25, 8, random_state=9)[0][:, order]
-    model = fitted(X, y, rho=10.0, tolerance=0.1, refit=True, gamma=20.0, **parameters)
+    model = fitted(X, y, rho=10.0, relevance=0.1, refit=True, gamma=20.0, **parameters)
     chosen = model.get_support(indices=True)
     assert_array_equal(np.flatnonzero(model.component_support_), chosen)
     assert_array_equal(chosen, [1, 3, 5, 6])
@@ -390,7 +390,7 @@ def test_a_refit_is_the_componentwise_ls_svm_on_the_inputs_that_matter(parameter
         model.component_functions(points)[:, chosen], alone.component_functions(points[:, chosen]), rtol=1e-6
     )
     assert_array_equal(np.delete(model.component_functions(points), chosen, axis=1), 0.0)
-    unfitted = fitted(X, y, rho=10.0, tolerance=0.1, **parameters)
+    unfitted = fitted(X, y, rho=10.0, relevance=0.1, **parameters)
     assert_allclose(model.maximal_variation_, unfitted.maximal_variation_, atol=1e-12)
     names = {row.name for row in model.certificate_.rows}
     assert any(name.startswith("refit: ") for name in names)
@@ -475,7 +475,7 @@ def test_every_coding_is_a_machine_a_column(coding, parameters):
 
 def test_a_refitted_classifier_is_the_componentwise_one_on_its_inputs():
     X, labels = two_classes(80, 8)
-    model = MaximalVariationClassifier(RBF(1.0), rho=2.0, tolerance=0.4, refit=True, gamma=3.0).fit(X, labels)
+    model = MaximalVariationClassifier(RBF(1.0), rho=2.0, relevance=0.4, refit=True, gamma=3.0).fit(X, labels)
     chosen = model.get_support(indices=True)
     assert 0 < chosen.size < 8
     alone = ComponentwiseLSSVMClassifier(RBF(1.0), gamma=3.0).fit(X[:, chosen], labels)

@@ -203,7 +203,7 @@ def _inputs(fit: Fit) -> str:
     parts = [paragraph(words)]
     if additive:
         chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
-        share = f"{model.tolerance:g}"
+        share = f"{model.relevance:g}"
         parts.append(paragraph(f"Selected, varying by more than {share} of the largest: {chosen}."))
     return section("Inputs", *parts, table(head, kinds, rows))
 

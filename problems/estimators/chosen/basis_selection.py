@@ -28,8 +28,10 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         The kernel; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
     criterion : {"loo", "gcv", "folds"}, default="loo"
@@ -82,8 +84,10 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMRegressorCV`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint, verbose
+    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`SparseLSSVMRegressorCV`.
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
     criterion : {"loo", "gcv", "folds"}, default="loo"

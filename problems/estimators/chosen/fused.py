@@ -199,7 +199,7 @@ class FusedEstimator(KernelEstimator):
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
-        setattr(self, f"{self._over}_", best.value)
+        setattr(self, f"{self._chooses}_", best.value)
         self.criterion_, self.criterion_lower_bound_ = best.error, lower
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():

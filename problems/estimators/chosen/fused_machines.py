@@ -124,7 +124,7 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    tolerance, expansion, ridge, cutoff
+    relevance, expansion, ridge, cutoff
         As for :class:`~problems.MaximalVariationRegressor`.
 
     Attributes
@@ -265,7 +265,7 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
-    tolerance, expansion, ridge, cutoff
+    relevance, expansion, ridge, cutoff
         As for :class:`~problems.MaximalVariationRegressor`.
 
     Attributes

@@ -69,7 +69,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
         warnings.simplefilter("ignore")  # what there is to say stands on the rows
         again.fit(X, with_labels)
     differ = Row(
-        "components chosen", float((again._chosen(model.tolerance) != chosen).sum()), 1.0, 0.5, "how many differ"
+        "components chosen", float((again._chosen(model.relevance) != chosen).sum()), 1.0, 0.5, "how many differ"
     )
     return Certificate(title, (*checks, *of_selection(again.certificate_.rows), differ), tuple(facts.items()))
 

@@ -67,7 +67,7 @@ class _MaximalVariation(VariationAnswers):
         self.maximal_variation_ = variation[0] if one else variation
         support = np.arange(X.shape[0])
         if self.refit:
-            chosen = self._chosen(self.tolerance)
+            chosen = self._chosen(self.relevance)
             parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
             self.component_support_ = chosen
             facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {self.gamma:g}"),)
@@ -153,7 +153,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
-    tolerance : float, default=0.05
+    relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
         One vector of support values for all components, as in the paper; or one for each, whose components vanish
@@ -187,7 +187,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     >>> from substrate.datasets import additive_function
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(80, 8, random_state=0)
-    >>> model = MaximalVariationRegressor(RBF(1.0), rho=10.0, tolerance=0.1).fit(X, y)
+    >>> model = MaximalVariationRegressor(RBF(1.0), rho=10.0, relevance=0.1).fit(X, y)
     >>> model.get_support(indices=True)
     array([0, 1, 2, 3])
     """
@@ -225,7 +225,7 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    tolerance, expansion, ridge, cutoff, refit, gamma, solver
+    relevance, expansion, ridge, cutoff, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
 
     Attributes

@@ -58,9 +58,9 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    tolerance : float, default=0.2
+    threshold : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds
-        1/gamma + tolerance * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
+        1/gamma + threshold * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
         next to nothing, only the part above it is left to choose.
 
     Attributes
@@ -73,14 +73,14 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
-    tolerance: float = 0.2
+    threshold: float = 0.2
     _title = "LS2-SVM classification"
 
     def _check_parameters(self, smallest: int) -> None:
-        positive(self.tolerance, "tolerance")
+        positive(self.threshold, "threshold")
 
     def _select(self, group: MachineGroup) -> Selection:
-        threshold = echelon_threshold(group.gram.diagonal, group.ridge, self.tolerance)
+        threshold = echelon_threshold(group.gram.diagonal, group.ridge, self.threshold)
         columns = echelon_columns(group.matrix, threshold)
         facts = (("columns", f"echelon reduction, threshold {threshold:.6g}"),)
         return Selection((columns,) * group.labels.shape[1], facts, {"threshold_": threshold})

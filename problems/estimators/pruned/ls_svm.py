@@ -50,7 +50,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         ``"validation"`` needs ``X_val`` and ``y_val`` in :meth:`fit`.
     folds : int, default=10
         The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.
-    tolerance : float, default=0.1
+    growth : float, default=0.1
         By which share the index may grow over that of the machine on all rows.
     retune : bool, default=False
         Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
@@ -91,7 +91,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     _page, _title = "ls_svm_regression", "Pruned LS-SVM regression"
     gamma: Any = 1.0
     _: KW_ONLY
-    tolerance: float = 0.1
+    growth: float = 0.1
     weighting: Any = None
     scale: str = "iqr"
     reweight: bool = False
@@ -154,7 +154,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     step, n_support, index, folds, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
-    tolerance : float, default=0.01
+    growth : float, default=0.01
         By how much the share of wrongly classified rows may grow over that of the machine on all rows.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its

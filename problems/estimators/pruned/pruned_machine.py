@@ -37,14 +37,14 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
     n_support: Any = None
     index: str = "training"
     folds: Any = 10
-    tolerance: float = 0.01
+    growth: float = 0.01
     retune: bool = False
     _takes_weights = False
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
         check_choice(self.index, INDICES, "index")
-        non_negative(self.tolerance, "tolerance", "as growth of the index")
+        non_negative(self.growth, "growth", "as growth of the index")
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
         if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):
             raise DeclarationError(f"step must be a share in (0, 1) or a number of rows >= 1, received {self.step!r}")
@@ -66,7 +66,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
         step = int(self.step) if isinstance(self.step, Integral) else float(self.step)
         target = None if self.n_support is None else int(self.n_support)
         return Pruning(
-            X, Y, groups, step, target, index, float(self.tolerance), groups is None, bool(self.retune), **robust
+            X, Y, groups, step, target, index, float(self.growth), groups is None, bool(self.retune), **robust
         )
 
     def _pruned(self, task: Pruning, kernel: Any, gamma: float) -> tuple[tuple[PruningStep, ...], int, Certificate]:

@@ -46,7 +46,7 @@ class Pruning:
         A share of the rows left, or a number of rows, to remove at a time.
     n_support
         The number of rows to stop at; None leaves the decision to the index.
-    index, tolerance, relative
+    index, growth, relative
         The index, and by how much it may grow over that of the whole machine: by this share of it, or by this much.
     retune
         Whether gamma and the kernel's widths are chosen anew where the index degrades.
@@ -60,7 +60,7 @@ class Pruning:
     step: float | int
     n_support: int | None
     index: Index
-    tolerance: float
+    growth: float
     relative: bool
     retune: bool
     weighting: str | None = None
@@ -69,7 +69,7 @@ class Pruning:
 
     def limit(self, score: float) -> float:
         """The largest index that does not count as degraded."""
-        return score * (1.0 + self.tolerance) if self.relative else score + self.tolerance
+        return score * (1.0 + self.growth) if self.relative else score + self.growth
 
     @property
     def least(self) -> int:

@@ -52,11 +52,13 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+    gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    tolerance : float, default=0.05
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
     Attributes
@@ -76,8 +78,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     solver: str = field(default="auto", init=False)
 
     def _choice(self) -> BasisChoice:
-        non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
-        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
+        non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
+        return super()._choice()
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
         rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
@@ -108,9 +110,11 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
-    n_basis, basis, n_candidates, n_scoring, random_state, executor, memory_budget, checkpoint, verbose
+    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    tolerance : float, default=0.05
+    executor, memory_budget, checkpoint, verbose
+        As for :class:`~problems.SparseLSSVMRegressor`.
+    relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
@@ -152,7 +156,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         self._begin_fit()
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
-        non_negative(self.tolerance, "tolerance", "as a share of the largest maximal variation")
+        non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         self._choice()
         with self._reading(X, y) as data:
             prepared, rows, solved = self._solved(data)
@@ -235,9 +239,6 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
         rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
         return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
-
-    def _choice(self) -> BasisChoice:
-        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, 0.0, self.random_state)
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_

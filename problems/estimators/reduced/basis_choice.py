@@ -87,7 +87,7 @@ class BasisChoice:
     n_basis: Any
     n_candidates: Any
     n_scoring: Any
-    tolerance: float
+    reconstruction_tolerance: float
     random_state: Any
 
     def __post_init__(self) -> None:
@@ -97,16 +97,17 @@ class BasisChoice:
                 continue
             if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
                 raise DeclarationError(f"{name} must be an integer >= 1 or None, received {value!r}")
-        non_negative(self.tolerance, "tolerance", "as a mean reconstruction error")
+        non_negative(self.reconstruction_tolerance, "reconstruction_tolerance", "as a mean reconstruction error")
         generator_of(self.random_state)
         if isinstance(self.basis, str):
             if self.basis not in RULES:
                 raise DeclarationError(
                     f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
                 )
-            if self.tolerance > 0.0 and self.basis not in _STOPPING:
+            if self.reconstruction_tolerance > 0.0 and self.basis not in _STOPPING:
                 raise DeclarationError(
-                    f"tolerance={self.tolerance!r} stops {', '.join(_STOPPING)}; basis={self.basis!r} ends at n_basis"
+                    f"reconstruction_tolerance={self.reconstruction_tolerance!r} stops {', '.join(_STOPPING)}; "
+                    f"basis={self.basis!r} ends at n_basis"
                 )
         elif self.basis is None or isinstance(self.basis, (bool, int, float)):
             raise DeclarationError(
@@ -167,9 +168,9 @@ class BasisChoice:
         self, candidates: Candidates, count: int, source: Source, passes: Passes, lam: float, generator: Any
     ) -> Chosen:
         if self.basis == "feature_vectors":
-            return select_feature_vectors(candidates, count, float(self.tolerance))
+            return select_feature_vectors(candidates, count, float(self.reconstruction_tolerance))
         if self.basis == "stochastic":
-            return select_stochastically(candidates, count, generator, float(self.tolerance))
+            return select_stochastically(candidates, count, generator, float(self.reconstruction_tolerance))
         if self.basis == "pruned":
             return select_by_pruning(candidates, source, passes, count, lam)
         if self.basis == "renyi":
@@ -177,7 +178,7 @@ class BasisChoice:
         if self.basis == "kmeans++":
             return select_spread(candidates, count, generator)
         if self.basis == "pivoted_cholesky":
-            return select_pivots(candidates, count, float(self.tolerance))
+            return select_pivots(candidates, count, float(self.reconstruction_tolerance))
         return Chosen(candidates.rows, f"{count} vectors")
 
     def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:

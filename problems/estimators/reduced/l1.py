@@ -97,7 +97,7 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Parameters
     ----------
-    kernel, n_basis, n_candidates, n_scoring, tolerance, random_state
+    kernel, n_basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
@@ -188,7 +188,7 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
 
     Parameters
     ----------
-    kernel, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+    kernel, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.

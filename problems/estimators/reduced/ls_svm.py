@@ -56,7 +56,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     n_scoring : int, default=1000
         How many rows, drawn at random, reconstruction errors are averaged over; None is all of them. With None for both
         the greedy rule is the published one, and needs a matrix of all pairs.
-    tolerance : float, default=0.0
+    reconstruction_tolerance : float, default=0.0
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
     random_state : int, RandomState, Generator or None, default=None
         Seed of everything drawn at random; nothing is where all rows are candidates and scoring rows of a greedy rule.
@@ -164,8 +164,10 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         Weight of the squared errors of all rows against the norm.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, tolerance, random_state, executor, memory_budget, checkpoint
+    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`SparseLSSVMRegressor`.
+    executor, memory_budget, checkpoint
+        As for :class:`~problems.SparseLSSVMRegressor`.
     verbose, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"

@@ -80,7 +80,7 @@ class ReducedMachine(StreamedPrediction):
     basis: Any = "feature_vectors"
     n_candidates: Any = 2000
     n_scoring: Any = 1000
-    tolerance: float = 0.0
+    reconstruction_tolerance: float = 0.0
     random_state: Any = None
     executor: Any = None
     memory_budget: float = BUDGET
@@ -93,9 +93,8 @@ class ReducedMachine(StreamedPrediction):
         return self.support_vectors_
 
     def _choice(self) -> BasisChoice:
-        return BasisChoice(
-            self.basis, self.n_basis, self.n_candidates, self.n_scoring, self.tolerance, self.random_state
-        )
+        stop = self.reconstruction_tolerance
+        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, stop, self.random_state)
 
     def _keep_basis(self, prepared: Prepared) -> None:
         """Set what is known of the basis, of the rows, and of how the one spans the others."""

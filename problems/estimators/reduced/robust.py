@@ -49,7 +49,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, n_basis, basis, n_candidates, n_scoring, tolerance, random_state
+    kernel, gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
         As for :class:`~problems.SparseLSSVMRegressor`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.

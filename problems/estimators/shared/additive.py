@@ -52,10 +52,10 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     """Base of the estimators whose machine is a sum of components, one an input or a group of inputs.
 
     ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
-    input is supported if a component that looks at it varies by more than ``tolerance`` times the largest.
+    input is supported if a component that looks at it varies by more than ``relevance`` times the largest.
     """
 
-    tolerance: float = 0.05
+    relevance: float = 0.05
     _additive = True
     _on_devices = False
 
@@ -67,30 +67,30 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
             validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         )
 
-    def get_support(self, tolerance: float | None = None, indices: bool = False) -> Any:
+    def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
         """Which inputs matter: a mask, or their indices.
 
-        ``tolerance`` is a share of the largest maximal variation, that of the constructor if None; 0 leaves out exact
+        ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 leaves out exact
         zeros only, which positive definite kernels with a shared expansion never have.
         """
-        mask = self._get_support_mask() if tolerance is None else self._supported(tolerance)
+        mask = self._get_support_mask() if relevance is None else self._supported(relevance)
         return np.flatnonzero(mask) if indices else mask
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        return self._supported(self.tolerance)
+        return self._supported(self.relevance)
 
-    def _supported(self, tolerance: Any) -> NDArray[np.bool_]:
+    def _supported(self, relevance: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)
         mask = np.zeros(self.n_features_in_, dtype=bool)
-        for columns, chosen in zip(self._component_columns(), self._chosen(tolerance), strict=True):
+        for columns, chosen in zip(self._component_columns(), self._chosen(relevance), strict=True):
             mask[list(columns)] |= chosen
         return mask
 
-    def _chosen(self, tolerance: Any) -> NDArray[np.bool_]:
+    def _chosen(self, relevance: Any) -> NDArray[np.bool_]:
         """Which components vary enough."""
-        if isinstance(tolerance, (bool, np.bool_)):
-            raise DeclarationError("tolerance must be a number; pass indices by name: get_support(indices=True)")
-        share = non_negative(tolerance, "tolerance", "as a share of the largest maximal variation")
+        if isinstance(relevance, (bool, np.bool_)):
+            raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
+        share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
         variation = np.atleast_2d(self.maximal_variation_).max(axis=0)
         return np.asarray(variation > share * variation.max())
 

@@ -106,7 +106,15 @@ def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {_CALLED_TOL[name] if key == "tol" else key: value for key, value in parameters.items()}
+    renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
+    return {renamed.get(key, key): value for key, value in parameters.items()}
+
+
+def _tolerance(name: str) -> str:
+    """What ``tolerance`` meant."""
+    if "Componentwise" in name or "MaximalVariation" in name:
+        return "relevance"
+    return {"LS2SVMClassifier": "threshold"}.get(name, "growth" if "Pruned" in name else "reconstruction_tolerance")
 
 
 def _fitted(name: str, fitted: Mapping[str, Any]) -> dict[str, Any]:

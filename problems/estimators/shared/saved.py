@@ -192,14 +192,14 @@ _CRITERIA = (*SMOOTH, *ROBUST)
 _HELD_OUT: _Kinds = _KERNEL | {"random_state": _SEED, "validation_fraction": _NUMBER}
 _FUSED: _Kinds = _HELD_OUT | _CANDIDATES | {"cv": _SPLITS}
 _FUSED_GAMMA: _Kinds = _FUSED | {"cv": either(_SPLITS, word("loo")), "gamma_range": _RANGE}
-_STRUCTURE: _Kinds = _KERNEL | {"ridge": _NUMBER, "cutoff": _NUMBER, "tolerance": _NUMBER}
+_STRUCTURE: _Kinds = _KERNEL | {"ridge": _NUMBER, "cutoff": _NUMBER, "relevance": _NUMBER}
 _EXPANSION: _Kinds = {"expansion": word("shared", "decoupled")}
 _VARIATION_FITS: _Kinds = (
     _STRUCTURE | _EXPANSION | {"rho": _NUMBER, "refit": _FLAG, "gamma": _NUMBER, "solver": _SOLVERS}
 )  # fmt: skip
 _BASIS: _Kinds = _KERNEL | {
     "basis": either(word(*RULES), _POINTS), "n_basis": _MOST, "n_candidates": _MOST, "n_scoring": _MOST,
-    "random_state": _SEED, "tolerance": _NUMBER,
+    "random_state": _SEED, "reconstruction_tolerance": _NUMBER,
 }  # fmt: skip
 _SPARSE: _Kinds = _BASIS | {"gamma": _NUMBER, "solver": word("auto", "direct", "cg")}
 _SPARSE_SEARCH: _Kinds = _BASIS | _SEARCH | {"criterion": word(*SMOOTH)}
@@ -209,7 +209,7 @@ _ROBUST: _Kinds = {
 _COLUMNS: _Kinds = _KERNEL | _CODING | {"gamma": _NUMBER}
 _PRUNED: _Kinds = _KERNEL | {
     "gamma": _GAMMAS, "step": _SHARE, "n_support": _MOST, "index": word(*INDICES), "folds": _WHOLE,
-    "tolerance": _NUMBER, "retune": _FLAG,
+    "growth": _NUMBER, "retune": _FLAG,
 }  # fmt: skip
 
 PARAMETERS: Mapping[str, _Kinds] = {
@@ -217,8 +217,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
     | {"threshold": _NUMBER, "max_epochs": _WHOLE, "n_support": _SHARE, "random_state": _SEED},
     "AdaPinvClassifier": _COLUMNS
     | {"n_support": _SHARE, "accelerated": _FLAG, "adaline_tol": _NUMBER, "max_epochs": _WHOLE},
-    "ComponentwiseLSSVMClassifier": _PLAIN | _WEIGHTED_CLASSES | {"tolerance": _NUMBER},
-    "ComponentwiseLSSVMRegressor": _PLAIN | {"tolerance": _NUMBER},
+    "ComponentwiseLSSVMClassifier": _PLAIN | _WEIGHTED_CLASSES | {"relevance": _NUMBER},
+    "ComponentwiseLSSVMRegressor": _PLAIN | {"relevance": _NUMBER},
     "FusedL1SubstrateClassifier": _FUSED | _CODING | {"zeta_min": either(nothing(), _NUMBER)},
     "FusedL1SubstrateRegressor": _FUSED | {"zeta_min": either(nothing(), _NUMBER)},
     "FusedLSSVMClassifier": _FUSED_GAMMA | _CODING,
@@ -230,7 +230,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "IPLSSVMClassifier": _COLUMNS | {"n_support": _SHARE},
     "L1SubstrateClassifier": _KERNEL | _CODING | {"zeta": _NUMBER, "solver": _SOLVERS},
     "L1SubstrateRegressor": _KERNEL | {"zeta": _NUMBER, "solver": _SOLVERS},
-    "LS2SVMClassifier": _COLUMNS | {"tolerance": _NUMBER},
+    "LS2SVMClassifier": _COLUMNS | {"threshold": _NUMBER},
     "LSSVMClassifier": _PLAIN | _WEIGHTED_CLASSES,
     "LSSVMClassifierCV": _SEARCH | _SIMPLEX | _CODING | {"criterion": word(*_CRITERIA, "misclassification")},
     "LSSVMRegressor": _PLAIN,
@@ -242,7 +242,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     | {"weighting": either(nothing(), word(*WEIGHTINGS)), "scale": word(*SCALES), "reweight": _FLAG},
     "RobustLSSVMRegressor": _KERNEL | {"gamma": _GAMMAS} | _ROBUST,
     "RobustSparseLSSVMRegressor": _BASIS | {"gamma": _NUMBER} | _ROBUST,
-    "SparseComponentwiseLSSVMRegressor": _BASIS | {"gamma": _NUMBER},
+    "SparseComponentwiseLSSVMRegressor": _BASIS | {"gamma": _NUMBER, "relevance": _NUMBER},
     "SparseL1SubstrateClassifier": _BASIS | _CODING | {"zeta": _NUMBER},
     "SparseL1SubstrateRegressor": _BASIS | {"zeta": _NUMBER},
     "SparseLSSVMClassifier": _SPARSE | _CODING,
