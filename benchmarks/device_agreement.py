@@ -71,7 +71,7 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
         "SparseLSSVMRegressor, feature vectors": (SparseLSSVMRegressor(RBF(3.0), 5.0, **reduced), X, y),
         "SparseLSSVMClassifier": (SparseLSSVMClassifier(RBF(2.0), **reduced), X, labels),
         "SparseLSSVMRegressorCV": (SparseLSSVMRegressorCV(RBF(2.0), basis="random", **reduced), X, y),
-        "SparseLSSVMClassifierCV, folds": (SparseLSSVMClassifierCV(RBF(2.0), criterion="folds", **reduced), X, labels),
+        "SparseLSSVMClassifierCV, folds": (SparseLSSVMClassifierCV(RBF(2.0), cv=5, **reduced), X, labels),
         # the bound of an answer in single precision is wide
         "SinglePrecision": (LSSVMRegressor(SinglePrecision(RBF(3.0)), 5.0, tol=0.2), X, y),
     }

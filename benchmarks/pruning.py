@@ -31,7 +31,7 @@ def run(quick: bool) -> Table:
             "plain": LSSVMRegressor(kernel=KERNEL, gamma=GAMMA),
             "robust": RobustLSSVMRegressor(kernel=KERNEL, gamma=GAMMA),
             "5 %": PrunedLSSVMRegressor(**few),
-            "5 %, leave-one-out": PrunedLSSVMRegressor(**few, index="leave_one_out"),
+            "5 %, leave-one-out": PrunedLSSVMRegressor(**few, cv="loo"),
             "one at a time": PrunedLSSVMRegressor(**few, step=1),
             "5 %, reweighted": PrunedLSSVMRegressor(**few, weighting="hampel", reweight=True),
         }

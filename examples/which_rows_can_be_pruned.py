@@ -22,7 +22,7 @@ for weighting in (None, "hampel"):
     few = ", ".join(f"{left[size]} of 3 at {size} rows" for size in list(left)[:2] + list(left)[-1:])
     print(f"outliers, weighting {weighting}: {few}")
 
-model = PrunedLSSVMRegressor(RBF(1.0), 10.0, weighting="hampel", index="leave_one_out").fit(X, y)
+model = PrunedLSSVMRegressor(RBF(1.0), 10.0, weighting="hampel", cv="loo").fit(X, y)
 print("\nrows    index  largest and smallest support value   distance from the truth")
 for number in range(0, len(model.pruning_path_), 4):
     step = model.pruning_path_[number]
@@ -32,7 +32,7 @@ for number in range(0, len(model.pruning_path_), 4):
 print(f"chosen: {model.support_.size} rows")
 
 X, labels = ripley()
-classifier = PrunedLSSVMClassifier(RBF(0.5), 1.0, step=1, index="leave_one_out").fit(X, labels)
+classifier = PrunedLSSVMClassifier(RBF(0.5), 1.0, step=1, cv="loo").fit(X, labels)
 whole = classifier.model_at(0, X, labels)
 test = ripley(subset="test")
 print(f"\nRipley: {X.shape[0]} rows, test accuracy {whole.score(*test):.3f}; "

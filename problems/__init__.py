@@ -23,8 +23,6 @@ ESTIMATORS = {
     "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
-    "FusedLSSVMClassifier": "problems.estimators.chosen.fused_machines",
-    "FusedLSSVMRegressor": "problems.estimators.chosen.fused_machines",
     "FusedLeastSquaresRegressor": "problems.estimators.chosen.fused_least_squares",
     "FusedMaximalVariationClassifier": "problems.estimators.chosen.fused_machines",
     "FusedMaximalVariationRegressor": "problems.estimators.chosen.fused_machines",

@@ -8,7 +8,7 @@ robust     ``RobustLSSVMRegressor``        gamma and width, mean absolute leave-
 sparse     ``SparseLSSVM...CV``            gamma and width, leave-one-out on training rows  yes
 l1         ``FusedL1Substrate...``         zeta, by the validation rows                     yes
 structure  ``FusedMaximalVariation...``    rho, by the validation rows                      yes
-fused      ``FusedLSSVM...``               gamma and width, by the validation rows          yes
+fused      ``LSSVM...CV``                  gamma and width, by the validation rows          yes
 =========  ==============================  ===============================================  =========
 
 With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none.
@@ -47,7 +47,7 @@ MODELS: Mapping[str, ModelKind] = {
     "sparse": ModelKind("gamma", "SparseLSSVM{}CV", "SparseLSSVM{}", False, True),
     "l1": ModelKind("zeta", "FusedL1Substrate{}", "L1Substrate{}", True, False),
     "structure": ModelKind("rho", "FusedMaximalVariation{}", "MaximalVariation{}", True, False),
-    "fused": ModelKind("gamma", "FusedLSSVM{}", "", True, True),
+    "fused": ModelKind("gamma", "LSSVM{}CV", "", True, True),
 }
 
 
@@ -106,10 +106,11 @@ def fitted(
         return estimator(kernel=one, **{kind.weight: weight}, **seeded).fit(X, y)
     kernels = _widths(one, X) if kind.tries_widths else None
     if model == "robust":
-        search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, criterion="mean_absolute").fit(X, y)
+        search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute").fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
-    made = estimator(kernel=one, **tried, **seeded)
+    judged = {"cv": None} if kind.validated else {}
+    made = estimator(kernel=one, **tried, **judged, **seeded)
     return made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y)
 
 

@@ -30,7 +30,6 @@ from problems.displays.canvas import (
     with_unit,
 )
 from problems.estimators.chosen.candidates import SMOOTH
-from problems.estimators.chosen.fused_ways import OverGamma
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.full.saddle_machine import SaddleMachine
 from substrate.arrays import Array, is_sparse
@@ -39,7 +38,9 @@ from substrate.errors import DataError, DeclarationError
 __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
 
-_NAMES = {"loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds"}
+_NAMES = {
+    "loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds", "validation": "validation",
+}  # fmt: skip
 
 
 class CriterionDisplay:
@@ -75,22 +76,19 @@ class CriterionDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, output: int = 0, ax: Any = None) -> Self:
         """Draw the search of a machine that chose its gamma, with the kernel it chose; ``output`` is one of several."""
-        usable = "FusedLSSVMRegressor, FusedLSSVMClassifier, LSSVMRegressorCV and LSSVMClassifierCV"
-        demand(estimator, (OverGamma, ModelSearch), cls.__name__, usable)
-        if isinstance(estimator, ModelSearch) and estimator.criterion not in SMOOTH:
-            raise DataError(
-                f"criterion {estimator.criterion!r} has no lower bound; choose gamma by {', '.join(SMOOTH)}"
-            )
+        usable = "LSSVMRegressorCV, LSSVMClassifierCV, SparseLSSVMRegressorCV and SparseLSSVMClassifierCV"
+        demand(estimator, (ModelSearch,), cls.__name__, usable)
+        if estimator._criterion not in SMOOTH:
+            raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
+        if not hasattr(estimator, "path_"):
+            raise DataError("a model of release 0.1 has not kept what its search saw; fit it again")
         outputs = np.size(estimator.gamma_)
         if not 0 <= output < outputs:
             raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")
         gammas, values = (np.asarray(estimator.path_[name]) for name in ("values", "criterion"))
         numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
         gamma, value, bound = (float(np.atleast_1d(number)[output]) for number in numbers)
-        if isinstance(estimator, OverGamma):
-            name = "leave-one-out" if isinstance(estimator.cv, str) else "validation"
-        else:
-            name = _NAMES[estimator.criterion]
+        name = _NAMES[estimator._criterion]
         curve = values if values.ndim == 1 else values[:, output]
         return cls(gammas, curve, gamma, value, bound, name).plot(ax)
 

@@ -106,12 +106,7 @@ def _decades(curves: Mapping[str, Array]) -> float:
     return max(float(v.max()) for v in curves.values()) / min(float(v.min()) for v in curves.values())
 
 
-_INDICES = {
-    "training": "error on all training rows",
-    "leave_one_out": "leave-one-out error",
-    "cross_validation": "cross-validation error",
-    "validation": "validation error",
-}
+_INDICES = {"training": "error on all training rows", "loo": "leave-one-out error", None: "validation error"}
 
 
 class PruningPathDisplay:
@@ -154,7 +149,8 @@ class PruningPathDisplay:
         sizes = np.array([step.size for step in path], dtype=np.float64)
         scores = np.array([step.score for step in path], dtype=np.float64)
         wrong = " (share of rows)" if estimator._labels else " (units of y, squared)"
-        index = _INDICES.get(estimator.index, estimator.index) + wrong
+        named = estimator.cv if estimator.cv is None or isinstance(estimator.cv, str) else "folds"
+        index = _INDICES.get(named, "cross-validation error") + wrong
         return cls(sizes, scores, chosen, {step: path[step].spectrum for step in drawn}, index).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

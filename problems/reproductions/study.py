@@ -134,13 +134,13 @@ def folds(seed: int, count: int = 10) -> KFold:
 def tuned_regressor(X: Array, y: Array, sigmas: Sequence[float], splits: Any) -> LSSVMRegressorCV:
     """An LS-SVM whose gamma is the best of all, and whose width is the best of a list, by folds."""
     kernels = [RBF(sigma) for sigma in sigmas]
-    return held(LSSVMRegressorCV(kernels=kernels, criterion="folds", cv=splits).fit(X, y))
+    return held(LSSVMRegressorCV(kernels=kernels, cv=splits).fit(X, y))
 
 
 def tuned_classifier(X: Array, y: Any, sigmas: Sequence[float], splits: Any) -> LSSVMClassifierCV:
     """The same for classes."""
     kernels = [RBF(sigma) for sigma in sigmas]
-    return held(LSSVMClassifierCV(kernels=kernels, criterion="folds", cv=splits).fit(X, y))
+    return held(LSSVMClassifierCV(kernels=kernels, cv=splits).fit(X, y))
 
 
 def tuned_peer(model: Any, grid: Mapping[str, Sequence[float]], X: Array, y: Any, splits: Any) -> Any:

@@ -40,7 +40,7 @@ def npy_bytes(array):
 
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
-UNKNOWN_THEN = ("tol", "zeta_min")
+UNKNOWN_THEN = ("tol", "zeta_min", "loss")
 #: What was called tolerance then.
 TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 
@@ -49,8 +49,28 @@ TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 CHOSEN_THEN = {"criterion_": "validation_error_", "criterion_lower_bound_": "lower_bound_"}
 
 
+def judged_then(estimator, own, loss):
+    """What said by what to judge: criterion and cv of a search, index and folds of pruning."""
+    if "Pruned" in estimator:
+        cv = own.pop("cv")
+        index = {"loo": "leave_one_out", "training": "training", None: "validation"}
+        return own | {
+            "index": "cross_validation" if isinstance(cv, int) else index[cv],
+            "folds": cv if isinstance(cv, int) else 10,
+        }
+    if estimator.endswith("CV"):
+        cv, named = own.pop("cv"), ("loo", "gcv")
+        own = {key: value for key, value in own.items() if key not in ("validation_fraction",)}
+        if estimator.startswith("LSSVM"):
+            own.pop("random_state")
+        if loss != "squared":
+            return own | {"criterion": loss, "cv": None}
+        return own | ({"criterion": cv, "cv": None} if cv in named else {"criterion": "folds", "cv": cv})
+    return own
+
+
 def fitted_then(estimator, fitted):
-    """The attributes of an estimator as release 0.1 named them; a search kept no path."""
+    """The attributes of an estimator as release 0.1 named them."""
     if estimator.startswith("Fused"):
         renamed = CHOSEN_THEN | dict.fromkeys(("gamma_", "zeta_", "rho_"), "best_parameter_")
         fitted = {renamed.get(key, key): value for key, value in fitted.items()}
@@ -75,7 +95,11 @@ def as_of_release_0_1(path, **others):
             own.pop("reconstruction_tolerance")
         if content["estimator"] != "ALSSVMClassifier":
             own = {"tolerance" if key in TOLERANCES else key: value for key, value in own.items()}
+        own = judged_then(content["estimator"], own, content["parameters"].get("loss", "squared"))
         own = {"tol" if key in CALLED_TOL else key: value for key, value in own.items()}
+        if content["estimator"].endswith("CV") and content["fitted"].pop("path_", None):  # a search kept none
+            for name in [name for name in arrays if name.startswith("path_")]:
+                arrays.pop(name)
         content["fitted"] = fitted_then(content["estimator"], content["fitted"])
         content["parameters"] = own | {key: value for key, value in defaults.items() if key in OUTSIDE} | others
 

@@ -44,8 +44,8 @@ FITS = {
     "pairs": (LSSVMClassifier(RBF(1.5), coding="one_vs_one"), LABELS),
     "balanced": (LSSVMClassifier(RBF(1.5), coding="minimum_output", class_weight="balanced"), LABELS, WEIGHTS),
     "leave-one-out": (LSSVMRegressorCV(RBF(1.5)), y),
-    "gcv of two outputs": (LSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], criterion="gcv"), Y),
-    "absolute": (LSSVMRegressorCV(RBF(1.5), criterion="mean_absolute"), y),
+    "gcv of two outputs": (LSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv"), Y),
+    "absolute": (LSSVMRegressorCV(RBF(1.5), loss="mean_absolute"), y),
     "classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5)), LABELS),
     "pairs, leave-one-out": (LSSVMClassifierCV(RBF(1.5), coding="one_vs_one"), LABELS),
     "reduced": (SparseLSSVMRegressor(RBF(1.5), 2.0, **SPARSE), y),
@@ -55,10 +55,10 @@ FITS = {
     "reduced, pruned": (SparseLSSVMRegressor(RBF(1.5), 2.0, n_basis=12, basis="pruned", random_state=0), y),
     "reduced, classes": (SparseLSSVMClassifier(RBF(1.5), **SPARSE), LABELS),
     "reduced, leave-one-out": (SparseLSSVMRegressorCV(RBF(1.5), **SPARSE), y),
-    "reduced, gcv": (SparseLSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], criterion="gcv", **SPARSE), y),
-    "reduced, folds": (SparseLSSVMRegressorCV(RBF(1.5), criterion="folds", cv=3, **SPARSE), y),
+    "reduced, gcv": (SparseLSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv", **SPARSE), y),
+    "reduced, folds": (SparseLSSVMRegressorCV(RBF(1.5), cv=3, **SPARSE), y),
     "reduced, all rows": (SparseLSSVMRegressorCV(RBF(1.5), gamma_range=(0.01, 100.0), basis=np.arange(90)), y),
-    "reduced, classes, folds": (SparseLSSVMClassifierCV(RBF(1.5), criterion="folds", cv=3, **SPARSE), LABELS),
+    "reduced, classes, folds": (SparseLSSVMClassifierCV(RBF(1.5), cv=3, **SPARSE), LABELS),
     "reduced, classes, leave-one-out": (SparseLSSVMClassifierCV(RBF(1.5), **SPARSE), LABELS),
 }
 #: Machines whose rows can be left out, with their targets and weights.
@@ -244,7 +244,7 @@ def test_what_a_device_does_not_do_is_named():
     with pytest.raises(DeclarationError, match=r"solver='cg' works on numpy arrays .* on a device use 'direct'"):
         SparseLSSVMRegressor(solver="cg").fit(send(X), send(y))
     with pytest.raises(DeclarationError, match="'loo' or 'gcv'"):
-        LSSVMRegressorCV(criterion="folds").fit(send(X), send(y))
+        LSSVMRegressorCV(cv=5).fit(send(X), send(y))
     with pytest.raises(DataError, match="precomputed"):
         SparseLSSVMRegressor("precomputed").fit(send(X @ X.T), send(y))
     with pytest.raises(DataError, match="must not be negative"):

@@ -52,7 +52,7 @@ def searched(seed):
     X, y, kernel, which, gammas = task(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a range that is too wide fails its certificate, and says so
-        model = LSSVMRegressorCV(kernel, criterion=which, cv=KFold(5), gamma_range=gammas).fit(X, y)
+        model = LSSVMRegressorCV(kernel, cv=KFold(5) if which == "folds" else which, gamma_range=gammas).fit(X, y)
     return model, X, y, which
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
@@ -12,11 +13,10 @@ from problems import (
     ALSSVMClassifier,
     ComponentwiseLSSVMRegressor,
     FusedLeastSquaresRegressor,
-    FusedLSSVMClassifier,
-    FusedLSSVMRegressor,
     IPLSSVMClassifier,
     LS2SVMClassifier,
     LSSVMClassifier,
+    LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
     PrunedLSSVMClassifier,
@@ -34,8 +34,8 @@ MODELS = [
     PrunedLSSVMRegressor(KERNEL, 10.0, n_support=12),
     PrunedLSSVMClassifier(KERNEL, 10.0, n_support=12),
     SubstrateRegressor(KERNEL, c=0.3),
-    FusedLSSVMRegressor(KERNEL, random_state=0),
-    FusedLSSVMClassifier(KERNEL, coding="one_vs_one", random_state=0),
+    LSSVMRegressorCV(KERNEL, cv=None, random_state=0),
+    LSSVMClassifierCV(KERNEL, cv=None, coding="one_vs_one", random_state=0),
     LSSVMClassifier(KERNEL, 10.0, coding="one_vs_one"),
     LS2SVMClassifier(KERNEL, 10.0),
     AdaPinvClassifier(KERNEL, 10.0, coding="one_vs_one"),
@@ -49,7 +49,7 @@ def data(model):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=24)
-    return X, np.digitize(y, [-0.4, 0.4]) if type(model).__name__.endswith("Classifier") else y
+    return X, np.digitize(y, [-0.4, 0.4]) if is_classifier(model) else y
 
 
 @over_models
@@ -117,7 +117,7 @@ def far_away(n=20):
         ComponentwiseLSSVMRegressor(Linear(), 1.0),
         RobustLSSVMRegressor(Linear(), 1.0),
         SubstrateRegressor(Linear()),
-        FusedLSSVMRegressor(Linear(), random_state=0, gamma_range=(0.5, 2.0)),
+        LSSVMRegressorCV(Linear(), cv=None, random_state=0, gamma_range=(0.5, 2.0)),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -129,7 +129,7 @@ def test_inputs_far_from_zero_are_carried_by_primal_weights(model):
     assert hasattr(model, "primal_weights_")
     assert model.certify(X + 2.0**27, y).holds
     assert model.prove(X + 2.0**27, y).proved
-    if not isinstance(model, FusedLSSVMRegressor):  # there gamma is chosen by a criterion of the offset matrix
+    if not isinstance(model, LSSVMRegressorCV):  # there gamma is chosen by a criterion of the offset matrix
         assert_allclose(model.predict(X + 2.0**27), near, atol=1e-6)
 
 

@@ -260,10 +260,10 @@ def test_a_file_of_release_0_1_has_no_tolerance_of_its_certificate(tmp_path):
 
 def test_a_splitter_cannot_be_saved_and_its_splits_can(tmp_path):
     folds = [(np.arange(10), np.arange(10, 20)), (np.arange(10, 20), np.arange(10))]
-    made(LSSVMRegressorCV, criterion="folds", cv=folds).save(tmp_path / "m.npz")
+    made(LSSVMRegressorCV, cv=folds).save(tmp_path / "m.npz")
     assert_array_equal(load(tmp_path / "m.npz").cv[1][0], folds[1][0])
     with pytest.raises(DataError, match=r"cv is a KFold .* cannot be saved"):
-        made(LSSVMRegressorCV, criterion="folds", cv=KFold(3)).save(tmp_path / "m.npz")
+        made(LSSVMRegressorCV, cv=KFold(3)).save(tmp_path / "m.npz")
 
 
 # ---- the digest ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor, load
 from problems.estimators.pruned.pruning_fit import Line
@@ -154,19 +155,23 @@ def test_the_training_index_is_the_error_over_all_rows():
 def test_the_validation_index_is_the_error_over_those_rows():
     X, y = data()
     X_val, y_val = data(40, seed=1)
-    model = pruned(n_support=5, index="validation").fit(X, y, X_val, y_val)
+    model = pruned(n_support=5, cv=None).fit(X, y, X_val, y_val)
     for step in model.pruning_path_:
         assert_allclose(step.score, np.mean((y_val - refit(X, y, step.rows, X_val)) ** 2), rtol=1e-8)
 
 
-@pytest.mark.parametrize(("index", "folds"), [("leave_one_out", 2), ("cross_validation", 5), ("cross_validation", 60)])
-def test_closed_form_cross_validation_is_refitting(index, folds):
+@pytest.mark.parametrize("cv", ["loo", 5, 60, KFold(4, shuffle=True, random_state=0)], ids=str)
+def test_closed_form_cross_validation_is_refitting(cv):
     X, y = data(30)
-    model = pruned(step=4, n_support=3, index=index, folds=folds).fit(X, y)
+    model = pruned(step=4, n_support=3, cv=cv).fit(X, y)
+    fold_of = np.arange(30) if cv == "loo" else np.arange(30) % cv if isinstance(cv, int) else np.empty(30)
+    if isinstance(cv, KFold):
+        for number, (_, test) in enumerate(cv.split(X)):
+            fold_of[test] = number
     for step in model.pruning_path_[::2]:
         errors = y - refit(X, y, step.rows, X)  # a pruned row is left out as it is
         for row in step.rows:
-            fold = [row] if index == "leave_one_out" else step.rows[step.rows % folds == row % folds]
+            fold = step.rows[fold_of[step.rows] == fold_of[row]]
             if len(fold) == step.size:
                 fold = [row]
             errors[row] = y[row] - refit(X, y, np.setdiff1d(step.rows, fold), X[[row]])[0]
@@ -190,16 +195,16 @@ def test_the_index_of_a_classifier_is_the_share_of_wrong_classes():
             other = LSSVMClassifier(KERNEL, GAMMA, coding=coding).fit(X[step.rows], labels[step.rows])
             assert_allclose(step.score, np.mean(other.predict(X) != labels))
     half = np.arange(60) % 2 == 0
-    model = PrunedLSSVMClassifier(KERNEL, GAMMA, index="validation", n_support=8)
+    model = PrunedLSSVMClassifier(KERNEL, GAMMA, cv=None, n_support=8)
     model.fit(X[half], labels[half], X[~half], labels[~half])
     assert_allclose(model.pruning_path_[-1].score, np.mean(model.predict(X[~half]) != labels[~half]))
 
 
-@pytest.mark.parametrize("index", ["training", "leave_one_out"])
+@pytest.mark.parametrize("cv", ["training", "loo"])
 @pytest.mark.parametrize("growth", [0.0, 0.1, 1.0])
-def test_it_stops_before_the_first_machine_whose_index_has_degraded(index, growth):
+def test_it_stops_before_the_first_machine_whose_index_has_degraded(cv, growth):
     X, y = data(100)
-    model = pruned(index=index, growth=growth, step=3).fit(X, y)
+    model = pruned(cv=cv, growth=growth, step=3).fit(X, y)
     scores = np.array([step.score for step in model.pruning_path_])
     limit = scores[0] * (1.0 + growth)
     assert (scores[:-1] <= limit).all()
@@ -240,8 +245,8 @@ def test_where_nothing_degrades_two_rows_are_left():
 def test_retuning_carries_on_where_the_index_degraded():
     X, y = sinc(150, random_state=3)
     kernel = RBF(0.6)
-    fixed = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", growth=0.05).fit(X, y)
-    tuned = PrunedLSSVMRegressor(kernel, GAMMA, index="leave_one_out", growth=0.05, retune=True).fit(X, y)
+    fixed = PrunedLSSVMRegressor(kernel, GAMMA, cv="loo", growth=0.05).fit(X, y)
+    tuned = PrunedLSSVMRegressor(kernel, GAMMA, cv="loo", growth=0.05, retune=True).fit(X, y)
     assert tuned.support_.size < fixed.support_.size
     at = [number for number, step in enumerate(tuned.pruning_path_) if step.retuned]
     assert at
@@ -263,7 +268,7 @@ def test_retuning_carries_on_where_the_index_degraded():
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_retuning_does_not_move_the_limit(seed):
     X, y = sinc(100, random_state=seed)
-    model = PrunedLSSVMRegressor(RBF(0.6), GAMMA, index="leave_one_out", growth=0.3, retune=True).fit(X, y)
+    model = PrunedLSSVMRegressor(RBF(0.6), GAMMA, cv="loo", growth=0.3, retune=True).fit(X, y)
     assert any(step.retuned for step in model.pruning_path_[: model.step_ + 1])
     limit = 1.3 * model.pruning_path_[0].score
     assert all(step.score <= limit for step in model.pruning_path_[: model.step_ + 1])
@@ -350,8 +355,10 @@ def test_steps_that_are_not_there_and_other_rows_are_refused():
             for wrong in (0, -1, 0.0, 1.0, 1.5, -0.1, np.nan, "5%", None, True)
         ],
         *[({"n_support": wrong}, "n_support must be an integer >= 2") for wrong in (0, 1, -3, 2.0, "10", True)],
-        ({"index": "test"}, "index must be one of training, leave_one_out, cross_validation, validation"),
-        ({"folds": 1}, "folds must be an integer >= 2"),
+        *[
+            ({"cv": wrong}, "cv must be 'training', 'loo', a number of folds >= 2")
+            for wrong in ("test", "gcv", 1, True, 2.5)
+        ],
         ({"growth": -0.1}, "growth must be >= 0"),
         ({"growth": np.nan}, "growth must be a finite number"),
         ({"weighting": "tukey"}, "weighting must be one of"),
@@ -363,6 +370,14 @@ def test_bad_settings_are_refused(parameters, message):
     X, y = data()
     with pytest.raises(DeclarationError, match=message):
         pruned(**parameters).fit(X, y)
+
+
+def test_splits_that_are_no_folds_are_refused():
+    X, y = data()
+    with pytest.raises(DataError, match="split 1 of cv is no fold: every row must be left out once"):
+        pruned(cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, y)
+    with pytest.raises(DataError, match="cv never leaves out row 3"):
+        pruned(cv=[(np.arange(3, 60), np.arange(3))]).fit(X, y)
 
 
 def test_more_rows_than_there_are_and_one_vs_one_are_refused():
@@ -377,16 +392,16 @@ def test_validation_rows_that_cannot_be_used_are_refused():
     X, y = data()
     V, v = data(20, seed=1)
     with pytest.raises(DataError, match="X_val and y_val come together"):
-        pruned(index="validation").fit(X, y, V)
-    with pytest.raises(DataError, match=r"only it does: received index='validation' without them"):
-        pruned(index="validation").fit(X, y)
-    with pytest.raises(DataError, match=r"received index='training' with them"):
+        pruned(cv=None).fit(X, y, V)
+    with pytest.raises(DataError, match=r"only it does: received cv=None without them"):
+        pruned(cv=None).fit(X, y)
+    with pytest.raises(DataError, match=r"received cv='training' with them"):
         pruned().fit(X, y, V, v)
     with pytest.raises(DataError, match="X_val has 2 features, X has 1"):
-        pruned(index="validation").fit(X, y, np.hstack([V, V]), v)
+        pruned(cv=None).fit(X, y, np.hstack([V, V]), v)
     X, labels = three_classes()
     with pytest.raises(DataError, match=r"y_val has classes \['z'\], of which y has none"):
-        PrunedLSSVMClassifier(index="validation").fit(X, labels, X[:3], np.array(["a", "z", "b"]))
+        PrunedLSSVMClassifier(cv=None).fit(X, labels, X[:3], np.array(["a", "z", "b"]))
 
 
 def test_a_file_keeps_the_path_and_lies_in_it_are_refused(tmp_path):

@@ -67,7 +67,7 @@ def exact_criterion(model, Z, y, criterion, gamma):
 def check(seed, criterion, points, gamma_range=None):
     X, y, kernel = problem(seed)
     model = SparseLSSVMRegressorCV(
-        kernel, criterion=criterion, n_basis=12, gamma_range=gamma_range, random_state=0
+        kernel, cv=5 if criterion == "folds" else criterion, n_basis=12, gamma_range=gamma_range, random_state=0
     ).fit(X, y)
     found = dict(model.certificate_.record)["gamma searched"].split(";")[0].split(" to ")
     low, high = (float(end) for end in found)

@@ -57,10 +57,10 @@ CASES = {
     "pruned classes": ("SparseLSSVMClassifier", {"basis": "pruned"}),
     "gradients": ("SparseLSSVMRegressor", {"solver": "cg"}),
     "sum of kernels": ("SparseLSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
-    "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "criterion": "gcv"}),
-    "folds": ("SparseLSSVMRegressorCV", {"criterion": "folds"}),
-    "folds by lot": ("SparseLSSVMRegressorCV", {"criterion": "folds", "cv": KFold(4, shuffle=True, random_state=0)}),
-    "folds of classes": ("SparseLSSVMClassifierCV", {"criterion": "folds", "cv": 4}),
+    "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "cv": "gcv"}),
+    "folds": ("SparseLSSVMRegressorCV", {"cv": 5}),
+    "folds by lot": ("SparseLSSVMRegressorCV", {"cv": KFold(4, shuffle=True, random_state=0)}),
+    "folds of classes": ("SparseLSSVMClassifierCV", {"cv": 4}),
 }  # fmt: skip
 
 

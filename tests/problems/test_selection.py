@@ -94,7 +94,7 @@ def test_workers_change_nothing():
 
 def test_folds_equal_explicit_folds_and_a_single_validation_set_is_a_split():
     folds = KFold(4, shuffle=True, random_state=0)
-    model = LSSVMRegressorCV(RBF(1.0), criterion="folds", cv=folds).fit(X, Y)
+    model = LSSVMRegressorCV(RBF(1.0), cv=folds).fit(X, Y)
     scores = []
     for train, valid in folds.split(X):
         inner = LSSVMRegressor(RBF(1.0), model.gamma_).fit(X[train], Y[train])
@@ -103,7 +103,7 @@ def test_folds_equal_explicit_folds_and_a_single_validation_set_is_a_split():
     found = [model.cv_results_[f"split{k}_test_score"][0] for k in range(4)]
     assert_allclose(found, -np.array(scores), rtol=1e-8)
     held_out = PredefinedSplit(np.where(np.arange(40) % 4 == 0, 0, -1))
-    single = LSSVMRegressorCV(RBF(1.0), criterion="folds", cv=held_out).fit(X, Y)
+    single = LSSVMRegressorCV(RBF(1.0), cv=held_out).fit(X, Y)
     train = np.arange(40) % 4 != 0
     inner = LSSVMRegressor(RBF(1.0), single.gamma_).fit(X[train], Y[train])
     assert_allclose(single.criterion_, np.mean((Y[~train] - inner.predict(X[~train])) ** 2), rtol=1e-9)
@@ -137,11 +137,11 @@ def test_several_outputs_choose_one_gamma_each():
         model.certify(X, Y)
 
 
-@pytest.mark.parametrize("criterion", ["mean_absolute", "median_absolute", "trimmed"])
-def test_robust_criteria_come_without_a_bound(criterion):
-    model = LSSVMRegressorCV(RBF(1.0), criterion=criterion).fit(X, Y)
+@pytest.mark.parametrize("loss", ["mean_absolute", "median_absolute", "trimmed"])
+def test_robust_losses_come_without_a_bound(loss):
+    model = LSSVMRegressorCV(RBF(1.0), loss=loss).fit(X, Y)
     left_out = model.leave_one_out()
-    value = left_out.trimmed_mean_square() if criterion == "trimmed" else getattr(left_out, criterion)
+    value = left_out.trimmed_mean_square() if loss == "trimmed" else getattr(left_out, loss)
     assert_allclose(model.criterion_, value, rtol=1e-8)
     assert model.criterion_lower_bound_ == -np.inf
     assert "without a lower bound" in str(model.certificate_)
@@ -149,7 +149,7 @@ def test_robust_criteria_come_without_a_bound(criterion):
 
 
 def test_gcv_is_that_of_the_final_machine():
-    model = LSSVMRegressorCV(RBF(1.0), criterion="gcv").fit(X, Y)
+    model = LSSVMRegressorCV(RBF(1.0), cv="gcv").fit(X, Y)
     assert_allclose(model.leave_one_out().gcv, model.criterion_, rtol=1e-8)
 
 
@@ -175,10 +175,13 @@ def test_what_can_be_searched_is_known():
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
-@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds", "misclassification", "trimmed"])
-def test_classification(coding, criterion):
-    model = LSSVMClassifierCV(RBF(1.0), criterion=criterion, coding=coding)
-    if coding == "one_vs_one" and criterion not in ("loo", "gcv"):
+@pytest.mark.parametrize(
+    ("cv", "loss"),
+    [("loo", "squared"), ("gcv", "squared"), (5, "squared"), ("loo", "misclassification"), ("loo", "trimmed")],
+)
+def test_classification(coding, cv, loss):
+    model = LSSVMClassifierCV(RBF(1.0), cv=cv, loss=loss, coding=coding)
+    if coding == "one_vs_one" and loss != "squared":
         with pytest.raises(DeclarationError, match="one_vs_one"):
             model.fit(X, LABELS)
         return
@@ -186,12 +189,12 @@ def test_classification(coding, criterion):
     plain = LSSVMClassifier(RBF(1.0), model.gamma_, coding=coding).fit(X, LABELS)
     assert_array_equal(model.decision_function(X), plain.decision_function(X))
     left_out = model.leave_one_out()
-    if criterion == "loo":
+    if (cv, loss) == ("loo", "squared"):
         used = left_out.residuals[~np.isnan(left_out.residuals)]
         assert_allclose(model.criterion_, np.mean(used**2), rtol=1e-8)
-    if criterion == "misclassification":
+    if loss == "misclassification":
         assert model.criterion_ == left_out.misclassification
-    assert (model.criterion_lower_bound_ > -np.inf) == (criterion in ("loo", "gcv", "folds"))
+    assert (model.criterion_lower_bound_ > -np.inf) == (loss == "squared")
     assert model.certificate_.holds
     assert model.certify(X, LABELS).holds
 
@@ -200,7 +203,7 @@ def test_two_classes_are_one_machine_whatever_the_coding():
     labels = LABELS == "a"
     found = {c: LSSVMClassifierCV(RBF(1.0), coding=c).fit(X, labels).gamma_ for c in ("one_vs_rest", "one_vs_one")}
     assert found["one_vs_rest"] == found["one_vs_one"]
-    assert LSSVMClassifierCV(RBF(1.0), coding="one_vs_one", criterion="folds").fit(X, labels).certificate_.holds
+    assert LSSVMClassifierCV(RBF(1.0), coding="one_vs_one", cv=5).fit(X, labels).certificate_.holds
 
 
 def test_a_precomputed_kernel_and_an_indefinite_one():
@@ -235,8 +238,12 @@ def test_degenerate_data():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"criterion": "aic"}, "criterion must be one of loo, gcv, folds"),
-        ({"criterion": "misclassification"}, "criterion must be"),
+        ({"cv": "aic"}, "cv must be 'loo', 'gcv', a number of folds, a splitter, a list of splits, or None"),
+        ({"cv": True}, "cv must be"),
+        ({"cv": 2.5}, "cv must be"),
+        ({"loss": "misclassification"}, "loss must be one of squared, mean_absolute, median_absolute, trimmed"),
+        ({"loss": "trimmed", "cv": 5}, "loss='trimmed' is taken of leave-one-out residuals: use cv='loo'"),
+        ({"cv": None, "validation_fraction": 1.0}, "validation_fraction must be below 1"),
         ({"gap": 0.0}, "gap"),
         ({"gap": "small"}, "gap"),
         ({"gamma_range": (1.0,)}, "pair"),
@@ -244,9 +251,9 @@ def test_degenerate_data():
         ({"search": "newton"}, "nelder-mead"),
         ({"max_evaluations": 0}, "max_evaluations"),
         ({"max_evaluations": 2.5}, "max_evaluations"),
-        ({"kernels": []}, "non-empty list"),
-        ({"kernels": "rbf"}, "non-empty list"),
-        ({"kernels": RBF(1.0)}, "non-empty list"),
+        ({"kernels": []}, "a list of kernels, at least one"),
+        ({"kernels": "rbf"}, "a list of kernels, at least one"),
+        ({"kernels": RBF(1.0)}, "a list of kernels, at least one"),
         ({"kernels": [Precomputed()]}, "no candidate"),
     ],
 )
@@ -264,12 +271,12 @@ def test_bad_splits_are_refused_by_number():
         ([], "no split"),
     ):
         with pytest.raises(DataError, match=message):
-            LSSVMRegressorCV(criterion="folds", cv=splits).fit(X, Y)
+            LSSVMRegressorCV(cv=splits).fit(X, Y)
     with pytest.raises(ValueError, match="n_splits=50"):
-        LSSVMRegressorCV(criterion="folds", cv=50).fit(X, Y)
+        LSSVMRegressorCV(cv=50).fit(X, Y)
     only_a = [(every[LABELS == "a"], every[LABELS != "a"])]
     with pytest.raises(DataError, match="absent from its training rows"):
-        LSSVMClassifierCV(criterion="folds", cv=only_a).fit(X, LABELS)
+        LSSVMClassifierCV(cv=only_a).fit(X, LABELS)
 
 
 def test_there_are_no_weights_and_clones_are_whole():

@@ -306,7 +306,7 @@ def test_the_way_to_the_sums_is_on_record():
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
 def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
     """Over a range that reaches further than the criterion of as many vectors as rows is known."""
-    reach = {"criterion": criterion, "gamma_range": (1e-2, 1e5)}
+    reach = {"cv": 5 if criterion == "folds" else criterion, "gamma_range": (1e-2, 1e5)}
     dense = LSSVMRegressorCV(KERNEL, **reach).fit(X, Y)
     sparse = SparseLSSVMRegressorCV(KERNEL, **reach, basis=np.arange(120)).fit(X, Y)
     assert sparse.certificate_.accuracy <= 1e-6 * sparse.certificate_.spread
@@ -318,7 +318,9 @@ def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
 @pytest.mark.parametrize("gamma_range", [None, (1e-2, 1e3)])
 def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
-    chosen = SparseLSSVMRegressorCV(KERNEL, criterion=criterion, n_basis=15, gamma_range=gamma_range).fit(X, Y)
+    chosen = SparseLSSVMRegressorCV(
+        KERNEL, cv=5 if criterion == "folds" else criterion, n_basis=15, gamma_range=gamma_range
+    ).fit(X, Y)
     assert chosen.certificate_.holds
     assert chosen.certify(X, Y).holds
     values = []
@@ -347,16 +349,18 @@ def test_kernels_from_a_list_and_classes():
     assert len(chosen.cv_results_["params"]) == 3
     assert chosen.certificate_.holds
     assert chosen.leave_one_out(X_ripley, labels).misclassification < 0.15
-    three = SparseLSSVMClassifierCV(KERNEL, n_basis=25, criterion="folds").fit(X, LABELS)
+    three = SparseLSSVMClassifierCV(KERNEL, n_basis=25, cv=5).fit(X, LABELS)
     assert three.certificate_.holds
 
 
 def test_what_a_search_refuses():
-    with pytest.raises(DeclarationError, match="criterion must be one of loo, gcv, folds"):
-        SparseLSSVMRegressorCV(criterion="median_absolute").fit(X, Y)
+    with pytest.raises(DeclarationError, match="cv must be 'loo', 'gcv', a number of folds"):
+        SparseLSSVMRegressorCV(cv="median_absolute").fit(X, Y)
+    with pytest.raises(DeclarationError, match="received None; rows that are read in passes"):
+        SparseLSSVMRegressorCV(cv=None).fit(X, Y)
     with pytest.raises(DeclarationError, match="needs gamma before one is chosen"):
         SparseLSSVMRegressorCV(basis="pruned").fit(X, Y)
     with pytest.raises(DeclarationError, match="is no fold"):
-        SparseLSSVMRegressorCV(criterion="folds", cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, Y)
+        SparseLSSVMRegressorCV(cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, Y)
     with pytest.raises(DeclarationError, match="n_basis must be"):
         SparseLSSVMRegressorCV(n_basis=0).fit(X, Y)

@@ -94,15 +94,17 @@ def test_classes_are_learnt_from_the_file(folder):
 def test_gamma_is_chosen_alike(folder, criterion):
     from sklearn.model_selection import KFold
 
-    model = SparseLSSVMRegressorCV(KERNEL, criterion=criterion, n_basis=15, random_state=0, gamma_range=(0.01, 10.0))
-    arrays = clone(model).set_params(cv=KFold(5) if criterion == "folds" else None).fit(X, Y)
+    model = SparseLSSVMRegressorCV(
+        KERNEL, cv=5 if criterion == "folds" else criterion, n_basis=15, random_state=0, gamma_range=(0.01, 10.0)
+    )
+    arrays = clone(model).set_params(cv=KFold(5) if criterion == "folds" else criterion).fit(X, Y)
     streamed = clone(model).fit(folder / "numbers.parquet", "y")
     assert same(arrays, streamed)
     assert (streamed.gamma_, streamed.criterion_lower_bound_) == (arrays.gamma_, arrays.criterion_lower_bound_)
 
 
 def test_classes_and_gamma_together(folder):
-    model = SparseLSSVMClassifierCV(KERNEL, criterion="gcv", n_basis=15, random_state=0)
+    model = SparseLSSVMClassifierCV(KERNEL, cv="gcv", n_basis=15, random_state=0)
     assert same(clone(model).fit(X, LABELS), clone(model).fit(folder / "classes.parquet", "c"))
 
 
@@ -273,11 +275,11 @@ def test_what_cannot_be_streamed_is_refused(folder):
     with pytest.raises(DeclarationError, match="memory_budget"):
         SparseLSSVMRegressor(KERNEL, memory_budget=0.0).fit(X, Y)
     with pytest.raises(DeclarationError, match="cv must be a number of folds, at least 2"):
-        SparseLSSVMRegressorCV(KERNEL, criterion="folds", cv=1).fit(parquet, "y")
+        SparseLSSVMRegressorCV(KERNEL, cv=1).fit(parquet, "y")
     with pytest.raises(DataError, match="no class of the row blocks has more than 4 rows"):
-        SparseLSSVMClassifierCV(KERNEL, criterion="folds").fit([(X[:8], np.repeat([0, 1], 4))])
+        SparseLSSVMClassifierCV(KERNEL, cv=5).fit([(X[:8], np.repeat([0, 1], 4))])
     with pytest.raises(DataError, match="absent from the training rows of a fold: it has 1 rows"):
-        SparseLSSVMClassifierCV(KERNEL, criterion="folds").fit([(X[:8], np.repeat([0, 1], [7, 1]))])
+        SparseLSSVMClassifierCV(KERNEL, cv=5).fit([(X[:8], np.repeat([0, 1], [7, 1]))])
     with pytest.raises(DataError, match="one class"):
         SparseLSSVMClassifier(KERNEL).fit([(X[:50], np.zeros(50))])
     with pytest.raises(DataError, match="at least two"):

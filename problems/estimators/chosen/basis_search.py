@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
-from problems.estimators.chosen.candidates import SMOOTH, Judged
+from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
@@ -49,12 +49,17 @@ class SparseSearch(ModelSearch, RowStream):
 
     search: None = field(default=None, init=False)
     max_evaluations: int = field(default=1, init=False)
+    loss: str = field(default="squared", init=False)
+    validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
     verbose: bool = False
 
     def _check_search(self) -> None:
-        if self.criterion not in SMOOTH:
-            raise DeclarationError(f"criterion must be one of {', '.join(SMOOTH)}, received {self.criterion!r}")
+        if self.cv is None:
+            raise DeclarationError(
+                "cv must be 'loo', 'gcv', a number of folds, a splitter or a list of splits, received None; rows that "
+                "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
+            )
         self._check_rules()
         if isinstance(self.basis, str) and self.basis == "pruned":
             raise DeclarationError(
@@ -67,14 +72,14 @@ class SparseSearch(ModelSearch, RowStream):
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
-        if self.criterion != "folds":
+        if self._criterion != "folds":
             return None
         source, classes = data.source, data.classes
         if source.held is not None:
             X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
-        count = 5 if self.cv is None else self.cv
+        count = self.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
             told = _first_target if classes is None else ClassesOfBlock(classes.book)
             labels = np.concatenate(list(data.passes.each(source, told, "targets")))
@@ -94,7 +99,7 @@ class SparseSearch(ModelSearch, RowStream):
         method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-        criterion = self._criterion(prepared, statistic, spectrum, pooled)
+        criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
         search = bounded_search(criterion, prepared, spectrum, self.gamma_range, float(self.gap), pooled)
         gamma = float(search.gamma[0])
@@ -107,14 +112,14 @@ class SparseSearch(ModelSearch, RowStream):
         judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
         return _Found(judged, prepared, spectrum, statistic)
 
-    def _criterion(
+    def _criterion_on(
         self, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
     ) -> Criterion | Sum:
-        if self.criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
+        if self._criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
             return self._dense_criterion(prepared, pooled)
-        if self.criterion == "loo":
+        if self._criterion == "loo":
             return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
-        if self.criterion == "gcv":
+        if self._criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
         parts = []
         for fold in statistic.folds:
@@ -124,7 +129,7 @@ class SparseSearch(ModelSearch, RowStream):
 
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
         """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
-        rows, kind = prepared.rows, GeneralizedCrossValidation if self.criterion == "gcv" else LeaveOneOut
+        rows, kind = prepared.rows, GeneralizedCrossValidation if self._criterion == "gcv" else LeaveOneOut
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
         return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T)), block.Y, pooled=pooled)
@@ -134,7 +139,7 @@ class SparseSearch(ModelSearch, RowStream):
         judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
-        extra = (_refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
+        extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
         told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
         return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
 

@@ -34,12 +34,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         As for :class:`~problems.SparseLSSVMRegressor`.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
-    criterion : {"loo", "gcv", "folds"}, default="loo"
-        Mean square leave-one-out residual, generalised cross-validation, or mean square error over the folds of ``cv``.
-    cv : int, splitter or iterable, default=None
-        The folds of ``criterion="folds"``; five unless given. Every row validates once at most and trains otherwise. A
-        number makes consecutive folds in regression and stratified ones in classification, the same ones wherever the
-        rows are. A splitter is told the targets of rows that are read in passes, and not their inputs.
+    cv : {"loo", "gcv"}, int, splitter or iterable, default="loo"
+        By what a machine is judged: the mean square leave-one-out residual, generalised cross-validation, or the mean
+        square error over folds. Every row validates once at most and trains otherwise. A number makes consecutive folds
+        in regression and stratified ones in classification, the same ones wherever the rows are. A splitter is given
+        the targets of rows that are read in passes, not their inputs. A single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
         rounding could change the criterion by a part of the gap. The certificate names the range, and says where the
@@ -50,11 +49,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, cv_results_
         As for :class:`~problems.LSSVMRegressorCV`; the bound is for the machine that is fitted, on the basis and the
         directions of it that were kept, with what rounding and decomposition can change taken off.
     support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
-        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion anew.
+        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion anew.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"
@@ -81,7 +80,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     Parameters
     ----------
     kernel, kernels, cv, gamma_range, gap
-        As for :class:`SparseLSSVMRegressorCV`.
+        As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
@@ -90,12 +89,10 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`~problems.SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
-    criterion : {"loo", "gcv", "folds"}, default="loo"
-        As for :class:`SparseLSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines.
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, cv_results_
         As for :class:`SparseLSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_values_, bias_, basis_, basis_indices_, reconstruction_error_, certificate_
         As for :class:`SparseLSSVMClassifier`.

@@ -1,8 +1,8 @@
 r"""Judging one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
 
-Smooth criteria (leave-one-out, generalised cross-validation, folds) are minimised with a lower bound by
-:func:`substrate.paths.gamma_search.search_gamma`; the others (mean absolute, median, trimmed, misclassification) on a
-grid, without one.
+The mean square over left-out rows, folds or validation rows, and generalised cross-validation, are minimised with a
+lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out residuals (mean
+absolute, median, trimmed, misclassification) on a grid, without one.
 
 Points about their mean, where a machine with a free bias does not see the difference.
 
@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_sparse, positive
 from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
@@ -38,10 +39,11 @@ __all__ = [
     "Judged",
     "Task",
     "centred_points",
-    "checked_criterion",
     "criterion_of",
+    "held_out_rows",
     "joint_rounding",
     "judge",
+    "judged_by",
     "row_rounding",
     "trainable_splits",
 ]
@@ -83,7 +85,7 @@ def row_rounding(p: float, diagonal: Array, checked: Array) -> float:
     return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
 
 
-SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds")
+SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
 ROBUST: dict[str, Callable[[Array], Any]] = {
     "mean_absolute": mean_absolute,
     "median_absolute": median_absolute,
@@ -95,7 +97,8 @@ ROBUST: dict[str, Callable[[Array], Any]] = {
 class Task:
     """What every candidate is judged on: rows, targets (one column per output, 0: not in this machine), and the rules.
 
-    ``pooled`` says that all outputs share one gamma; ``wrong`` counts wrong classes from leave-one-out outputs.
+    ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` says that all outputs share one
+    gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their targets.
     """
 
     X: Any
@@ -106,6 +109,7 @@ class Task:
     gap: float
     pooled: bool
     wrong: Callable[[Array], float] | None = None
+    check: tuple[Any, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +127,39 @@ class Judged:
     seconds: float
 
 
-def checked_criterion(criterion: Any, others: tuple[str, ...] = ()) -> str:
-    """One of the criteria there are."""
-    known = (*SMOOTH, *ROBUST, *others)
-    if criterion not in known:
-        raise DeclarationError(f"criterion must be one of {', '.join(known)}, received {criterion!r}")
-    return str(criterion)
+def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
+    """What ``cv`` and ``loss`` stand for: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
+    if loss not in losses:
+        raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
+    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in ("loo", "gcv")):
+        raise DeclarationError(
+            f"cv must be 'loo', 'gcv', a number of folds, a splitter, a list of splits, or None for validation rows; "
+            f"received {cv!r}"
+        )
+    if loss != "squared" and cv != "loo":
+        raise DeclarationError(f"loss={loss!r} is taken of leave-one-out residuals: use cv='loo', received cv={cv!r}")
+    if loss != "squared":
+        return str(loss)
+    if cv is None:
+        return "validation"
+    return cv if isinstance(cv, str) else "folds"
+
+
+def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
+    """Rows that train and rows that validate, drawn at random; of labels in proportion, where there are enough."""
+    share = positive(fraction, "validation_fraction")
+    if share >= 1.0:
+        raise DeclarationError(f"validation_fraction must be below 1, received {fraction!r}")
+    every = np.arange(n)
+    try:
+        train, test = train_test_split(every, test_size=share, random_state=random_state, stratify=labels)
+    except ValueError:  # a class too small to be cut in proportion: one row of each trains
+        _, first = np.unique(labels, return_index=True) if labels is not None else (None, every[:0])
+        rest = np.setdiff1d(every, first)
+        some = rest if rest.size > 1 else every
+        train, test = train_test_split(some, test_size=share, random_state=random_state)
+        train = np.union1d(train, first if rest.size > 1 else train)
+    return np.sort(train), np.sort(test)
 
 
 def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ...]:
@@ -148,8 +179,12 @@ def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ..
 def judge(kernel: Kernel, task: Task) -> Judged:
     """Find the best gamma of one kernel."""
     start = time.perf_counter()
-    (X,) = centred_points(kernel, task.X)
-    task = replace(task, X=X)
+    if task.check is None:
+        (X,) = centred_points(kernel, task.X)
+        task = replace(task, X=X)
+    else:
+        X, X_check = centred_points(kernel, task.X, task.check[0])
+        task = replace(task, X=X, check=(X_check, task.check[1]))
     with warnings.catch_warnings():
         # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
         warnings.simplefilter("ignore", DegenerateKernelWarning)
@@ -168,7 +203,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
     scales = _scales(task, search.unit)
     score = float(np.mean(search.values / scales))
     splits = np.array([score])
-    if task.criterion == "folds":
+    if task.criterion == "folds" and len(parts) == len(task.splits):
         t = np.log(1.0 / search.gamma - criterion.lift)[None, :]
         columns = range(search.gamma.size)
         at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
@@ -189,14 +224,15 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
     p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
+    if task.check is not None:
+        return Sum.of(*zip(*_checked_parts(gram, task), strict=True))
     if task.criterion == "folds":
         parts = []
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
-            spectrum = centred_spectrum(gram.block(train), p)
-            unsure = row_rounding(p, gram.diagonal[train], gram.diagonal[valid])
-            parts.append(Validation.of(spectrum, Y[train], rows, Y[valid], pooled=pooled, rounding=unsure))
-        return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+            round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid])
+            parts += [(part, share / len(task.splits)) for part, share in round_]
+        return Sum.of(*zip(*parts, strict=True))
     kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
     if not pooled or (to_numpy(Y) != 0.0).all():
         return kind.of(centred_spectrum(gram, p), Y, pooled=pooled)
@@ -204,6 +240,39 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     criteria = [kind.of(centred_spectrum(gram.block(one.rows), p), one.y, pooled=True) for one in machines]
     total = float(sum(one.rows.size for one in machines))
     return Sum.of(criteria, [float(one.rows.size) / total for one in machines])
+
+
+def _checked_parts(gram: Gram, task: Task) -> list[tuple[Criterion, float]]:
+    """The criterion on validation rows, whose kernel values are computed here."""
+    if task.check is None or gram.kernel is None:
+        raise TypeError("validation rows come with a kernel")
+    kernel, (X_check, Y_check) = gram.kernel, task.check
+    below = np.empty((Y_check.shape[0], task.Y.shape[0]))
+    kernel.fill(X_check, None if kernel.pairwise else task.X, below)
+    p = joint_rounding(kernel, task.X, X_check)
+    checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
+    return _validated(gram, task.Y, below, Y_check, task.pooled, p, checked)
+
+
+def _validated(
+    gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array
+) -> list[tuple[Criterion, float]]:
+    """The mean square error on some rows by those that train, as a criterion or one for each machine, with shares."""
+    if not pooled or (Y != 0.0).all():
+        unsure = row_rounding(p, gram.diagonal, checked)
+        spectrum = centred_spectrum(gram, p)
+        return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure), 1.0)]
+    found = []
+    for k in range(Y.shape[1]):  # one against one: every machine on rows of its own
+        train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
+        if check.size:
+            rows = np.ascontiguousarray(below[np.ix_(check, train)])
+            unsure = row_rounding(p, gram.diagonal[train], checked[check])
+            spectrum = centred_spectrum(gram.block(train), p)
+            known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
+            found.append((Validation.of(spectrum, *known, rounding=unsure), float(check.size)))
+    total = sum(count for _, count in found)
+    return [(part, count / total) for part, count in found]
 
 
 def _loss(task: Task) -> Callable[[Array], Array]:

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.model_selection import check_cv, train_test_split
+from sklearn.model_selection import LeaveOneOut, check_cv
 
+from problems.estimators.chosen.candidates import held_out_rows
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
@@ -88,7 +89,7 @@ class FusedEstimator(KernelEstimator):
 
     @abstractmethod
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        """The best value of the hyper-parameter with one kernel; ``rounds`` is empty for leave-one-out."""
+        """The best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
@@ -116,12 +117,19 @@ class FusedEstimator(KernelEstimator):
 
     def _rules(self) -> float:
         """The gap, checked, before any long work."""
-        if isinstance(self.cv, str) and not (self.cv == "loo" and self._chooses == "gamma"):
-            raise DeclarationError(f"cv must be a number of folds, a splitter or a list of folds, received {self.cv!r}")
-        fraction = positive(self.validation_fraction, "validation_fraction")
-        if fraction >= 1.0:
-            raise DeclarationError(f"validation_fraction must be below 1, received {self.validation_fraction!r}")
+        if isinstance(self.cv, (bool, float)) or (isinstance(self.cv, str) and self.cv != "loo"):
+            raise DeclarationError(
+                "cv must be 'loo', a number of folds, a splitter, a list of splits, or None for validation rows; "
+                f"received {self.cv!r}"
+            )
+        held_out_rows(4, self.validation_fraction, 0)
         return positive(self.gap, "gap")
+
+    def _check_pair(self, X_val: Any, y_val: Any) -> None:
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        if X_val is not None and self.cv is not None:
+            raise DataError(f"X_val and y_val judge where cv is None, received cv={self.cv!r}")
 
     def _rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
         """How the rows are cut: a validation set, folds, or a fraction."""
@@ -130,28 +138,16 @@ class FusedEstimator(KernelEstimator):
             self._resolved_kernel(X)  # refuses a matrix that is not square, before it is cut
         if Y_val is not None:
             return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
-        if isinstance(self.cv, str):
-            return Rounds((), every, "every row left out in turn")
         if self.cv is not None:
-            splitter = check_cv(self.cv, labels, classifier=classifier)
+            splitter = LeaveOneOut() if isinstance(self.cv, str) else check_cv(self.cv, labels, classifier=classifier)
             splits = checked_splits(splitter.split(every, labels), every.size)
             rounds = tuple(
                 Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train)) for train, test in splits
             )
-            return Rounds(rounds, every, f"{len(splits)} folds")
+            how = "every row left out in turn" if isinstance(self.cv, str) else f"{len(splits)} folds"
+            return Rounds(rounds, every, how)
         stratify = labels if classifier else None
-        try:
-            train, test = train_test_split(
-                every, test_size=self.validation_fraction, random_state=self.random_state, stratify=stratify
-            )
-        except ValueError:  # a class too small to be cut in proportion: one row of each trains
-            _, first = np.unique(labels, return_index=True) if classifier else (None, every[:0])
-            rest = np.setdiff1d(every, first)
-            train, test = train_test_split(
-                rest if rest.size > 1 else every, test_size=self.validation_fraction, random_state=self.random_state
-            )
-            train = np.union1d(train, first if rest.size > 1 else train)
-        train, test = np.sort(train), np.sort(test)
+        train, test = held_out_rows(every.size, self.validation_fraction, self.random_state, stratify)
         cut = Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train))
         return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
 
@@ -231,8 +227,7 @@ class FusedRegressor(RegressorMixin, FusedEstimator):
         """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
         self._begin_fit()
         self._rules()
-        if (X_val is None) != (y_val is None):
-            raise DataError("X_val and y_val come together; one of them is missing")
+        self._check_pair(X_val, y_val)
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         known = None
         if X_val is not None:
@@ -260,8 +255,7 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
         self._begin_fit()
         self._rules()
         self._check_coding()
-        if (X_val is None) != (y_val is None):
-            raise DataError("X_val and y_val come together; one of them is missing")
+        self._check_pair(X_val, y_val)
         X, labels, _ = self._checked(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
         known = None

@@ -1,60 +1,17 @@
-"""Estimators whose hyper-parameter is chosen by validation with a proof: gamma, zeta and rho, for both tasks."""
+"""Estimators whose hyper-parameter is chosen by validation with a proof: zeta and rho, for both tasks."""
 
 from dataclasses import dataclass
 
 from problems.estimators.chosen.fused import FusedClassifier, FusedRegressor
-from problems.estimators.chosen.fused_ways import OverGamma, OverRho, OverZeta
+from problems.estimators.chosen.fused_ways import OverRho, OverZeta
 from problems.estimators.shared.additive import DecoupledExpansion
 
 __all__ = [
     "FusedL1SubstrateClassifier",
     "FusedL1SubstrateRegressor",
-    "FusedLSSVMClassifier",
-    "FusedLSSVMRegressor",
     "FusedMaximalVariationClassifier",
     "FusedMaximalVariationRegressor",
 ]
-
-
-@dataclass(eq=False, repr=False)
-class FusedLSSVMRegressor(OverGamma, FusedRegressor):
-    """The LS-SVM for regression with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    kernels : list of kernels, default=None
-        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter, list of folds or "loo", default=None
-        Folds over which the error is added up, or every row left out in turn; the final machine is then trained on all
-        rows.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
-    random_state : int, RandomState or None, default=None
-        Seed of the rows held out.
-    gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
-
-    Attributes
-    ----------
-    gamma_ : float
-        The gamma whose machine validates best.
-    criterion_ : float
-        Its mean squared error on the rows that validate.
-    criterion_lower_bound_ : float
-        No gamma of the range on the certificate validates better.
-    path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``.
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
-        The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
-    """
-
-    _title = "Fusion over gamma, regression"
 
 
 @dataclass(eq=False, repr=False)
@@ -69,10 +26,12 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter or list of folds, default=None
-        Folds over which the error is added up; the final machine is then trained on all rows.
+    cv : int, splitter, iterable, "loo" or None, default=None
+        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
+        a share of X.
     validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
     gap : float, default=1e-2
         Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
         predictions by fitted values, and rounding then keeps the bound from coming nearer.
@@ -116,10 +75,12 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter or list of folds, default=None
-        Folds over which the error is added up; the final machine is then trained on all rows.
+    cv : int, splitter, iterable, "loo" or None, default=None
+        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
+        a share of X.
     validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
     gap : float, default=1e-3
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
@@ -148,51 +109,6 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
 
 
 @dataclass(eq=False, repr=False)
-class FusedLSSVMClassifier(OverGamma, FusedClassifier):
-    """The LS-SVM for classification with gamma fused ([Pelckmans2005]_ eq. (17)-(19)).
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines; one gamma for all of them.
-    kernels : list of kernels, default=None
-        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter, list of folds or "loo", default=None
-        Folds over which the error is added up, or every row left out in turn; the final machine is then trained on all
-        rows.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
-    random_state : int, RandomState or None, default=None
-        Seed of the rows held out.
-    gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference on these kernel matrices.
-
-    Attributes
-    ----------
-    gamma_ : float
-        The gamma whose machine validates best.
-    criterion_ : float
-        Its mean squared error on the rows that validate.
-    criterion_lower_bound_ : float
-        No gamma of the range on the certificate validates better.
-    path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``.
-    classes_, code_book_, support_codes_
-        As for :class:`~problems.LSSVMClassifier`.
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_
-        The machine at that gamma, as for :class:`~problems.LSSVMRegressor`.
-    """
-
-    _title = "Fusion over gamma, classification"
-
-
-@dataclass(eq=False, repr=False)
 class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
@@ -206,10 +122,12 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         How more than two classes become two-class machines; one zeta for all of them.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter or list of folds, default=None
-        Folds over which the error is added up; the final machine is then trained on all rows.
+    cv : int, splitter, iterable, "loo" or None, default=None
+        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
+        a share of X.
     validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
     gap : float, default=1e-2
         Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
         predictions by fitted values, and rounding then keeps the bound from coming nearer.
@@ -257,10 +175,12 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         How more than two classes become two-class machines; one rho for all of them.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter or list of folds, default=None
-        Folds over which the error is added up; the final machine is then trained on all rows.
+    cv : int, splitter, iterable, "loo" or None, default=None
+        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
+        a share of X.
     validation_fraction : float, default=0.25
-        Share of the rows held out where :meth:`fit` is given no validation rows and there is no ``cv``.
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
     gap : float, default=1e-3
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None

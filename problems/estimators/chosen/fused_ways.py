@@ -1,43 +1,34 @@
-"""Three hyper-parameters that can be fused: gamma by the certified search, zeta and rho by exact paths."""
+"""Two hyper-parameters that are fused by exact paths: zeta and rho; gamma is that of ``problems.LSSVMRegressorCV``."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.chosen.candidates import centred_points, joint_rounding, row_rounding
-from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round, Rounds
+from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
-from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
 from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.checked_again import Asked, CheckedAgain
-from problems.estimators.shared.machine_rows import each_machine, in_columns, points_of
+from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.closed_form.l1_active_set import correlation_noise
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
-from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.paths.criteria import Criterion, LeaveOneOut, Sum, Validation
-from substrate.paths.gamma_search import PRICE, search_spectra
+from substrate.paths.gamma_search import PRICE
 from substrate.paths.homotopies import variation_path
 from substrate.paths.knots import Path
 from substrate.paths.tracks import L1Fold, ReadOff, VariationFold, read_off
 
-__all__ = ["OverGamma", "OverRho", "OverZeta"]
+__all__ = ["OverRho", "OverZeta"]
 
 #: What a default end of the range of zeta is multiplied by where double precision cannot tell the machine there.
 _RETREAT = 10.0
-#: Points at which the criterion over gamma is kept for a picture.
-_CURVE = 200
 
 
 def _gram(kernel: Kernel, X: Any) -> Gram:
@@ -52,102 +43,6 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     rows = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
     kernel.fill(one.X_check, None if kernel.pairwise else one.X, rows)
     return rows
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class OverGamma(CheckedAgain, FusedEstimator):
-    """The LS-SVM: (17)-(19) of [Pelckmans2005]_, the criterion bounded over a range of gamma."""
-
-    _page, _chooses = "tikhonov_fusion", "gamma"
-    _takes_weights = False
-    gamma_range: Any = None
-
-    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        spectra: list[Spectrum] = []
-        parts: list[Criterion] = []
-        counts: list[float] = []
-        for given in rounds or (self._left_out,):
-            X, X_check = centred_points(kernel, given.X, given.X_check)
-            one = Round(X, given.Y, X_check, given.Y_check)
-            gram = _gram(kernel, one.X)
-            dense = not self._labels or (one.Y != 0.0).all()
-            p = joint_rounding(kernel, one.X, one.X_check)
-            whole = centred_spectrum(gram, p) if dense else None
-            below = None if not rounds else _kernel_rows(kernel, one)
-            checked = np.zeros(0) if p == 0.0 else np.asarray(kernel.diag(one.X_check))
-            for train, check in one.machines(self._labels):
-                spectrum = whole if whole is not None else centred_spectrum(gram.block(train.rows), p)
-                if below is None:
-                    parts.append(LeaveOneOut.of(spectrum, train.y))
-                elif check.rows.size:
-                    rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
-                    unsure = 0.0 if p == 0.0 else row_rounding(p, gram.diagonal[train.rows], checked[check.rows])
-                    parts.append(Validation.of(spectrum, train.y, rows, check.y, rounding=unsure))
-                else:
-                    continue
-                counts.append(float(train.rows.size if below is None else check.rows.size))
-                spectra.append(spectrum)
-        criterion = Sum.of(parts, [count / sum(counts) for count in counts])
-        found = search_spectra(criterion, spectra, self._range, float(self.gap))
-        if self._range is not self.gamma_range:
-            found = replace(found, ended=True)
-        high, low = (float(np.log(1.0 / end - criterion.lift)) for end in found.gamma_range)
-        t = np.linspace(high, low, _CURVE)
-        curve = criterion.sample(t[None, :]).values[0, :, 0] * criterion.unit**2
-        path = {
-            "parameter": "gamma",
-            "values": 1.0 / (np.exp(t) + criterion.lift),
-            "criterion": np.asarray(curve),
-            "coverage": found.gamma_range,
-        }
-        error, lower = float(found.criterion[0]), float(found.lower_bound[0])
-        return Choice(kernel, float(found.gamma[0]), error, lower, path, found.facts())
-
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram, method = _gram(kernel, X), Method.closed_form(self._tolerance())
-        machines, fits = list(each_machine(Y, self._labels)), []
-        for one in machines:
-            known = (one.points(X, kernel.pairwise), one.y[:, None], (value,), np.ones(one.y.size))
-            # one machine may be kept in primal weights; several have no centre in common
-            fits.append(fit_saddle(kernel, *known, method, gram=gram.block(one.rows), primal=Y.shape[1] == 1))
-        kept: dict[str, Any] = {}
-        if (primal := fits[0].primal) is not None:
-            kept = {"primal_weights_": primal.weights, "primal_center_": primal.center, "primal_bias_": primal.bias}
-        a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
-        bias, facts = np.array([fit.bias[0] for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
-        X, Y = self._targets_again(X, y)
-        rows = self.support_
-        if Y.shape[0] <= int(rows.max()):
-            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {Y.shape[0]} rows")
-        points = points_of(X, rows, self.kernel_.pairwise)
-        gammas, title = (float(self.gamma_),) * Y.shape[1], self._title
-        ones, tolerance = np.ones(rows.size), self._tolerance()
-        return Asked(points, Y[rows], ones, gammas, title, labels=self._labels, tolerance=tolerance)
-
-    def _keep_fused(self, X: Any, Y: Array, rounds: Any, one: bool, also: Any = None) -> None:
-        # what leave-one-out looks at, and the range that is searched, for the time of the fit
-        self._left_out, self._range = Round(X, Y, X, Y), self.gamma_range
-        try:
-            super()._keep_fused(X, Y, rounds, one, also)
-        finally:
-            del self._left_out, self._range
-
-    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
-        """As for any; a range that nobody gave ends where the machine can be known, unless a worse one is the price."""
-        first = found = super()._fused(X, X_final, Y_final, rounds)
-        while self.gamma_range is None and not found[2].known:
-            low, top = found[0].path["coverage"][0], 0.1 * found[0].value
-            if not low < top:
-                return first
-            self._range = (low, top)
-            found = super()._fused(X, X_final, Y_final, rounds)
-            if found[0].error > (1.0 + max(float(self.gap), PRICE)) * first[0].error:
-                return first  # too high a price for a certificate
-        return found
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -12,8 +12,8 @@ __all__ = ["fuse_estimator"]
 
 #: Which hyper-parameter of which estimator is fused by which twin.
 _TWINS = {
-    "LSSVMRegressor": ("gamma", "FusedLSSVMRegressor"),
-    "LSSVMClassifier": ("gamma", "FusedLSSVMClassifier"),
+    "LSSVMRegressor": ("gamma", "LSSVMRegressorCV"),
+    "LSSVMClassifier": ("gamma", "LSSVMClassifierCV"),
     "L1SubstrateRegressor": ("zeta", "FusedL1SubstrateRegressor"),
     "L1SubstrateClassifier": ("zeta", "FusedL1SubstrateClassifier"),
     "MaximalVariationRegressor": ("rho", "FusedMaximalVariationRegressor"),

@@ -11,11 +11,13 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import (
+    ROBUST,
     Judged,
     Task,
     centred_points,
-    checked_criterion,
+    held_out_rows,
     judge,
+    judged_by,
     trainable_splits,
 )
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
@@ -25,14 +27,14 @@ from substrate.certificates.rows import Accuracy, roundoff
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_search import GAP, PRICE, GammaSearch, gamma_ends
 from substrate.progress import Progress
 
-__all__ = ["ModelSearch", "best_of", "nelder_mead", "tunable"]
+__all__ = ["ModelSearch", "Parted", "best_of", "nelder_mead", "tunable"]
 
 
 #: Numbers that choose a formula rather than a scale.
@@ -101,6 +103,26 @@ def _logarithm(score: float) -> float:
     return float(np.log(max(score, np.finfo(np.float64).tiny)))
 
 
+_NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or cv='gcv'"
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Rows of the final machine: their numbers, points and targets; validation rows and targets; how it was done."""
+
+    rows: Any
+    X: Any
+    y: Any
+    X_check: Any = None
+    y_check: Any = None
+    how: str = ""
+
+    def told(self, fit: SaddleFit, task: Task) -> SaddleFit:
+        """The fit with how it was validated among its facts."""
+        how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, self.how)
+        return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class ModelSearch:
     """The parameters of a search, checked; the search; and what it leaves behind."""
@@ -108,8 +130,10 @@ class ModelSearch:
     _solvers: ClassVar[tuple[str, ...]] = ()
     _chooses: ClassVar[str | None] = "gamma"
     kernels: Any = None
-    criterion: str = "loo"
-    cv: Any = None
+    cv: Any = "loo"
+    loss: str = "squared"
+    validation_fraction: float = 0.25
+    random_state: Any = None
     gamma_range: Any = None
     gap: float = GAP
     search: str | None = None
@@ -122,9 +146,18 @@ class ModelSearch:
     cg_tol: float = field(default=1e-8, init=False)
     max_iter: int = field(default=1, init=False)
 
-    def _check_rules(self, *others: str) -> None:
+    #: The losses of leave-one-out residuals that there are.
+    _losses: ClassVar[tuple[str, ...]] = ("squared", *ROBUST)
+
+    @property
+    def _criterion(self) -> str:
+        """By what machines are judged: "loo", "gcv", "folds", "validation", or a loss of leave-one-out residuals."""
+        return judged_by(self.cv, self.loss, self._losses)
+
+    def _check_rules(self) -> None:
         """Refuse parameters before any work."""
-        checked_criterion(self.criterion, others)
+        if self._criterion == "validation":
+            held_out_rows(4, self.validation_fraction, 0)
         positive(self.gap, "gap")
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
@@ -134,7 +167,7 @@ class ModelSearch:
         if self.kernels is None:
             return
         if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
-            raise DeclarationError(f"kernels must be a non-empty list of candidates, received {self.kernels!r}")
+            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {self.kernels!r}")
         if any(as_kernel(kernel).pairwise for kernel in self.kernels):
             raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
 
@@ -145,14 +178,34 @@ class ModelSearch:
         return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in self.kernels))
 
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
-        if self.criterion != "folds":
+        if self._criterion != "folds":
             return ()
         if is_device_array(X):
-            raise DeclarationError(
-                "criterion='folds' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'loo' or 'gcv'"
-            )
-        splitter = check_cv(5 if self.cv is None else self.cv, y, classifier=classifier)
+            raise DeclarationError(_NUMPY)
+        splitter = check_cv(self.cv, y, classifier=classifier)
         return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
+
+    def _parted(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
+        """The rows of the final machine, and validation rows where those judge: given, or a share of X."""
+        rows = np.arange(X.shape[0])
+        if self._criterion != "validation":
+            if X_val is not None or y_val is not None:
+                raise DataError(f"X_val and y_val judge where cv is None, received cv={self.cv!r}")
+            return Parted(rows, X, y)
+        if is_device_array(X):
+            raise DeclarationError(_NUMPY)
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        if X_val is not None:
+            X_val, y_val = self._validation(X_val, y_val, numeric=not labels, outputs=y.shape[1:])  # type: ignore[attr-defined]
+            return Parted(rows, X, y, X_val, y_val, f"{y_val.shape[0]} rows given")
+        cut = held_out_rows(rows.size, self.validation_fraction, self.random_state, y if labels else None)
+        ((train, test),) = trainable_splits([cut], rows.size, y if labels else None)
+        X_train, X_check = X[train], X[test]
+        if self.__sklearn_tags__().input_tags.pairwise:  # type: ignore[attr-defined]
+            self._resolved_kernel(X)  # type: ignore[attr-defined]  # refuses a matrix that is not square
+            X_train, X_check = X_train[:, train], X_check[:, train]
+        return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out")
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
         total = len(kernels) + (self.max_evaluations if self.search else 0)
@@ -207,7 +260,7 @@ class ModelSearch:
         if whole:
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True)
             searched = _centred_gram(gram, best.kernel, X)
-            extra = (_refitted_row(searched, Y, fit, best),) if self.criterion == "loo" else ()
+            extra = (_refitted_row(searched, Y, fit, best),) if self._criterion == "loo" else ()
         else:
             fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, method)  # type: ignore[attr-defined]
             extra = ()
@@ -219,7 +272,7 @@ class ModelSearch:
         rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
         facts = (
-            ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
+            ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),

@@ -23,13 +23,36 @@ from problems.estimators.shared.coded import Classes, scores_of, winners
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import to_numpy
+from substrate.namespaces import take_rows, to_numpy
 
 __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _DenseSearch(ModelSearch):
+    """What a machine on all rows adds: the rows it was fitted to, and files in which it was a fused machine."""
+
+    def _kept(self, X: Any, y: Any, weights: Array) -> Any:
+        """The rows of positive weight; of a fitted model that held rows out, of these those that trained it."""
+        if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]
+            n, rows = weights.shape[0], self.support_  # type: ignore[attr-defined]
+            if rows.size and int(rows.max()) >= n:
+                raise DataError(f"the model was fitted to row {int(rows.max())}, these are {n} rows")
+            trained = np.zeros(n)
+            trained[rows] = 1.0
+            weights = weights * trained
+        return super()._kept(X, y, weights)  # type: ignore[misc]
+
+    def _check_loaded(self) -> None:
+        if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
+            # FusedLSSVM* of release 0.1 did not keep what gamma and the path say
+            self.ridge_ = np.full(self.support_.size, 1.0 / self.gamma_)  # type: ignore[attr-defined]
+            self.gamma_range_, self.n_iter_ = np.array(self.path_["coverage"]), 1
+        super()._check_loaded()  # type: ignore[misc]
+
+
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
+class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -40,12 +63,18 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     kernels : list of kernels, default=None
         Candidates, each judged at its own best gamma.
-    criterion : str, default="loo"
-        ``"loo"``: mean square leave-one-out residual; ``"gcv"``: generalised cross-validation; ``"folds"``: mean square
-        error over the splits of ``cv``. These come with a lower bound. ``"mean_absolute"``, ``"median_absolute"`` and
-        ``"trimmed"`` (without the largest tenth), of leave-one-out residuals, are searched on a grid, without one.
-    cv : int, splitter or iterable, default=None
-        The splits of ``criterion="folds"``; five folds unless given. A single validation set is a ``PredefinedSplit``.
+    cv : {"loo", "gcv"}, int, splitter, iterable or None, default="loo"
+        By what a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
+        number of folds, a splitter or an iterable of splits: the mean square error over them; None: the mean square
+        error on validation rows, those given to :meth:`fit` or a share of X, and the machine is then fitted to the
+        other rows.
+    loss : {"squared", "mean_absolute", "median_absolute", "trimmed"}, default="squared"
+        The mean square has a lower bound. The others (``"trimmed"`` is the mean square without the largest tenth) are
+        taken of leave-one-out residuals, ``cv="loo"``, and searched on a grid, without one.
+    validation_fraction : float, default=0.25
+        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
         where rounding of its decomposition reaches ``gap``. The certificate says where that is, and whether the choice
@@ -73,11 +102,15 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
         No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
         this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
         bound.
+    path_ : dict
+        What was seen of the criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
+        was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
         A row a judged kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
         outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
-        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``"loo"`` the criterion computed anew.
+        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion computed
+        anew.
 
     Notes
     -----
@@ -87,23 +120,25 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
     _takes_weights = False
     _title = "LS-SVM regression, gamma selected"
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Choose, then fit to all rows.
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
         self._begin_fit()
         self._check_rules()
         X, y, weights = self._checked(X, y, None, numeric=True, multi_output=True)
-        Y = y[:, None] if y.ndim == 1 else y
-        one = y.ndim == 1
+        part = self._parted(X, y, X_val, y_val, False)
+        X, Y, one = part.X, _columns(part.y), y.ndim == 1
+        check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
         kernels = self._candidates(X)
-        task = Task(X, Y, self.criterion, self._splits(X, y, False), self.gamma_range, float(self.gap), False)
+        rules = (self._criterion, self._splits(X, y, False), self.gamma_range, float(self.gap))
+        task = Task(X, Y, *rules, False, check=check)
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
-        rows = np.arange(X.shape[0])
-        self._keep(X, rows, best.kernel, fit, ridges_of(gammas, weights), one)
+        ridge = ridges_of(gammas, take_rows(weights, part.rows))
+        self._keep(X, part.rows, best.kernel, part.told(fit, task), ridge, one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -114,25 +149,24 @@ class LSSVMRegressorCV(ModelSearch, LSSVMRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
+class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
     ----------
-    kernel, kernels, cv, gamma_range, gap, search, max_evaluations, n_jobs, verbose
-        As for :class:`LSSVMRegressorCV`.
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``"loo"`` and ``"gcv"`` only.
-    criterion : str, default="loo"
-        As for :class:`LSSVMRegressorCV`, of the labels -1 and +1, averaged over the machines; or
-        ``"misclassification"``, the share of rows that leave-one-out decodes to a wrong class, on a grid and without a
-        lower bound.
+        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``loss="squared"`` only.
+    loss : str, default="squared"
+        As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
+        wrong class, on a grid and without a lower bound.
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, gamma_range_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.
@@ -141,35 +175,52 @@ class LSSVMClassifierCV(ModelSearch, LSSVMClassifier):
     class_weight: Any = field(default=None, init=False)
     _takes_weights = False
     _title = "LS-SVM classification, gamma selected"
+    _losses = (*ModelSearch._losses, "misclassification")
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Choose, then fit to all rows."""
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None."""
         self._begin_fit()
-        self._check_rules("misclassification")
+        self._check_rules()
         self._check_coding()
         X, labels, weights = self._checked(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
+        part = self._parted(X, labels, X_val, y_val, True)
+        X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
+        check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
         whole = bool((to_numpy(Y) != 0.0).all())
-        if not whole and self.criterion not in ("loo", "gcv"):
+        if not whole and self.loss != "squared":
             raise DeclarationError(
-                f"coding='one_vs_one' has no criterion {self.criterion!r}, its machines having rows of their own; use "
-                "'loo' or 'gcv', or another coding"
+                f"coding='one_vs_one' has no loss {self.loss!r}, its machines having rows of their own; use "
+                "loss='squared', or another coding"
             )
         kernels = self._candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
-        splits = self._splits(X, labels, True)
-        task = Task(X, Y, self.criterion, splits, self.gamma_range, float(self.gap), True, wrong)
+        rules = (self._criterion, self._splits(X, labels, True), self.gamma_range, float(self.gap))
+        task = Task(X, Y, *rules, True, wrong, check)
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)
         self._keep_classes(classes, Y)
-        signed, rows = replace(fit, support_values=Y * fit.support_values), np.arange(X.shape[0])
-        self._keep(X, rows, best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        signed = replace(part.told(fit, task), support_values=Y * fit.support_values)
+        self._keep(X, part.rows, best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
         return (float(self.gamma_),) * n_machines
+
+
+def _columns(y: Any) -> Any:
+    """Targets one column per output."""
+    return y[:, None] if y.ndim == 1 else y
+
+
+def _known_codes(labels: Any, classes: Classes) -> Array:
+    """The codes of validation rows."""
+    if (strange := np.setdiff1d(labels, classes.names)).size:
+        raise DataError(f"y_val has classes {strange[:5]} that y lacks")
+    codes: Array = classes.codes(labels)
+    return codes
 
 
 def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:

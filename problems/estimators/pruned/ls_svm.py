@@ -16,7 +16,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.pruned.performance_index import Index
 from problems.estimators.pruned.pruned_machine import PrunedMachine
 from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
 from problems.estimators.shared.coded import Classes, CodedClassifier, scores_of, winners
@@ -45,11 +44,10 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         What leaves at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
         How many rows to stop at, whatever the index; None lets the index decide.
-    index : {"training", "leave_one_out", "cross_validation", "validation"}, default="training"
-        Over which rows the mean squared error is taken, see ``problems.estimators.pruned.performance_index``;
-        ``"validation"`` needs ``X_val`` and ``y_val`` in :meth:`fit`.
-    folds : int, default=10
-        The folds of ``"cross_validation"``, all in closed form: row i is in fold i modulo their number.
+    cv : {"training", "loo"}, int, splitter, iterable or None, default="training"
+        By what a machine is judged, the mean squared error over all training rows: as they are; each kept row left out;
+        folds left out (of a number, row i is in fold i modulo that number), in closed form; None is validation rows,
+        ``X_val`` and ``y_val`` in :meth:`fit`. See ``problems.estimators.pruned.performance_index``.
     growth : float, default=0.1
         By which share the index may grow over that of the machine on all rows.
     retune : bool, default=False
@@ -97,7 +95,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     reweight: bool = False
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and targets y, and prune; validation rows go with ``index="validation"``.
+        """Fit to rows X and targets y, and prune; validation rows go with ``cv=None``.
 
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         """
@@ -112,7 +110,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         X, y, _ = self._checked(X, y, None, numeric=True)
         points, known = (None, y) if X_val is None else self._validation(X_val, y_val)
         kernel = self._resolved_kernel(X)
-        index = Index(self.index, lambda outputs: np.square(known - outputs[:, 0]), points, int(self.folds))
+        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, y, False)
         task = self._task(
             X, y[:, None], index, weighting=self.weighting, scale=self.scale, reweight=bool(self.reweight)
         )
@@ -152,7 +150,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    step, n_support, index, folds, retune
+    step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
     growth : float, default=0.01
         By how much the share of wrongly classified rows may grow over that of the machine on all rows.
@@ -175,7 +173,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``index="validation"``.
+        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``cv=None``.
 
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
@@ -198,7 +196,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
             seen = outputs[:, 0] if book.shape[1] == 1 else outputs
             return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
-        task = self._task(X, book[groups], Index(self.index, loss, points, int(self.folds)), groups)
+        task = self._task(X, book[groups], self._index(loss, points, labels, True), groups)
         pruned = self._pruned(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book
         self._keep_codes(X, groups, *pruned)

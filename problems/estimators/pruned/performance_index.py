@@ -3,7 +3,7 @@ r"""The index by which pruning judges a machine, over every training row, left-o
 Rows that have been pruned are rows the machine has not seen. So over the N training rows
 
 - ``training``: the mean loss of f, at rows kept and rows pruned alike;
-- ``leave_one_out``, ``cross_validation``: a row kept is predicted without itself, or without its fold, in closed form
+- ``loo``, ``folds``: a row kept is predicted without itself, or without its fold, in closed form
   (:mod:`substrate.closed_form.leave_one_out`); a row pruned is predicted as it is, being left out already;
 
 and ``validation`` is the mean loss over rows given for that purpose. The loss is the squared error of a regression, and
@@ -23,7 +23,7 @@ from substrate.gram import Gram
 
 __all__ = ["INDICES", "Index", "Snapshot"]
 
-INDICES: tuple[str, ...] = ("training", "leave_one_out", "cross_validation", "validation")
+INDICES: tuple[str, ...] = ("training", "loo", "folds", "validation")
 Loss = Callable[[Array], Array]
 
 
@@ -51,7 +51,7 @@ class Index:
     points
         The validation rows, where they judge.
     folds
-        How many folds ``cross_validation`` has: row i is in fold i modulo their number.
+        The fold of each training row, where folds are left out.
     weights
         The robust weights of the training rows, if any: an outlier then counts as little here as in the fit.
         Validation rows count alike.
@@ -60,23 +60,23 @@ class Index:
     name: str
     loss: Loss
     points: Any = None
-    folds: int = 10
+    folds: NDArray[np.intp] | None = None
     weights: Array | None = None
 
     @property
     def leaves_out(self) -> bool:
         """Whether kept rows are predicted without themselves."""
-        return self.name in ("leave_one_out", "cross_validation")
+        return self.name in ("loo", "folds")
 
     def outputs_at_kept_rows(
         self, Y: Array, ridge: Array, rows: NDArray[np.intp], alpha: Array, diagonal: Array, B: Callable[[], Array]
     ) -> Array:
         """What the machine, or the one without the row or its fold, says at the rows kept: y less its error."""
-        if self.name == "leave_one_out":
+        if self.name == "loo":
             return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
-        if self.name == "cross_validation":
-            parts = [np.flatnonzero(rows % self.folds == fold) for fold in range(self.folds)]
-            parts = [part for part in parts if part.size]
+        if self.folds is not None:
+            of_rows = self.folds[rows]
+            parts = [np.flatnonzero(of_rows == fold) for fold in np.unique(of_rows)]
             if len(parts) == 1:  # the rows left are one fold: each leaves by itself
                 return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
             return np.asarray(Y - k_fold_residuals(alpha, B(), parts))

@@ -5,8 +5,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
-from problems.estimators.pruned.performance_index import INDICES, Index
+from problems.estimators.pruned.performance_index import Index
 from problems.estimators.pruned.pruning_fit import Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.base import KernelEstimator
@@ -16,14 +17,19 @@ from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Question, answered
-from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
+from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 
 __all__ = ["PrunedMachine"]
+
+_JUDGED = (
+    "cv must be 'training', 'loo', a number of folds >= 2, a splitter, a list of splits, or None for validation rows; "
+    "received {!r}"
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -35,29 +41,51 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
     _: KW_ONLY
     step: Any = 0.05
     n_support: Any = None
-    index: str = "training"
-    folds: Any = 10
+    cv: Any = "training"
     growth: float = 0.01
     retune: bool = False
     _takes_weights = False
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
-        check_choice(self.index, INDICES, "index")
         non_negative(self.growth, "growth", "as growth of the index")
         number = float(self.step) if isinstance(self.step, Real) and not isinstance(self.step, bool) else 0.0
         if not (number >= 1.0 if isinstance(self.step, Integral) else 0.0 < number < 1.0):
             raise DeclarationError(f"step must be a share in (0, 1) or a number of rows >= 1, received {self.step!r}")
         if self.n_support is not None:
             whole_number(self.n_support, "n_support", 2)
-        whole_number(self.folds, "folds", 2)
+        count = isinstance(self.cv, Integral) and not isinstance(self.cv, bool)
+        if isinstance(self.cv, (bool, float)) or (count and self.cv < 2) or self.cv == "gcv":
+            raise DeclarationError(_JUDGED.format(self.cv))
+        if isinstance(self.cv, str) and self.cv not in ("training", "loo"):
+            raise DeclarationError(_JUDGED.format(self.cv))
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
-        if (self.index == "validation") != (X_val is not None):
+        if (self.cv is None) != (X_val is not None):
             raise DataError(
-                "index='validation' judges by X_val and y_val, and only it does: "
-                f"received index={self.index!r} {'without' if X_val is None else 'with'} them"
+                "cv=None judges by X_val and y_val, and only it does: "
+                f"received cv={self.cv!r} {'without' if X_val is None else 'with'} them"
             )
+
+    def _index(self, loss: Any, points: Any, y: Any, classifier: bool) -> Index:
+        """By what machines are judged."""
+        if self.cv is None:
+            return Index("validation", loss, points)
+        if isinstance(self.cv, str):
+            return Index(self.cv, loss)
+        n = len(y)
+        if isinstance(self.cv, Integral):
+            return Index("folds", loss, folds=np.arange(n) % int(self.cv))
+        folds = np.full(n, -1)
+        for number, (train, test) in enumerate(
+            checked_splits(check_cv(self.cv, y, classifier=classifier).split(np.empty((n, 0)), y), n)
+        ):
+            if train.size + test.size != n or (folds[test] >= 0).any():
+                raise DataError(f"split {number} of cv is no fold: every row must be left out once and train otherwise")
+            folds[test] = number
+        if (folds < 0).any():
+            raise DataError(f"cv never leaves out row {int(folds.argmin())}; every row must be left out once")
+        return Index("folds", loss, folds=folds)
 
     def _task(self, X: Any, Y: Array, index: Index, groups: Any = None, **robust: Any) -> Pruning:
         n = Y.shape[0]

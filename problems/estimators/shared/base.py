@@ -204,21 +204,25 @@ class KernelEstimator(BaseEstimator):
                 raise DataError("y contains NaN, infinity or None; drop or impute those rows")
         return X, y, weights
 
-    def _validation(self, X_val: Any, y_val: Any, *, numeric: bool = True) -> tuple[Any, Any]:
+    def _validation(
+        self, X_val: Any, y_val: Any, *, numeric: bool = True, outputs: tuple[int, ...] = ()
+    ) -> tuple[Any, Any]:
         """Validation rows and their targets or labels, checked like those of training, with their own names."""
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
-        known = real_array(y_val, "y_val", ndim=1) if numeric else np.asarray(y_val)
-        if known.ndim != 1:
-            raise DataError(f"y_val must be 1-D, received {known.ndim}-D of shape {known.shape}")
+        known = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
+        if known.ndim != 1 + len(outputs) or known.shape[1:] != outputs:
+            raise DataError(
+                f"y_val must be {1 + len(outputs)}-D as y is, received {known.ndim}-D of shape {known.shape}"
+            )
         points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
         if points.shape[0] == 0:
             raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
         if points.shape[1] != self.n_features_in_:
             raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
-        if known.size != points.shape[0]:
+        if known.shape[0] != points.shape[0]:
             raise DataError(
-                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.size}"
+                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.shape[0]}"
             )
         return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known
 

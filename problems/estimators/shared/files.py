@@ -82,6 +82,8 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
+#: Estimators that are another one today.
+_NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
 #: What a fused estimator chose, by the first letters of what follows ``Fused``.
 _CHOSEN = {"L1": "zeta_", "LS": "gamma_", "Ma": "rho_"}
 
@@ -102,12 +104,30 @@ def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(
             f"the file has parameters {sorted(parameters)} where a {name} of release 0.1 has {sorted(known)}"
         )
-    return {**content, "parameters": _parameters(name, parameters), "fitted": _fitted(name, fitted)}
+    made = {"parameters": _parameters(name, parameters), "fitted": _fitted(name, fitted)}
+    return {**content, "estimator": _NAMES.get(name, name), **made}
 
 
 def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
-    return {renamed.get(key, key): value for key, value in parameters.items()}
+    judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
+    others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
+    return others | _judged(judged)
+
+
+def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
+    """``cv`` and ``loss`` for what ``criterion`` and ``cv``, or ``index`` and ``folds``, said by what to judge."""
+    if "index" in given:
+        known = {"leave_one_out": "loo", "cross_validation": given["folds"], "validation": None}
+        return {"cv": known.get(given["index"], given["index"]) if isinstance(given["index"], str) else given["index"]}
+    if "criterion" not in given:
+        return dict(given)
+    criterion = given["criterion"]
+    if criterion in ("loo", "gcv"):
+        return {"cv": criterion}
+    if criterion == "folds":
+        return {"cv": 5 if given["cv"] is None else given["cv"]}
+    return {"cv": "loo", "loss": criterion}
 
 
 def _tolerance(name: str) -> str:

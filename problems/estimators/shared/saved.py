@@ -13,8 +13,7 @@ file.
 
 from collections.abc import Mapping
 
-from problems.estimators.chosen.candidates import ROBUST, SMOOTH
-from problems.estimators.pruned.performance_index import INDICES
+from problems.estimators.chosen.candidates import ROBUST
 from problems.estimators.reduced.basis_choice import RULES
 from problems.estimators.shared.allowed import (
     Allowed,
@@ -114,8 +113,6 @@ FITTED: Mapping[str, _Kinds] = {
     "ComponentwiseLSSVMRegressor": _EVERY | _RIDGE | _NORMS,
     "FusedL1SubstrateClassifier": _EVERY | _CODES | _PROOF | _FEW | _TRAINED | {"zeta_": _NUMBER},
     "FusedL1SubstrateRegressor": _EVERY | _PROOF | _FEW | _TRAINED | {"zeta_": _NUMBER},
-    "FusedLSSVMClassifier": _EVERY | _CODES | _PROOF | _PRIMAL | {"gamma_": _NUMBER},
-    "FusedLSSVMRegressor": _EVERY | _PROOF | _PRIMAL | {"gamma_": _NUMBER},
     "FusedLeastSquaresRegressor": _EVERY | {"criterion_": _UNBOUNDED},
     "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
     "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
@@ -186,12 +183,11 @@ _WEIGHTED_CLASSES: _Kinds = {
     "class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER)),
 } | _CODING  # fmt: skip
 _CANDIDATES: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "gap": _NUMBER}
-_SEARCH: _Kinds = _KERNEL | _CANDIDATES | {"cv": _SPLITS, "gamma_range": _RANGE}
+_SEARCH: _Kinds = _KERNEL | _CANDIDATES | {"cv": either(word("loo", "gcv"), _SPLITS), "gamma_range": _RANGE}
 _SIMPLEX: _Kinds = {"search": either(nothing(), word("nelder-mead")), "max_evaluations": _WHOLE}
-_CRITERIA = (*SMOOTH, *ROBUST)
+_LOSSES = ("squared", *ROBUST)
 _HELD_OUT: _Kinds = _KERNEL | {"random_state": _SEED, "validation_fraction": _NUMBER}
-_FUSED: _Kinds = _HELD_OUT | _CANDIDATES | {"cv": _SPLITS}
-_FUSED_GAMMA: _Kinds = _FUSED | {"cv": either(_SPLITS, word("loo")), "gamma_range": _RANGE}
+_FUSED: _Kinds = _HELD_OUT | _CANDIDATES | {"cv": either(word("loo"), _SPLITS)}
 _STRUCTURE: _Kinds = _KERNEL | {"ridge": _NUMBER, "cutoff": _NUMBER, "relevance": _NUMBER}
 _EXPANSION: _Kinds = {"expansion": word("shared", "decoupled")}
 _VARIATION_FITS: _Kinds = (
@@ -202,13 +198,13 @@ _BASIS: _Kinds = _KERNEL | {
     "random_state": _SEED, "reconstruction_tolerance": _NUMBER,
 }  # fmt: skip
 _SPARSE: _Kinds = _BASIS | {"gamma": _NUMBER, "solver": word("auto", "direct", "cg")}
-_SPARSE_SEARCH: _Kinds = _BASIS | _SEARCH | {"criterion": word(*SMOOTH)}
+_SPARSE_SEARCH: _Kinds = _BASIS | _SEARCH
 _ROBUST: _Kinds = {
     "weighting": word(*WEIGHTINGS), "scale": word(*SCALES), "max_reweightings": _WHOLE, "weights_tol": _NUMBER,
 }  # fmt: skip
 _COLUMNS: _Kinds = _KERNEL | _CODING | {"gamma": _NUMBER}
 _PRUNED: _Kinds = _KERNEL | {
-    "gamma": _GAMMAS, "step": _SHARE, "n_support": _MOST, "index": word(*INDICES), "folds": _WHOLE,
+    "gamma": _GAMMAS, "step": _SHARE, "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
     "growth": _NUMBER, "retune": _FLAG,
 }  # fmt: skip
 
@@ -221,8 +217,6 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ComponentwiseLSSVMRegressor": _PLAIN | {"relevance": _NUMBER},
     "FusedL1SubstrateClassifier": _FUSED | _CODING | {"zeta_min": either(nothing(), _NUMBER)},
     "FusedL1SubstrateRegressor": _FUSED | {"zeta_min": either(nothing(), _NUMBER)},
-    "FusedLSSVMClassifier": _FUSED_GAMMA | _CODING,
-    "FusedLSSVMRegressor": _FUSED_GAMMA,
     "FusedLeastSquaresRegressor": _HELD_OUT | {"cutoff": _NUMBER},
     "FusedMaximalVariationClassifier": _FUSED | _STRUCTURE | _EXPANSION | _CODING,
     "FusedMaximalVariationRegressor": _FUSED | _STRUCTURE | _EXPANSION,
@@ -232,9 +226,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "L1SubstrateRegressor": _KERNEL | {"zeta": _NUMBER, "solver": _SOLVERS},
     "LS2SVMClassifier": _COLUMNS | {"threshold": _NUMBER},
     "LSSVMClassifier": _PLAIN | _WEIGHTED_CLASSES,
-    "LSSVMClassifierCV": _SEARCH | _SIMPLEX | _CODING | {"criterion": word(*_CRITERIA, "misclassification")},
+    "LSSVMClassifierCV": _SEARCH | _HELD_OUT | _SIMPLEX | _CODING | {"loss": word(*_LOSSES, "misclassification")},
     "LSSVMRegressor": _PLAIN,
-    "LSSVMRegressorCV": _SEARCH | _SIMPLEX | {"criterion": word(*_CRITERIA)},
+    "LSSVMRegressorCV": _SEARCH | _HELD_OUT | _SIMPLEX | {"loss": word(*_LOSSES)},
     "MaximalVariationClassifier": _VARIATION_FITS | _CODING,
     "MaximalVariationRegressor": _VARIATION_FITS,
     "PrunedLSSVMClassifier": _PRUNED | _CODING,

@@ -67,11 +67,11 @@ def by_hand(model, task, Z, y, train, held):
     if model == "lssvm":
         return getattr(problems, f"LSSVM{kind}CV")(kernel=RBF(), kernels=widths).fit(Z[train], y[train])
     if model == "robust":
-        search = problems.LSSVMRegressorCV(kernels=widths, criterion="mean_absolute").fit(Z[train], y[train])
+        search = problems.LSSVMRegressorCV(kernels=widths, loss="mean_absolute").fit(Z[train], y[train])
         return problems.RobustLSSVMRegressor(search.kernel_, float(search.gamma_)).fit(Z[train], y[train])
-    name = {"l1": "FusedL1Substrate", "structure": "FusedMaximalVariation", "fused": "FusedLSSVM"}[model]
-    tried = {"kernels": widths} if model == "fused" else {}
-    return getattr(problems, name + kind)(**tried).fit(Z[train], y[train], Z[held], y[held])
+    stem = {"l1": "FusedL1Substrate{}", "structure": "FusedMaximalVariation{}", "fused": "LSSVM{}CV"}[model]
+    tried = {"kernels": widths, "cv": None} if model == "fused" else {}
+    return getattr(problems, stem.format(kind))(**tried).fit(Z[train], y[train], Z[held], y[held])
 
 
 def read_csv(path):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
-from problems import FusedLSSVMRegressor, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems import LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
 from problems.displays import CriterionDisplay
 from substrate.datasets import motorcycle, ripley
 from substrate.errors import DataError, DeclarationError
@@ -33,8 +33,8 @@ def checked(display):
     return display
 
 
-def test_the_path_of_a_fused_machine(plt):
-    model = FusedLSSVMRegressor(RBF(6.6), random_state=0).fit(X, Y)
+def test_the_path_of_validation_rows(plt):
+    model = LSSVMRegressorCV(RBF(6.6), cv=None, random_state=0).fit(X, Y)
     display = checked(CriterionDisplay.from_estimator(model))
     assert_array_equal(display.gammas, model.path_["values"])
     assert_array_equal(display.values, model.path_["criterion"])
@@ -44,7 +44,7 @@ def test_the_path_of_a_fused_machine(plt):
 
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
 def test_the_curve_of_a_search_is_that_of_refits(plt, criterion):
-    model = LSSVMRegressorCV(RBF(6.6), criterion=criterion).fit(X, Y)
+    model = LSSVMRegressorCV(RBF(6.6), cv=5 if criterion == "folds" else criterion).fit(X, Y)
     display = checked(CriterionDisplay.from_estimator(model))
     k = int(np.argmin(np.abs(np.log(display.gammas) - np.log(3.0 * model.gamma_))))
     refit = LSSVMRegressor(RBF(6.6), gamma=display.gammas[k])
@@ -59,7 +59,9 @@ def test_the_curve_of_a_search_is_that_of_refits(plt, criterion):
 
 @pytest.mark.parametrize("criterion", ["loo", "folds"])
 def test_classifiers(plt, criterion):
-    model = LSSVMClassifierCV(RBF(0.6), criterion=criterion).fit(P, np.where(LABELS[0] == LABELS, "b", "a"))
+    model = LSSVMClassifierCV(RBF(0.6), cv=5 if criterion == "folds" else criterion).fit(
+        P, np.where(LABELS[0] == LABELS, "b", "a")
+    )
     checked(CriterionDisplay.from_estimator(model))
 
 
@@ -72,7 +74,7 @@ def test_targets_in_other_units(plt):
 def test_a_precomputed_kernel_and_folds_without_a_seed(plt):
     """The curve is what the search saw, so nothing has to be computed a second time."""
     checked(CriterionDisplay.from_estimator(LSSVMRegressorCV("precomputed").fit(RBF(6.6)(X), Y)))
-    unseeded = LSSVMRegressorCV(RBF(6.6), criterion="folds", cv=KFold(4, shuffle=True)).fit(X, Y)
+    unseeded = LSSVMRegressorCV(RBF(6.6), cv=KFold(4, shuffle=True)).fit(X, Y)
     checked(CriterionDisplay.from_estimator(unseeded))
 
 
@@ -85,12 +87,12 @@ def test_one_of_several_outputs_on_the_axes_given(plt):
 
 
 def test_refusals(plt):
-    with pytest.raises(DeclarationError, match="CriterionDisplay draws FusedLSSVMRegressor"):
+    with pytest.raises(DeclarationError, match="CriterionDisplay draws LSSVMRegressorCV"):
         CriterionDisplay.from_estimator(LSSVMRegressor())
     with pytest.raises(NotFittedError):
         CriterionDisplay.from_estimator(LSSVMRegressorCV())
-    with pytest.raises(DataError, match="'median_absolute' has no lower bound; choose gamma by loo, gcv, folds"):
-        CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6), criterion="median_absolute").fit(X, Y))
+    with pytest.raises(DataError, match="'median_absolute' has no lower bound; choose gamma by loss='squared'"):
+        CriterionDisplay.from_estimator(LSSVMRegressorCV(RBF(6.6), loss="median_absolute").fit(X, Y))
     model = LSSVMRegressorCV(RBF(6.6)).fit(X, Y)
     with pytest.raises(DeclarationError, match="outputs 0 to 0; received output=1"):
         CriterionDisplay.from_estimator(model, output=1)
