@@ -178,7 +178,7 @@ def test_a_precomputed_matrix(home):
     known = model.leave_one_out(K)
     assert_close(model.fit(send(K), send(y), send(WEIGHTS)).predict(send(K[:5])), values)
     assert_close(model.leave_one_out(send(K)).residuals, known.residuals, 1e-8)
-    with pytest.raises(DataError, match="K is numpy"):
+    with pytest.raises(DataError, match="X is numpy"):
         model.leave_one_out(K)
     with pytest.raises(DataError, match=r"shape \(90, 90\), received \(90, 4\)"):
         model.leave_one_out(send(K[:, :4]))

@@ -5,7 +5,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMClassifier, LSSVMRegressor, load
+from problems import (
+    HuberLSSVMRegressor,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    PrunedLSSVMClassifier,
+    PrunedLSSVMRegressor,
+    SubstrateRegressor,
+    load,
+)
 from substrate.datasets import motorcycle
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Precomputed
@@ -91,12 +99,15 @@ def test_dropped_rows_precomputed_kernels_and_files(tmp_path):
     K = RBF(1.0)(X)
     given = LSSVMRegressor(Precomputed(), 3.0).fit(K, Y[:, 0], weights)
     assert_allclose(given.leave_one_out(K).outputs, expected, atol=1e-10)
-    with pytest.raises(DataError, match="needs K"):
+    with pytest.raises(DataError, match="needs X, the kernel matrix"):
         given.leave_one_out()
     with pytest.raises(DataError, match=r"shape \(26, 26\), received \(25, 25\)"):
         given.leave_one_out(K[:25, :25])
-    with pytest.raises(DataError, match="computes its own"):
+    with pytest.raises(DataError, match="X does not hold the rows that this LSSVMRegressor was fitted to"):
         plain.leave_one_out(K)
+    with pytest.raises(DataError, match="X does not hold the rows"):
+        plain.leave_one_out(X + 1.0)
+    assert_array_equal(plain.leave_one_out(X, Y[:, 0]).outputs, expected)
     plain.save(tmp_path / "m.npz")
     assert_array_equal(load(tmp_path / "m.npz").leave_one_out().outputs, expected)
     with pytest.raises(NotFittedError):
@@ -121,3 +132,54 @@ def test_other_solvers_leave_out_too():
     expected = LSSVMRegressor(RBF(1.0), 3.0).fit(X, Y[:, 0]).leave_one_out().outputs
     by_cg = LSSVMRegressor(RBF(1.0), 3.0, solver="cg", cg_tol=1e-12).fit(X, Y[:, 0]).leave_one_out().outputs
     assert_allclose(by_cg, expected, atol=1e-8)
+
+
+# ---- machines that are an LS-SVM once something is held fixed ----------------------------------------
+
+
+def test_the_substrate_leaves_rows_out_of_the_ls_svm_of_y_less_c():
+    c = 0.3 * np.cos(X[:, 0])
+    left = SubstrateRegressor(RBF(1.0)).fit(X, Y[:, 0], c).leave_one_out()
+    plain = LSSVMRegressor(RBF(1.0), 1.0)
+    for row in (0, 7, 25):
+        rest = np.delete(np.arange(26), row)
+        expected = plain.fit(X[rest], (Y[:, 0] - c)[rest]).predict(X[[row]])[0]
+        assert_allclose(left.outputs[row], expected, atol=1e-10)
+        assert_allclose(left.residuals[row], Y[row, 0] - c[row] - expected, atol=1e-10)
+    assert left.certificate.holds
+
+
+def test_a_pruned_machine_leaves_out_the_rows_that_it_kept():
+    model = PrunedLSSVMRegressor(RBF(1.0), 3.0, n_support=15, weighting="hampel").fit(X, Y[:, 0])
+    left, kept = model.leave_one_out(X, Y[:, 0]), model.support_
+    for place in (0, 5, 14):
+        rest = np.delete(np.arange(15), place)
+        plain = LSSVMRegressor(RBF(1.0), 3.0).fit(X[kept[rest]], Y[kept[rest], 0], model.weights_[rest])
+        assert_allclose(left.outputs[place], plain.predict(X[kept[[place]]])[0], atol=1e-9)
+    assert left.certificate.holds
+    assert "the rows that were kept" in dict(left.certificate.record)["conditional on"]
+
+
+def test_a_pruned_classifier_says_how_many_it_would_get_wrong():
+    labels = np.array(["a", "b", "c"])[np.arange(26) % 3]
+    model = PrunedLSSVMClassifier(RBF(1.0), 3.0, n_support=18).fit(X, labels)
+    left, kept = model.leave_one_out(), model.support_
+    plain = LSSVMClassifier(RBF(1.0), 3.0)
+    found = [plain.fit(X[np.delete(kept, k)], labels[np.delete(kept, k)]).predict(X[[kept[k]]])[0] for k in range(18)]
+    assert_array_equal(left.predictions, found)
+    assert left.misclassification == np.mean(labels[kept] != np.array(found))
+
+
+def test_hubers_machine_is_the_ls_svm_with_its_weights():
+    y = np.where(np.arange(26) == 4, 9.0, Y[:, 0])
+    model = HuberLSSVMRegressor(RBF(1.0), 3.0, delta=0.2).fit(X, y, WEIGHTS)
+    assert 4 in model.outliers_
+    assert model.outliers_.size > 2
+    errors = y - model.predict(X)
+    assert_allclose(model.ridge_ * model.support_values_, errors, atol=1e-9)
+    weights = WEIGHTS * np.minimum(1.0, 0.2 / np.abs(errors))
+    left, plain = model.leave_one_out(), LSSVMRegressor(RBF(1.0), 3.0).fit(X, y, weights)
+    assert_allclose(plain.predict(X), model.predict(X), atol=1e-8)
+    assert_allclose(left.outputs, plain.leave_one_out().outputs, atol=1e-8)
+    assert "min(1, delta/|e|)" in dict(left.certificate.record)["conditional on"]
+    assert left.certificate.holds

@@ -163,6 +163,8 @@ def test_other_rows_are_refused():
     fitted = model().fit(X, Y)
     with pytest.raises(DataError, match="fitted to 120 rows, these are 100"):
         fitted.leave_one_out(X[:100], Y[:100])
+    with pytest.raises(DataError, match=r"keeps its basis and not its rows; give the training rows"):
+        fitted.leave_one_out()
 
 
 # --- the basis ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.full.saddle_machine import LeavesOut
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
@@ -40,7 +40,7 @@ _DELTA = 1.345
 
 
 @dataclass(eq=False, repr=False)
-class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
+class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
     """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
 
     Parameters
@@ -63,6 +63,9 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         The rows of X whose error is larger than that, and whose support value is at its bound.
     support_values_ : array of shape (n_support,)
         alpha = gamma v clip(e, -delta, delta), the multipliers of y = f + e.
+    ridge_ : array of shape (n_support,)
+        The diagonal max(1, abs(e) / delta) / (gamma v) of the LS-SVM with weights v min(1, delta / abs(e)), whose
+        solution this is: the errors are ``ridge_ * support_values_``.
     bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -78,6 +81,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
     """
 
     _page, _title, _location = "huber_ls_svm", "Huber LS-SVM", "huber"
+    _conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and scaling of the columns"
     gamma: float = 1.0
     _: KW_ONLY
     delta: float | str = "auto"
@@ -113,6 +117,7 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
         self.certificate_ = Certificate(self._title, (*answer, *checks), (*gram.record(), *facts, *more))
         warn_unless_holds(self.certificate_)
         self.delta_, self.outliers_ = delta, rows[linear]
+        self.ridge_ = ridge * np.maximum(1.0, np.abs(y - machine.fitted) / delta)
         self._keep_expansion(X, rows, kernel, alpha, bias)
         return self
 
@@ -144,6 +149,11 @@ class HuberLSSVMRegressor(RegressorMixin, KernelEstimator):
             return Proof(float("inf"), 0.0, self._tolerance(), 0.0, 0, INDEFINITE)
         gamma, tolerance = positive(self.gamma, "gamma"), self._tolerance()
         return prove_huber(self.kernel_, X, machine, gamma, weights, tolerance=tolerance)
+
+    def _ridge(self) -> Array:
+        if not hasattr(self, "ridge_"):
+            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
+        return super()._ridge()
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
         """The rows of positive weight, their matrix, and what is stored of the machine."""

@@ -18,14 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.checked_again import Asked
-from problems.estimators.shared.coded import (
-    Classes,
-    CodedClassifier,
-    ScoredRegressor,
-    numbers_of_codes,
-    scores_of,
-    winners,
-)
+from problems.estimators.shared.coded import Classes, CodedClassifier, ScoredRegressor, judged
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -240,7 +233,4 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        found = winners(scores_of(outputs, self.coding, self.code_book_))
-        codes = self.support_codes_[:, None] if self.support_codes_.ndim == 1 else self.support_codes_
-        wrong = to_numpy(found != numbers_of_codes(codes, self.code_book_))
-        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(wrong))
+        return judged(self, outputs)

@@ -1,7 +1,7 @@
 """What the LS-SVMs on one saddle system share: the method, the expansion, the certificate, leaving rows out."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,7 +12,7 @@ from problems.estimators.shared.checked_again import CheckedAgain
 from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.on_device import check_home
-from substrate.arrays import Array, positive, real_array, whole_number
+from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.saddle_system import ridge_of
@@ -29,7 +29,7 @@ from substrate.namespaces import (
     to_numpy,
 )
 
-__all__ = ["SaddleMachine", "SolvedMachine", "ridges_of"]
+__all__ = ["LeavesOut", "SaddleMachine", "SolvedMachine", "ridges_of"]
 
 #: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
 _ACCEPTED = 1e-5
@@ -42,37 +42,27 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
-@dataclass(eq=False, repr=False)
-class SaddleMachine(CheckedAgain, KernelEstimator):
-    """What all of them share: gamma, the expansion, the certificate, leaving rows out."""
+class LeavesOut(KernelEstimator):
+    """Leaving rows out of a machine whose support values solve one saddle system, all rows of which it keeps."""
 
-    gamma: Any = 1.0
+    #: What stays as it is.
+    _conditional: ClassVar[str] = "kernel, gamma, weights and scaling of the columns"
 
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
-        self.ridge_ = ridge
-        self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
-        self.n_iter_ = fit.iterations
-        self._keep_primal(fit.primal)
-        if not fit.warned:
-            warn_unless_holds(self.certificate_)
-        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
-        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
-
-    def leave_one_out(self, K: Any = None) -> LeftOut:
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut:
         """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
-        Works from the fitted state, in the order of ``support_``; with a precomputed kernel, ``K`` is the matrix of all
-        training rows again. A row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the
-        left-out row had its part in choosing them: the certificate says so.
+        Works from the fitted state, in the order of ``support_``, so neither rows nor targets are needed; ``X``, where
+        given, has to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A
+        row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the left-out row had its
+        part in choosing them: the certificate says so.
         """
         check_is_fitted(self)
         n, home = self.support_.size, self.support_values_
         copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
         advice = "leave rows out by folds, with cross_val_predict."
         room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        gram, primal = self._training_gram(K), self._primal()
-        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self.ridge_)
+        gram, primal = self._training_gram(X), self._primal()
+        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self._ridge())
         one = alpha.ndim == 1
         alpha = alpha[:, None] if one else alpha
         codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
@@ -86,10 +76,7 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
         predictions, wrong = self._judged(outputs)
         facts = (
             *gram.record(),
-            (
-                "conditional on",
-                "kernel, gamma, weights and scaling of the columns, chosen with the left-out row in sight",
-            ),
+            ("conditional on", f"{self._conditional}, chosen with the left-out row in sight"),
             ("a row of weight v", "leaves as a whole"),
             (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit they rest on is a row"),
         )
@@ -108,20 +95,56 @@ class SaddleMachine(CheckedAgain, KernelEstimator):
         """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
         return outputs, None
 
-    def _training_gram(self, K: Any) -> Gram:
+    def _ridge(self) -> Array:
+        """The diagonal of the system, one column per machine where they differ."""
+        ridge: Array = self.ridge_
+        return ridge
+
+    def _training_gram(self, X: Any) -> Gram:
+        name = type(self).__name__
         if not self.kernel_.pairwise:
-            if K is not None:
-                raise DataError("K goes with a precomputed kernel; this model computes its own from support_vectors_")
+            if X is not None and not _same_rows(X, self.support_, self.support_vectors_):
+                raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
             return gram_kind(self.support_vectors_).of(self.kernel_, self.support_vectors_)
-        if K is None:
-            raise DataError("with a precomputed kernel leave_one_out needs K, the kernel matrix of the training rows")
-        check_home(self, self.support_values_, K, "K")
-        matrix = device_points(K, "K") if is_device_array(K) else real_array(K, "K", ndim=2)
+        if X is None:
+            raise DataError("with a precomputed kernel leave_one_out needs X, the kernel matrix of the training rows")
+        check_home(self, self.support_values_, X, "X")
+        matrix = device_points(X, "X") if is_device_array(X) else real_array(X, "X", ndim=2)
         wanted = (self.n_features_in_, self.n_features_in_)
         if tuple(matrix.shape) != wanted:
-            raise DataError(f"K must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
+            raise DataError(f"X must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
         matrix = points_of(matrix, self.support_, True)
         return gram_kind(matrix).of(self.kernel_, matrix)
+
+
+def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
+    """Whether a model's rows are those of X."""
+    if is_device_array(X) or is_device_array(kept):
+        X, kept = to_numpy(X), to_numpy(kept)
+    X = X if is_sparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != kept.shape[1] or (rows.size and X.shape[0] <= int(rows.max())):
+        return False
+    some = X.tocsr()[rows] if is_sparse(X) else X[rows]
+    apart = some != kept
+    return not (apart.nnz if is_sparse(apart) else np.asarray(apart).any())
+
+
+@dataclass(eq=False, repr=False)
+class SaddleMachine(LeavesOut, CheckedAgain):
+    """What all of them share: gamma, the expansion, the certificate."""
+
+    gamma: Any = 1.0
+
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
+        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
+        self.ridge_ = ridge
+        self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
+        self.n_iter_ = fit.iterations
+        self._keep_primal(fit.primal)
+        if not fit.warned:
+            warn_unless_holds(self.certificate_)
+        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
+        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -27,7 +27,7 @@ __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"
 
 
 @dataclass(eq=False, repr=False)
-class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
+class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
     """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
 
     Parameters
@@ -52,6 +52,9 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
     _page, _title = "ls_svm_substrate", "LS-SVM substrate"
     c: float = 0.0
     _takes_weights = False
+
+    #: Residuals of leave-one-out are those of y - c.
+    _conditional = "kernel, the constants c and scaling of the columns"
 
     def fit(self, X: Any, y: Any, c: Any = None) -> Self:
         """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
@@ -89,6 +92,9 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, KernelEstimator):
     def predict(self, X: Any) -> Array:
         """f(x) = sum_i alpha_i k(x_i, x) + b."""
         return self._expansion(X)
+
+    def _ridge(self) -> Array:
+        return np.ones(self.support_.size)
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)

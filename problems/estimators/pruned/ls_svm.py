@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.pruned.pruned_machine import PrunedMachine
 from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
-from problems.estimators.shared.coded import Classes, CodedClassifier, scores_of, winners
+from problems.estimators.shared.coded import Classes, CodedClassifier, judged, scores_of, winners
 from problems.estimators.shared.encoding import PruningStep
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
@@ -225,6 +225,9 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         check_is_fitted(self)
         X, groups = self._grouped(X, y)
         return self._asked(X, self.code_book_[groups])
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        return judged(self, outputs)
 
     def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Training rows given again, and the number of each one's class."""

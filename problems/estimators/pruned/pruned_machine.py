@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.pruned.performance_index import Index
 from problems.estimators.pruned.pruning_fit import Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
-from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.machine_rows import points_of
@@ -33,7 +33,7 @@ _JUDGED = (
 
 
 @dataclass(eq=False, repr=False)
-class PrunedMachine(CheckedAgain, KernelEstimator):
+class PrunedMachine(LeavesOut, CheckedAgain):
     """What both share: settings, the chosen machine, taking another step out."""
 
     _location = "kept"
@@ -45,6 +45,7 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
     growth: float = 0.01
     retune: bool = False
     _takes_weights = False
+    _conditional = "the rows that were kept, kernel, gamma, weights and scaling of the columns"
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
         """Refuse settings before any work."""
@@ -128,6 +129,9 @@ class PrunedMachine(CheckedAgain, KernelEstimator):
             self.certificate_ = certificate
         self.pruning_path_, self.step_, self.gamma_, self.weights_ = path, chosen, step.gamma, step.weights
         self._keep_expansion(X, step.rows, step.kernel, signs * step.support_values, step.bias)
+
+    def _ridge(self) -> Array:
+        return ridge_of(self.gamma_, self.weights_)
 
     def _number(self, step: Any) -> int:
         """The number of a step of the path, counted from its end where negative."""

@@ -137,14 +137,14 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         """f(x) = sum_j beta_j k(z_j, x) + b."""
         return self._expansion(X)
 
-    def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
         The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
         of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
         although the left-out row had its part in choosing them: the certificate says so.
         """
-        self._check_leverages()
+        self._check_leverages(X)
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), True)
 
@@ -201,9 +201,9 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         self._keep(fit, data.outputs == 1)
         return self
 
-    def leave_one_out(self, X: Any, y: Any = None) -> LeftOut | LeftOutSums:
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
         """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
-        self._check_leverages()
+        self._check_leverages(X)
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 

@@ -158,9 +158,13 @@ class SparseMachine(ReducedMachine):
             repr(self.kernel_), tolerance=self._tolerance(),
         )  # fmt: skip
 
-    def _check_leverages(self) -> None:
-        """Refuse leave-one-out, before any row is read, to a fit that took no sums."""
+    def _check_leverages(self, X: Any) -> None:
+        """Refuse leave-one-out, before any row is read, without rows or to a fit that took no sums."""
         check_is_fitted(self)
+        if X is None:
+            raise DataError(
+                f"{type(self).__name__} keeps its basis and not its rows; give the training rows, leave_one_out(X, y)"
+            )
         if not hasattr(self, "leverage_factor_"):
             raise DeclarationError(
                 "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "

@@ -23,6 +23,7 @@ __all__ = [
     "ScoredClassifier",
     "ScoredRegressor",
     "classes_of",
+    "judged",
     "numbers_of_codes",
     "scores_of",
     "winners",
@@ -119,6 +120,14 @@ def winners(scores: Array) -> Any:
     """The number of the class with the largest score, row by row."""
     xp = namespace_of(scores)
     return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+
+
+def judged(model: Any, outputs: Array) -> tuple[Any, float]:
+    """The classes to which outputs of a model's own rows are decoded, and the share of wrong ones."""
+    found = winners(scores_of(outputs, model.coding, model.code_book_))
+    codes = model.support_codes_[:, None] if model.support_codes_.ndim == 1 else model.support_codes_
+    wrong = to_numpy(found != numbers_of_codes(codes, model.code_book_))
+    return take_rows(on_device_of(found, model.classes_), found), float(np.mean(wrong))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

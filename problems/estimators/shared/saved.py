@@ -116,7 +116,7 @@ FITTED: Mapping[str, _Kinds] = {
     "FusedLeastSquaresRegressor": _EVERY | {"criterion_": _UNBOUNDED},
     "FusedMaximalVariationClassifier": _EVERY | _CODES | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
     "FusedMaximalVariationRegressor": _EVERY | _PROOF | {"maximal_variation_": _EACH, "rho_": _NUMBER},
-    "HuberLSSVMRegressor": _EVERY | {"delta_": _NUMBER, "outliers_": array("iu")},
+    "HuberLSSVMRegressor": _EVERY | {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "IPLSSVMClassifier": _EVERY | _CODES | _FEW,
     "L1SubstrateClassifier": _EVERY | _CODES | _FEW,
     "L1SubstrateRegressor": _EVERY | _FEW | {"zeta_max_": _NUMBER},
