@@ -14,6 +14,10 @@ with :math:`\bar k` the mean row of K: the solution of the bordered system [Suyk
 reflected away before decomposing (see
 :mod:`~substrate.closed_form.stacked_least_squares`), so :math:`1^T \alpha = 0` to rounding.
 
+With weights :math:`V = \operatorname{diag}(v)` of the rows the diagonal is :math:`\lambda V^{-1}`, and all of this
+holds for :math:`V^{1/2} K V^{1/2}` and :math:`V^{1/2} y` with :math:`V^{1/2} 1` in place of 1: support values are
+:math:`V^{1/2}` times those, and a left-out residual is one over :math:`v_i^{1/2}` times its own.
+
 A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
 """
@@ -60,7 +64,7 @@ class Spectrum:
     """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
 
     ``error`` and ``skew`` say how far they are from those of K
-    (:mod:`~substrate.closed_form.spectrum_error`).
+    (:mod:`~substrate.closed_form.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any.
     """
 
     basis: Array
@@ -71,6 +75,7 @@ class Spectrum:
     norm: float
     error: float
     skew: float
+    root: Array | None = None
 
     @property
     def n(self) -> int:
@@ -85,9 +90,20 @@ class Spectrum:
         unit, xp = target_unit(Y), namespace_of(Y)
         scaled = Y / unit
         # exact where y is constant
-        mean = xp.clip(xp.mean(scaled, axis=0), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        rest = xp.mean(scaled - mean, axis=0)
-        return Targets(self.basis.T @ ((scaled - mean) - rest), mean, unit, rest)
+        mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
+        rest = self._mean(scaled - mean)
+        centred = (scaled - mean) - rest
+        return Targets(
+            self.basis.T @ (centred if self.root is None else self.root[:, None] * centred), mean, unit, rest
+        )
+
+    def _mean(self, values: Array) -> Array:
+        """The mean over the rows, by their weights."""
+        if self.root is None:
+            mean: Array = namespace_of(values).mean(values, axis=0)
+            return mean
+        shares: Array = self.root**2 / float(to_numpy(self.root**2).sum())
+        return shares @ values
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(s + lambda), a column each."""
@@ -105,7 +121,7 @@ class Spectrum:
         g, xp = self.inverses(lambdas), namespace_of(self.basis)
         columns = xp.reshape(g[:, :, None] * targets.coordinates[:, None, :], (g.shape[0], -1))
         with blas_threads(self.n):
-            alpha = self.basis @ columns
+            alpha = self.basis @ columns if self.root is None else self.root[:, None] * (self.basis @ columns)
         support_values: Array = targets.unit * xp.reshape(alpha, (self.n, g.shape[1], targets.outputs))
         return support_values
 
@@ -123,7 +139,7 @@ class Spectrum:
             for rows in blocks_beside(g, self.n, self.n):
                 block = self.basis[rows, :]
                 diagonal[rows, :] = (block * block) @ g
-        return diagonal
+        return diagonal if self.root is None else self.root[:, None] ** 2 * diagonal
 
     def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
         """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
@@ -154,11 +170,14 @@ class Spectrum:
         return self.error + self.skew * (lam - self.lift)
 
 
-def centred_spectrum(gram: Gram, rounding: float = 0.0) -> Spectrum:
+def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = None) -> Spectrum:
     """Decompose; the Gram matrix is left as it is.
 
-    ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one.
+    ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
+    are those of the rows, all positive.
     """
+    if weights is not None:
+        return _weighted_spectrum(gram, rounding, np.sqrt(to_numpy(weights)))
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
@@ -180,6 +199,31 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0) -> Spectrum:
     with blas_threads(n):
         known = measured_error(gram.matrix, basis, values, lift, norm, own)
     return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew)
+
+
+def _weighted_spectrum(gram: Gram, rounding: float, root: Array) -> Spectrum:
+    """As :func:`centred_spectrum`, of the matrix scaled on both sides and off the direction of the roots."""
+    direction = root / np.linalg.norm(root)
+    xp, n = namespace_of(gram.matrix), gram.n
+    r = on_device_of(gram.matrix, root)
+    K = r[:, None] * gram.matrix * r[None, :]
+    v = direction.copy()
+    v[0] += 1.0  # to minus the first axis: nothing cancels, whatever the weights
+    v /= np.linalg.norm(v)
+    mean_row: Array = (r**2 / float(np.sum(root**2))) @ gram.matrix
+    constant = abs(float(xp.sum(r**2 * mean_row)))
+    if is_device_array(K):
+        trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
+    else:
+        trace, values, basis = _decomposition(np.array(K, order="C").T, v)
+    lowest, norm = float(values[0]), max(float(xp.max(xp.abs(values))), constant)
+    lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
+    values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
+    # scaling rounds an entry twice, on top of what the kernel's value lacks
+    own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * r**2))
+    with blas_threads(n):
+        known = measured_error(K, basis, values, lift, norm, own, on_device_of(K, direction))
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, r)
 
 
 def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:

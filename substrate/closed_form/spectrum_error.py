@@ -45,15 +45,24 @@ class Measured:
     skew: float
 
 
-def measured_error(K: Any, basis: Any, values: Any, lift: float, norm: float, kernel_rounding: float) -> Measured:
-    """Measure a decomposition; ``kernel_rounding`` bounds the norm by which K itself may be off."""
+def measured_error(
+    K: Any, basis: Any, values: Any, lift: float, norm: float, kernel_rounding: float, direction: Any = None
+) -> Measured:
+    """Measure a decomposition; ``kernel_rounding`` bounds the norm by which K itself may be off.
+
+    ``direction`` is the unit vector that is projected away; all rows alike unless given.
+    """
     xp, n = namespace_of(basis), int(basis.shape[0])
     probes = on_device_of(basis, np.random.default_rng(n).standard_normal((n, _PROBES)))
 
+    def projected(vectors: Any) -> Any:
+        if direction is None:
+            return vectors - xp.mean(vectors, axis=0)
+        return vectors - direction[:, None] * (direction @ vectors)[None, :]
+
     def difference(vectors: Any) -> Any:
-        centred = vectors - xp.mean(vectors, axis=0)
-        product = K @ centred
-        product = product - xp.mean(product, axis=0) + lift * centred
+        centred = projected(vectors)
+        product = projected(K @ centred) + lift * centred
         inside = values[:, None] * balanced(basis.T @ vectors)
         return product - basis @ balanced(inside)
 
@@ -64,7 +73,8 @@ def measured_error(K: Any, basis: Any, values: Any, lift: float, norm: float, ke
     def skewness(vectors: Any) -> Any:
         return basis.T @ (basis @ vectors) - vectors
 
-    tilt = math.sqrt(n * float(xp.sum(xp.mean(basis, axis=0) ** 2)))
+    along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction @ basis
+    tilt = math.sqrt(float(xp.sum(along**2)))
     delta = _norm(skewness, probes[: basis.shape[1], :]) + tilt
     error = _norm(difference, probes) + 2.2 * tilt * float(xp.max(values)) + EPS * norm + kernel_rounding
     return Measured(error, 2.2 * delta)

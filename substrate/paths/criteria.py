@@ -283,19 +283,25 @@ class Validation(Criterion):
 
     @classmethod
     def of(
-        cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False, rounding: float = 0.0
-    ) -> Self:
+        cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False, rounding: float = 0.0,
+        weights: Array | None = None,
+    ) -> Self:  # fmt: skip
         """From targets and the rows of kernel values of the validation points against the training points.
 
-        ``rounding`` bounds, root mean square over the validation points, the length by which a row may be off.
+        ``rounding`` bounds, root mean square over the validation points, the length by which a row may be off;
+        ``weights`` are those of the validation points in the mean.
         """
         if rows.shape[0] == 0:
             raise DataError("the validation set is empty; give at least one validation row")
         targets = spectrum.targets(Y)
         with blas_threads(spectrum.n):
-            directions = (rows - spectrum.mean_row) @ spectrum.basis
+            centred = rows - spectrum.mean_row
+            directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
         offsets = (known / targets.unit - targets.mean) - targets.rest
+        if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
+            roots = np.sqrt(weights / weights.mean())[:, None]
+            directions, offsets = roots * directions, roots * offsets
         return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
 
     def sample(self, t: Array) -> Samples:

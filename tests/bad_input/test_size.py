@@ -25,7 +25,8 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
     finally:
         tracemalloc.stop()
     own = parameters_of(estimator)
-    rows = 3000 - int(np.ceil(3000 * own.get("validation_fraction", 0.0)))  # the others validate
+    held_out = own.get("validation_fraction", 0.0) if own.get("cv") is None else 0.0
+    rows = 3000 - int(np.ceil(3000 * held_out))  # the others validate
     entries = own["n_candidates"] * own["n_scoring"] if "n_candidates" in own else rows**2  # never all pairs
     for pattern in (
         f"{8 * entries} bytes",

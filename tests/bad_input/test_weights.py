@@ -6,6 +6,7 @@ from every_model import (
     KERNELED,
     PAIRWISE,
     SIGMA,
+    WEIGHTED,
     WITH_GAMMA,
     WITH_SOLVER,
     made,
@@ -19,7 +20,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from substrate.kernels import RBF, Laplacian, Linear, Precomputed
 
 
-@over_weighted
+# a machine that chooses its gamma leaves a row of weight two out whole, and of two equal rows one at a time
+@pytest.mark.parametrize("estimator", [estimator for estimator in WEIGHTED if not estimator.__name__.endswith("CV")])
 @pytest.mark.parametrize("kernel", [RBF(SIGMA), RBF(), Laplacian(), Linear()], ids=repr)
 @pytest.mark.parametrize("solver", ["auto", "cvxpy"])
 def test_a_weight_counts_rows(estimator, kernel, solver):

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks over every exported estimator, with nothing expected to fail."""
+"""scikit-learn's own checks over every exported estimator; one fails as expected, of weights of rows left out."""
 
 import inspect
 import re
@@ -46,7 +46,15 @@ def test_the_walk_finds_the_estimators():
     assert names == {name for name in problems.__all__ if name[0].isupper()}
 
 
-@parametrize_with_checks(instances(), expected_failed_checks=None, xfail_strict=True)
+def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
+    """A row of weight two is left out whole; of two equal rows one is left out, and the other stays."""
+    if type(estimator) not in (problems.LSSVMRegressorCV, problems.LSSVMClassifierCV):
+        return {}
+    names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+    return dict.fromkeys(names, "a weighted row is left out whole")
+
+
+@parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     with warnings.catch_warnings():
         pairwise = estimator.__sklearn_tags__().input_tags.pairwise

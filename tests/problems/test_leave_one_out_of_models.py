@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from problems import (
+    ALSSVMClassifier,
     HuberLSSVMRegressor,
     LSSVMClassifier,
     LSSVMRegressor,
@@ -183,3 +184,18 @@ def test_hubers_machine_is_the_ls_svm_with_its_weights():
     assert_allclose(left.outputs, plain.leave_one_out().outputs, atol=1e-8)
     assert "min(1, delta/|e|)" in dict(left.certificate.record)["conditional on"]
     assert left.certificate.holds
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_the_adaline_that_lets_patterns_go_is_the_ls_svm_of_those_left(coding):
+    model = ALSSVMClassifier(RBF(1.0), 3.0, coding=coding, random_state=0).fit(X, LABELS)
+    left, alpha = model.leave_one_out(X, LABELS), model.support_values_
+    assert (alpha == 0.0).any(), "the machines keep other rows"
+    for machine in range(3):
+        own = np.flatnonzero(alpha[:, machine])
+        codes = model.support_codes_[own, machine]
+        plain = LSSVMRegressor(RBF(1.0), 3.0).fit(model.support_vectors_[own], codes)
+        assert_allclose(left.residuals[own, machine], plain.leave_one_out().residuals, atol=1e-10)
+        assert np.isnan(np.delete(left.residuals[:, machine], own)).all()
+    assert left.certificate.holds
+    assert left.misclassification == np.mean(left.predictions != LABELS[model.support_])

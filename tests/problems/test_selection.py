@@ -279,8 +279,78 @@ def test_bad_splits_are_refused_by_number():
         LSSVMClassifierCV(cv=only_a).fit(X, LABELS)
 
 
-def test_there_are_no_weights_and_clones_are_whole():
-    with pytest.raises(TypeError, match="sample_weight"):
-        LSSVMRegressorCV().fit(X, Y, sample_weight=np.ones(40))
+WEIGHTS = np.where(np.arange(40) == 3, 0.0, RNG.uniform(0.1, 5.0, size=40))
+KEPT = np.flatnonzero(WEIGHTS)
+
+
+def weighted_error(gamma, train, valid):
+    plain = LSSVMRegressor(RBF(1.0), gamma).fit(X[train], Y[train], WEIGHTS[train])
+    return np.average((Y[valid] - plain.predict(X[valid])) ** 2, weights=WEIGHTS[valid])
+
+
+@pytest.mark.parametrize("cv", ["loo", "gcv", 5, None])
+def test_a_weighted_row_is_left_out_whole_and_the_criterion_is_weighted(cv):
+    model = LSSVMRegressorCV(RBF(1.0), cv=cv, random_state=0).fit(X, Y, sample_weight=WEIGHTS)
+    plain = LSSVMRegressor(RBF(1.0), model.gamma_).fit(X, Y, WEIGHTS)
+    held = np.setdiff1d(KEPT, model.support_)
+    folds = [(KEPT[a], KEPT[b]) for a, b in KFold(5).split(KEPT)]
+
+    def criterion(gamma):
+        if cv == 5:
+            return np.mean([weighted_error(gamma, *fold) for fold in folds])
+        if cv is None:
+            return weighted_error(gamma, model.support_, held)
+        left = LSSVMRegressor(RBF(1.0), gamma).fit(X, Y, WEIGHTS).leave_one_out()
+        return left.gcv if cv == "gcv" else np.average(left.residuals**2, weights=WEIGHTS[KEPT])
+
+    assert_allclose(model.criterion_, criterion(model.gamma_), rtol=1e-9)
+    for factor in (0.1, 0.5, 2.0, 10.0):
+        assert criterion(factor * model.gamma_) >= model.criterion_lower_bound_
+    assert model.certificate_.holds
+    assert model.certify(X, Y, WEIGHTS).holds
+    assert not model.certify(X, Y, np.where(WEIGHTS > 0.0, 1.0, 0.0)).holds
+    if cv is not None:
+        assert_allclose(model.predict(X), plain.predict(X), atol=1e-10)
+
+
+def test_weights_scale_gamma_and_equal_ones_change_nothing():
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=WEIGHTS)
+    heavy = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=8.0 * WEIGHTS)
+    assert_allclose(8.0 * heavy.gamma_, model.gamma_, rtol=1e-6)
+    assert_allclose(heavy.criterion_, model.criterion_, rtol=1e-9)
+    plain, ones = LSSVMRegressorCV(RBF(1.0)).fit(X, Y), LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=np.ones(40))
+    assert_allclose(ones.gamma_, plain.gamma_, rtol=1e-6)
+    assert_allclose(ones.predict(X), plain.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_a_weighted_criterion_of_classes(coding):
+    model = LSSVMClassifierCV(RBF(1.0), coding=coding).fit(X, LABELS, sample_weight=WEIGHTS)
+    left = model.leave_one_out().residuals
+    known = ~np.isnan(left)
+    weights = np.broadcast_to(WEIGHTS[KEPT][:, None], left.shape)
+    assert_allclose(model.criterion_, np.average(left[known] ** 2, weights=weights[known]), rtol=1e-9)
+    assert model.certify(X, LABELS, WEIGHTS).holds
+    for cv in (4, None):
+        other = LSSVMClassifierCV(RBF(1.0), coding=coding, cv=cv, random_state=0).fit(X, LABELS, sample_weight=WEIGHTS)
+        assert other.certify(X, LABELS, WEIGHTS).holds
+
+
+def test_weights_beside_a_loss_that_counts_rows_are_refused():
+    with pytest.raises(DeclarationError, match="loss='trimmed' counts rows; sample_weight goes with loss='squared'"):
+        LSSVMRegressorCV(RBF(1.0), loss="trimmed").fit(X, Y, sample_weight=WEIGHTS)
+
+
+def test_validation_rows_of_several_outputs():
+    both = np.column_stack([Y, X[:, 1] ** 2])
+    model = LSSVMRegressorCV(RBF(1.0), cv=None).fit(X[:28], both[:28], X[28:], both[28:])
+    assert_allclose(model.criterion_, np.mean((both[28:] - model.predict(X[28:])) ** 2, axis=0), rtol=1e-9)
+    assert model.gamma_.shape == (2,)
+    assert model.certify(X[:28], both[:28]).holds
+    with pytest.raises(DataError, match="y_val must be 2-D"):
+        LSSVMRegressorCV(RBF(1.0), cv=None).fit(X[:28], both[:28], X[28:], Y[28:])
+
+
+def test_clones_are_whole():
     model = LSSVMRegressorCV(kernels=[RBF(1.0), Linear()], gap=1e-3)
     assert clone(model).get_params() == model.get_params()

@@ -31,7 +31,7 @@ from substrate.kernels.nested import Scaled
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
 from substrate.paths.gamma_grid import grid_gamma
-from substrate.paths.gamma_search import GammaSearch, lambda_range, search_spectra
+from substrate.paths.gamma_search import GammaSearch, gamma_ends, lambda_range, search_spectra
 
 __all__ = [
     "ROBUST",
@@ -99,6 +99,7 @@ class Task:
 
     ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` says that all outputs share one
     gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their targets.
+    ``weights`` are those of the rows, in the fits and in the criterion, None where all count alike.
     """
 
     X: Any
@@ -110,6 +111,8 @@ class Task:
     pooled: bool
     wrong: Callable[[Array], float] | None = None
     check: tuple[Any, Array] | None = None
+    weights: Array | None = None
+    check_weights: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,26 @@ def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ..
 def judge(kernel: Kernel, task: Task) -> Judged:
     """Find the best gamma of one kernel."""
     start = time.perf_counter()
+    if task.weights is not None:
+        return _judged_by_weights(kernel, task, task.weights)
+    return replace(_judge(kernel, task), seconds=time.perf_counter() - start)
+
+
+def _judged_by_weights(kernel: Kernel, task: Task, weights: Array) -> Judged:
+    """As with weights of mean one, in which the criterion is a plain mean; gamma is then that of the weights given."""
+    start, v = time.perf_counter(), to_numpy(weights)
+    size = float(v.mean())
+    gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
+    found = _judge(kernel, replace(task, weights=v / size, gammas=gammas))
+    low, high = found.search.gamma_range
+    search = replace(
+        found.search, gamma=found.search.gamma / size, gamma_range=(low / size, high / size),
+        seen=found.search.seen / size,
+    )  # fmt: skip
+    return replace(found, search=search, seconds=time.perf_counter() - start)
+
+
+def _judge(kernel: Kernel, task: Task) -> Judged:
     if task.check is None:
         (X,) = centred_points(kernel, task.X)
         task = replace(task, X=X)
@@ -208,7 +231,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
         columns = range(search.gamma.size)
         at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
         splits = np.array([float(np.mean(values / scales)) for values in at])
-    return Judged(kernel, search, score, splits, error, time.perf_counter() - start)
+    return Judged(kernel, search, score, splits, error, 0.0)
 
 
 def _scales(task: Task, unit: float) -> Array:
@@ -230,16 +253,20 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
         parts = []
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
-            round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid])
+            w = None if task.weights is None else (task.weights[train], task.weights[valid])
+            round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
             parts += [(part, share / len(task.splits)) for part, share in round_]
         return Sum.of(*zip(*parts, strict=True))
     kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
     if not pooled or (to_numpy(Y) != 0.0).all():
-        return kind.of(centred_spectrum(gram, p), Y, pooled=pooled)
-    machines = list(each_machine(Y, True))  # one against one: every machine on rows of its own
-    criteria = [kind.of(centred_spectrum(gram.block(one.rows), p), one.y, pooled=True) for one in machines]
-    total = float(sum(one.rows.size for one in machines))
-    return Sum.of(criteria, [float(one.rows.size) / total for one in machines])
+        return kind.of(centred_spectrum(gram, p, task.weights), Y, pooled=pooled)
+    criteria, counts, mass = [], [], 0.0
+    for one in each_machine(Y, True):  # one against one: every machine on rows of its own
+        v = None if task.weights is None else task.weights[one.rows]
+        criteria.append(kind.of(centred_spectrum(gram.block(one.rows), p, v), one.y, pooled=True))
+        counts.append(float(one.rows.size))
+        mass += float(one.rows.size if v is None else v.sum())
+    return Sum.of(criteria, [count / mass for count in counts])
 
 
 def _checked_parts(gram: Gram, task: Task) -> list[tuple[Criterion, float]]:
@@ -251,28 +278,41 @@ def _checked_parts(gram: Gram, task: Task) -> list[tuple[Criterion, float]]:
     kernel.fill(X_check, None if kernel.pairwise else task.X, below)
     p = joint_rounding(kernel, task.X, X_check)
     checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
-    return _validated(gram, task.Y, below, Y_check, task.pooled, p, checked)
+    ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
+    weights = None if task.weights is None else (task.weights, ones)
+    return _validated(gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
 
 
 def _validated(
-    gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array
-) -> list[tuple[Criterion, float]]:
+    gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array,
+    weights: tuple[Array, Array] | None = None,
+) -> list[tuple[Criterion, float]]:  # fmt: skip
     """The mean square error on some rows by those that train, as a criterion or one for each machine, with shares."""
     if not pooled or (Y != 0.0).all():
-        unsure = row_rounding(p, gram.diagonal, checked)
-        spectrum = centred_spectrum(gram, p)
-        return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure), 1.0)]
+        v, w = (None, None) if weights is None else weights
+        spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
+        return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w), 1.0)]
     found = []
     for k in range(Y.shape[1]):  # one against one: every machine on rows of its own
         train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
         if check.size:
+            v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
             rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            unsure = row_rounding(p, gram.diagonal[train], checked[check])
-            spectrum = centred_spectrum(gram.block(train), p)
+            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w)
+            spectrum = centred_spectrum(gram.block(train), p, v)
             known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
-            found.append((Validation.of(spectrum, *known, rounding=unsure), float(check.size)))
+            part = Validation.of(spectrum, *known, rounding=unsure, weights=w)
+            found.append((part, float(check.size if w is None else w.sum())))
     total = sum(count for _, count in found)
     return [(part, count / total) for part, count in found]
+
+
+def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
+    """As :func:`row_rounding`, of rows scaled by the roots of weights."""
+    if p == 0.0 or v is None or w is None:
+        return row_rounding(p, diagonal, checked)
+    means = [float(np.average(np.abs(part), weights=by)) for part, by in ((diagonal, v), (checked, w))]
+    return row_rounding(p, v * diagonal, np.array([max(means)]))
 
 
 def _loss(task: Task) -> Callable[[Array], Array]:

@@ -108,7 +108,10 @@ _NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get());
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Rows of the final machine: their numbers, points and targets; validation rows and targets; how it was done."""
+    """Rows of the final machine: their numbers, points and targets; validation rows and targets; how it was done.
+
+    ``held`` are the numbers of the rows that were held out.
+    """
 
     rows: Any
     X: Any
@@ -116,6 +119,7 @@ class Parted:
     X_check: Any = None
     y_check: Any = None
     how: str = ""
+    held: Any = None
 
     def told(self, fit: SaddleFit, task: Task) -> SaddleFit:
         """The fit with how it was validated among its facts."""
@@ -205,7 +209,7 @@ class ModelSearch:
         if self.__sklearn_tags__().input_tags.pairwise:  # type: ignore[attr-defined]
             self._resolved_kernel(X)  # type: ignore[attr-defined]  # refuses a matrix that is not square
             X_train, X_check = X_train[:, train], X_check[:, train]
-        return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out")
+        return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
         total = len(kernels) + (self.max_evaluations if self.search else 0)
@@ -237,7 +241,7 @@ class ModelSearch:
         than a hundredth or the gap, the range ends there.
         """
         best = min(judged, key=lambda candidate: candidate.score)
-        fit = self._final_fit(X, Y, judged, best, whole)
+        fit = self._final_fit(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
         while self.gamma_range is None and not _is_known(found[2]):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
@@ -248,19 +252,21 @@ class ModelSearch:
                 break  # too high a price for a certificate
             shorter = replace(shorter, search=replace(shorter.search, ended=True))
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
-            found = (others, shorter, self._final_fit(X, Y, others, shorter, whole))
+            found = (others, shorter, self._final_fit(X, Y, others, shorter, task.weights, whole))
         return found if _is_known(found[2]) else (judged, best, fit)
 
-    def _final_fit(self, X: Any, Y: Array, judged: list[Judged], best: Judged, whole: bool) -> SaddleFit:
+    def _final_fit(
+        self, X: Any, Y: Array, judged: list[Judged], best: Judged, given: Array | None, whole: bool
+    ) -> SaddleFit:
         """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         gram = gram_kind(X).of(best.kernel, X)
-        weights = on_device_of(X, np.ones(X.shape[0]))
+        weights = on_device_of(X, np.ones(X.shape[0])) if given is None else given
         method = Method.closed_form(self._tolerance())  # type: ignore[attr-defined]
         if whole:
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True)
             searched = _centred_gram(gram, best.kernel, X)
-            extra = (_refitted_row(searched, Y, fit, best),) if self._criterion == "loo" else ()
+            extra = (_refitted_row(searched, Y, fit, best, weights),) if self._criterion == "loo" else ()
         else:
             fit = self._fit_codes(best.kernel, X, Y, gammas[0], weights, method)  # type: ignore[attr-defined]
             extra = ()
@@ -328,18 +334,19 @@ def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
     return gram if points is X else gram_kind(points).of(kernel, points)
 
 
-def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged) -> Row:
+def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: Array) -> Row:
     """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
-    ridge = ridge_of(float(best.search.gamma[0]), on_device_of(Y, np.ones(gram.n)))
+    ridge = ridge_of(float(best.search.gamma[0]), weights)
     diagonal = to_numpy(projected_diagonal(gram, ridge))
     Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
     alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
     residuals = leave_one_out_residuals(alpha, diagonal)
     unit = target_unit(residuals)
-    again = unit * float(np.sqrt(np.mean(np.square(residuals / unit))))
+    v = to_numpy(weights)[:, None]
+    again = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
     value = best.search.unit * float(np.sqrt(best.search.values[0]))
     # a factor of K + D loses what a spectrum of PKP does not, by the condition of the system
-    condition = float(to_numpy(gram.diagonal).sum()) * float(best.search.gamma[0])
+    condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
     tolerance = 1e-9 + 10.0 * best.error + min(10.0 * EPS * condition, 1e-6)
     # where nothing is left over, what is left is rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())

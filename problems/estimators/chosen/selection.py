@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.chosen.candidates import Task
-from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.chosen.model_search import ModelSearch, Parted
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.coded import Classes, scores_of, winners
@@ -42,6 +42,14 @@ class _DenseSearch(ModelSearch):
             trained[rows] = 1.0
             weights = weights * trained
         return super()._kept(X, y, weights)  # type: ignore[misc]
+
+    def _weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
+        """The weights of the rows that train and of those held out; none where all count alike."""
+        if given is None or (to_numpy(weights) == 1.0).all():
+            return None, None
+        if self.loss != "squared":
+            raise DeclarationError(f"loss={self.loss!r} counts rows; sample_weight goes with loss='squared'")
+        return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
 
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
@@ -114,31 +122,38 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
 
     Notes
     -----
-    There is no ``sample_weight``: leaving out a row of weight two is not leaving out one of two rows.
+    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
+    criterion of v equal rows, of which one is left out and the others stay.
     """
 
-    _takes_weights = False
     _title = "LS-SVM regression, gamma selected"
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
+
+        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike.
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
         self._begin_fit()
         self._check_rules()
-        X, y, weights = self._checked(X, y, None, numeric=True, multi_output=True)
+        X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        X, y, weights, kept = self._kept(X, y, weights)
         part = self._parted(X, y, X_val, y_val, False)
         X, Y, one = part.X, _columns(part.y), y.ndim == 1
         check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
         kernels = self._candidates(X)
         rules = (self._criterion, self._splits(X, y, False), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, False, check=check)
+        weighed = self._weighed(sample_weight, weights, part)
+        weights = take_rows(weights, part.rows)
+        task = Task(X, Y, *rules, False, None, check, *weighed)
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
-        ridge = ridges_of(gammas, take_rows(weights, part.rows))
-        self._keep(X, part.rows, best.kernel, part.told(fit, task), ridge, one)
+        ridge = ridges_of(gammas, weights)
+        self._keep(X, kept[part.rows], best.kernel, part.told(fit, task), ridge, one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -173,18 +188,21 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     """
 
     class_weight: Any = field(default=None, init=False)
-    _takes_weights = False
     _title = "LS-SVM classification, gamma selected"
     _losses = (*ModelSearch._losses, "misclassification")
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None."""
         self._begin_fit()
         self._check_rules()
         self._check_coding()
-        X, labels, weights = self._checked(X, y, None, numeric=False)
+        X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights, kept = self._kept(X, labels, weights)
         classes = Classes.of(labels, self.coding)
         part = self._parted(X, labels, X_val, y_val, True)
+        weighed = self._weighed(sample_weight, weights, part)
         X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
         check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
@@ -197,13 +215,13 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         kernels = self._candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
         rules = (self._criterion, self._splits(X, labels, True), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, True, wrong, check)
+        task = Task(X, Y, *rules, True, wrong, check, *weighed)
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)
         self._keep_classes(classes, Y)
         signed = replace(part.told(fit, task), support_values=Y * fit.support_values)
-        self._keep(X, part.rows, best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        self._keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
     def _class_gammas(self, n_machines: int) -> tuple[float, ...]:

@@ -70,7 +70,7 @@ class LeavesOut(KernelEstimator):
         if primal is not None:
             done = leave_rows_out_primal(primal, self.support_vectors_, alpha, ridge)
         else:
-            done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, codes != 0.0)
+            done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, self._members(alpha, codes))
         parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
         outputs, residuals = (part[:, 0] if one else part for part in parts)
         predictions, wrong = self._judged(outputs)
@@ -94,6 +94,10 @@ class LeavesOut(KernelEstimator):
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
         return outputs, None
+
+    def _members(self, alpha: Array, codes: Array) -> Any:
+        """Which rows each machine was fitted to."""
+        return codes != 0.0
 
     def _ridge(self) -> Array:
         """The diagonal of the system, one column per machine where they differ."""

@@ -28,10 +28,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, prove_kept_rows
 from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection
+from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
-from substrate.arrays import positive, whole_number
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Row
 from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline
 from substrate.closed_form.answer import Question, answered
@@ -205,7 +207,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ALSSVMClassifier(ColumnReducedClassifier):
+class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     """A-LSSVM: an Adaline that lets go of patterns it fits ([Carvalho2006]_ section 3.1), with a stated end.
 
     The paper names no stopping rule, and without one every pattern is removed in time. Here elimination ends when
@@ -247,6 +249,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     n_support: float = 0.5
     random_state: Any = None
     _title = "A-LSSVM classification"
+    _conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
@@ -295,6 +298,15 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
         method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
         return Reduced(bias, alpha, rows, method, answer.facts)
+
+    def _ridge(self) -> Array:
+        return np.full(self.support_.size, 1.0 / positive(self.gamma, "gamma"))
+
+    def _members(self, alpha: Array, codes: Array) -> Any:
+        return alpha != 0.0  # a machine keeps rows of its own
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        return judged(self, outputs)
 
     def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
         return certify_kept_rows(self.kernel_, machine)

@@ -1,0 +1,208 @@
+"""``python docs/vocabulary.py [--write]``: which estimator has which method, parameter and attribute, from the classes.
+
+What an estimator lacks that its neighbours have is explained by :data:`REASONS`; a method without an entry there and
+without a reason is a fault, as is a reason for a method that exists.
+"""
+
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from docstring_fields import ROOT
+
+import problems
+from problems.estimators.shared.saved import FITTED
+
+__all__ = ["METHODS", "PAGE", "REASONS", "Vocabulary", "main"]
+
+PAGE = ROOT / "docs" / "vocabulary.md"
+
+_HEAD = """# Vocabulary
+
+One word for one thing, in every estimator. Every estimator has `fit`, `predict`, `score` and `save`;
+`certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
+arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them. A machine that chooses
+leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
+`"loo"`, `"gcv"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for validation
+rows.
+
+Made by `python docs/vocabulary.py --write` from the classes; a test holds this page and the classes together. A number
+is that of the reason below why there is none.
+"""
+
+#: What is asked of every estimator: the heading of a column, and whether a class has it.
+METHODS: Mapping[str, Any] = {
+    "certify": lambda kind: hasattr(kind, "certify"),
+    "prove": lambda kind: hasattr(kind, "prove"),
+    "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
+    "sample_weight in fit": lambda kind: "sample_weight" in inspect.signature(kind.fit).parameters,
+}
+#: What every estimator must have.
+_EVERYWHERE = ("fit", "predict", "score", "save", "certify", "prove")
+
+_COLUMNS = ("ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier")
+_L1 = (
+    "FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor", "L1SubstrateClassifier", "L1SubstrateRegressor",
+    "SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor",
+)  # fmt: skip
+_VARIATION = (
+    "FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor", "MaximalVariationClassifier",
+    "MaximalVariationRegressor", "SparseMaximalVariationRegressor",
+)  # fmt: skip
+_REDUCED = (
+    "RobustSparseLSSVMRegressor", "SparseComponentwiseLSSVMRegressor", "SparseL1SubstrateClassifier",
+    "SparseL1SubstrateRegressor", "SparseLSSVMClassifier", "SparseLSSVMClassifierCV", "SparseLSSVMRegressor",
+    "SparseLSSVMRegressorCV", "SparseMaximalVariationRegressor",
+)  # fmt: skip
+
+#: Why some estimators lack what others have: column, estimators, reason.
+REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (
+        "leave_one_out", _COLUMNS[1:],
+        "A training row is an equation of the system and, where it was kept, a column too. Without an equation a "
+        "residual is $e_i / (1 - h_{ii})$; without its column the machine is that of another basis, and a leverage "
+        "says nothing about it.",
+    ),
+    (
+        "leave_one_out", _L1,
+        "Which support values are zero changes when a row leaves. $e_i / (1 - h_{ii})$ with the support held is exact "
+        "only as long as it does not; folds and paths (`cv=\"loo\"` of `FusedL1Substrate*`) are exact.",
+    ),
+    (
+        "leave_one_out", _VARIATION,
+        "The bound $t_l$ of a component is attained at a few rows. Without one of those it is another bound, and no "
+        "leverage of the remaining rows gives the machine; `cv=\"loo\"` of `FusedMaximalVariation*` follows its path.",
+    ),
+    (
+        "leave_one_out", ("FusedLeastSquaresRegressor",),
+        "A training row is a row and a column of the kernel values, and only a cut-off regularises: without it other "
+        "directions are above the cut-off.",
+    ),
+    (
+        "leave_one_out", ("RobustSparseLSSVMRegressor",),
+        "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
+        "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
+    ),
+    (
+        "sample_weight in fit", ("PrunedLSSVMClassifier", "PrunedLSSVMRegressor"),
+        "A number or share of rows leaves at every step. A row of weight two leaves as one row and two equal rows "
+        "leave one after the other, so a weight cannot count as rows do; robust weights come from `weighting`.",
+    ),
+    (
+        "sample_weight in fit", _COLUMNS,
+        "Patterns are counted, and once columns are dropped the least squares weigh equations alike. A weight "
+        "on the diagonal, $1/(\\gamma v)$, is then not the weight of an error, and a weight of an equation not that of "
+        "a row that is also a column.",
+    ),
+    (
+        "sample_weight in fit", _REDUCED,
+        "Errors can be weighed, the choice of the basis cannot: rows are drawn and reconstruction errors averaged by "
+        "counting rows, for which the weight of an error is no measure. Robust weights, found after the basis, are in "
+        "`RobustSparseLSSVMRegressor`.",
+    ),
+    (
+        "sample_weight in fit", (*_L1[:4], *_VARIATION[:4]),
+        "With weighted errors the problem stays convex and is another one: (16) and (28) count errors alike, and the "
+        "exact paths, the largest zeta, the units of rho and the bounds on the answer are those of equal errors.",
+    ),
+    (
+        "sample_weight in fit", ("SubstrateRegressor",),
+        "The substrate ties each multiplier to its error with factor one, $\\alpha = e + c$. With weights it is the "
+        "LS-SVM of $y - c$ at $\\gamma = 1$: `LSSVMRegressor(gamma=1.0).fit(X, y - c, sample_weight)`.",
+    ),
+    (
+        "sample_weight in fit", ("FusedLeastSquaresRegressor",),
+        "Nothing but the relative cut-off of singular values regularises, and weights change the singular values: they "
+        "would choose other directions rather than weigh errors.",
+    ),
+)  # fmt: skip
+
+
+class Vocabulary:
+    """Estimators against methods, parameters and attributes, and what is wrong with the reasons."""
+
+    def __init__(
+        self, estimators: Mapping[str, type[Any]], reasons: Iterable[tuple[str, tuple[str, ...], str]] = REASONS
+    ) -> None:
+        self.estimators, self.reasons = dict(estimators), tuple(reasons)
+        self.cells: dict[str, dict[str, str]] = {}
+        self.faults: list[str] = []
+        numbers = {(what, name): k for k, (what, names, _) in enumerate(self.reasons, 1) for name in names}
+        for name, kind in self.estimators.items():
+            self.faults += [f"{name} has no {method}" for method in _EVERYWHERE if not hasattr(kind, method)]
+            self.cells[name] = {what: self._cell(name, what, numbers) for what in METHODS}
+        self.faults += [f"a reason for {what} of {name}, which there is not" for what, name in numbers]
+
+    @classmethod
+    def of_the_package(cls) -> "Vocabulary":
+        """That of every exported estimator."""
+        return cls({name: getattr(problems, name) for name in sorted(problems.ESTIMATORS)})
+
+    def _cell(self, name: str, what: str, numbers: dict[tuple[str, str], int]) -> str:
+        number = numbers.pop((what, name), None)
+        if METHODS[what](self.estimators[name]):
+            if number is not None:
+                self.faults.append(f"{name} has {what} and reason {number} says why not")
+            return "yes"
+        if number is None:
+            self.faults.append(f"{name} has no {what}, and no reason is given")
+            return ""
+        return f"[{number}](vocabulary.md#reason-{number})"
+
+    def page(self) -> str:
+        """The page as Markdown."""
+        rows = [(f"`{name}`", *cells.values()) for name, cells in self.cells.items()]
+        headings = ("estimator", *(f"`{what}`" if " " not in what else what for what in METHODS))
+        reasons = [f'{k}. <a id="reason-{k}"></a>{what}: {why}' for k, (what, _, why) in enumerate(self.reasons, 1)]
+        parameters = {name: kind().get_params(deep=False) for name, kind in self.estimators.items()}
+        attributes = {name: FITTED[name] for name in self.estimators}
+        return "\n".join(
+            [
+                _HEAD,
+                _table("## Methods", headings, rows),
+                "## Why not\n",
+                *reasons,
+                "",
+                _table("## Parameters", ("parameter", "estimators"), self._owners(parameters)),
+                _table("## What a fit leaves", ("attribute", "estimators"), self._owners(attributes)),
+            ]
+        )
+
+    def _owners(self, owned: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
+        """Each name with the estimators that have it."""
+        owners: dict[str, list[str]] = defaultdict(list)
+        for estimator, names in owned.items():
+            for name in names:
+                owners[name].append(estimator)
+        return [
+            (f"`{name}`", "all" if len(who) == len(self.estimators) else ", ".join(f"`{one}`" for one in who))
+            for name, who in sorted(owners.items())
+        ]
+
+
+def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
+    names = list(headings)
+    lines = [title, "", f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page, or write it; faults go to standard error and nothing is written."""
+    vocabulary = Vocabulary.of_the_package()
+    if vocabulary.faults:
+        print(*vocabulary.faults, sep="\n", file=sys.stderr)
+        return 1
+    if arguments == ["--write"]:
+        PAGE.write_text(vocabulary.page(), encoding="utf-8")
+    elif arguments:
+        print(f"unknown arguments {arguments}; usage: python docs/vocabulary.py [--write]", file=sys.stderr)
+        return 2
+    else:
+        print(vocabulary.page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
