@@ -16,7 +16,6 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import Accuracy
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.folds import checked_splits
 from substrate.gram import Gram
@@ -69,11 +68,6 @@ class Final:
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
     kept: dict[str, Any]
-
-    @property
-    def known(self) -> bool:
-        """Whether double precision can tell the machines to the tolerance."""
-        return all(row.passes for row in self.rows if isinstance(row, Accuracy))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -170,11 +164,6 @@ class FusedEstimator(KernelEstimator):
         choices = [self._choose(kernel, rounds.rounds) for kernel in self._candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
-    def _fused(self, X: Any, X_final: Any, Y_final: Array, rounds: Rounds) -> tuple[Choice, list[Choice], Final]:
-        """The choice, those of all kernels, and the machine on the rows of the final fit."""
-        best, choices = self._best(X, rounds)
-        return best, choices, self._final(best.kernel, X_final, Y_final, best.value)
-
     def _keep_fused(self, X: Any, Y: Array, rounds: Rounds, one: bool, also: dict[str, Any] | None = None) -> None:
         """Choose, fit, and set the fitted attributes, all at the end."""
         known: tuple[tuple[str, str], ...] = ()
@@ -185,7 +174,8 @@ class FusedEstimator(KernelEstimator):
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
-            best, choices, final = self._fused(X, X_final, Y_final, rounds)
+            best, choices = self._best(X, rounds)
+            final = self._final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"criterion - lower bound over {self._chooses}"
         # an error of rounding size needs no bound, nor does one that rounding of the targets may change

@@ -21,9 +21,8 @@ from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import k_fold_residuals, leave_one_out_residuals
 from substrate.gram import Gram
 
-__all__ = ["INDICES", "Index", "Snapshot"]
+__all__ = ["Index", "Snapshot"]
 
-INDICES: tuple[str, ...] = ("training", "loo", "folds", "validation")
 Loss = Callable[[Array], Array]
 
 
@@ -45,7 +44,7 @@ class Index:
     Parameters
     ----------
     name
-        One of ``INDICES``.
+        "training", "loo", "folds" or "validation".
     loss
         From outputs at the judging rows (training or validation rows, one column per machine) to one loss a row.
     points
