@@ -176,54 +176,39 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
     are those of the rows, all positive.
     """
-    if weights is not None:
-        return _weighted_spectrum(gram, rounding, np.sqrt(to_numpy(weights)))
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
-    xp, v = namespace_of(gram.matrix), _reflector(n)
-    mean_row: Array = xp.mean(gram.matrix, axis=0)
-    constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
-    if is_device_array(gram.matrix):
-        trace, values, basis = _decomposition_on_device(gram.matrix, on_device_of(gram.matrix, v))
+    if weights is None:
+        K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
+        root = direction = None
+        mean_row: Array = xp.mean(K, axis=0)
+        constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
+        # entries off by p s_i s_j make a matrix of norm at most p sum s_i^2
+        own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
+    else:
+        s, xp = np.sqrt(to_numpy(weights)), namespace_of(gram.matrix)
+        root, direction = on_device_of(gram.matrix, s), on_device_of(gram.matrix, s / np.linalg.norm(s))
+        K, v = root[:, None] * gram.matrix * root[None, :], s / np.linalg.norm(s)
+        v[0] += 1.0  # to minus the first axis: nothing cancels, whatever the weights
+        v /= np.linalg.norm(v)
+        mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
+        constant = abs(float(xp.sum(root**2 * mean_row)))
+        # scaling rounds an entry twice, on top of what the kernel's value lacks
+        own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
+    if is_device_array(K):
+        trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
     else:
         # a symmetric copy in LAPACK's order
-        trace, values, basis = _decomposition(np.array(gram.matrix, order="C").T, v)
+        trace, values, basis = _decomposition(np.array(K, order="C").T, v)
     largest = float(xp.max(xp.abs(values)))
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
     values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
-    # entries off by p s_i s_j make a matrix of norm at most p sum s_i^2
-    own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
     with blas_threads(n):
-        known = measured_error(gram.matrix, basis, values, lift, norm, own)
-    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew)
-
-
-def _weighted_spectrum(gram: Gram, rounding: float, root: Array) -> Spectrum:
-    """As :func:`centred_spectrum`, of the matrix scaled on both sides and off the direction of the roots."""
-    direction = root / np.linalg.norm(root)
-    xp, n = namespace_of(gram.matrix), gram.n
-    r = on_device_of(gram.matrix, root)
-    K = r[:, None] * gram.matrix * r[None, :]
-    v = direction.copy()
-    v[0] += 1.0  # to minus the first axis: nothing cancels, whatever the weights
-    v /= np.linalg.norm(v)
-    mean_row: Array = (r**2 / float(np.sum(root**2))) @ gram.matrix
-    constant = abs(float(xp.sum(r**2 * mean_row)))
-    if is_device_array(K):
-        trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
-    else:
-        trace, values, basis = _decomposition(np.array(K, order="C").T, v)
-    lowest, norm = float(values[0]), max(float(xp.max(xp.abs(values))), constant)
-    lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
-    values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
-    # scaling rounds an entry twice, on top of what the kernel's value lacks
-    own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * r**2))
-    with blas_threads(n):
-        known = measured_error(K, basis, values, lift, norm, own, on_device_of(K, direction))
-    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, r)
+        known = measured_error(K, basis, values, lift, norm, own, direction)
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root)
 
 
 def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
