@@ -1,10 +1,10 @@
 """Ingredients of least-squares support vector machines, declared as convex problems and certified.
 
-The rooms, from the ground up: :mod:`substrate.errors` and :mod:`substrate.arrays`, :mod:`substrate.certificates`,
-:mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.streaming`, :mod:`substrate.ingredients`,
-:mod:`substrate.closed_form`, :mod:`substrate.paths`, :mod:`substrate.reduced`, :mod:`substrate.proof`,
-:mod:`substrate.composition`, :mod:`substrate.fusion`, :mod:`substrate.declarations`. Models live next door, in
-:mod:`problems`.
+The modules, in the order of their imports: :mod:`substrate.errors` and :mod:`substrate.arrays`,
+:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.streaming`,
+:mod:`substrate.ingredients`, :mod:`substrate.closed_form`, :mod:`substrate.paths`, :mod:`substrate.reduced`,
+:mod:`substrate.proof`, :mod:`substrate.composition`, :mod:`substrate.fusion`, :mod:`substrate.declarations`. Models are
+in the package :mod:`problems`.
 """
 
 from typing import Any

@@ -6,14 +6,14 @@ before an array is read; compressed members are refused, so a small file cannot 
 cannot occur. Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same
 contents give the same bytes.
 
-The header carries a digest of the rest, which tells a file as it was written from one that was changed later. It is a
-protection against accidents, not against adversaries: who changes a file on purpose can write a new digest too.
+The header carries a digest of the rest, which distinguishes a file as it was written from one that was changed later.
+It protects against accidents, not against adversaries, who can write a new digest too.
 
-JSON read strictly: nothing that two readers could understand differently, and nothing that costs more than its text.
+JSON is read strictly, so that no two readers can understand a header differently and none needs more than its text.
 
-Refused are keys that occur twice, of which readers keep one or the other; integers that 64 bits do not hold; nesting
-beyond reason; and bytes that are not UTF-8. NaN and Infinity, which Python writes, are read; where they may stand is
-for the caller to say.
+Refused are keys that occur twice, of which readers keep one or the other; integers that do not fit into 64 bits;
+excessive nesting; and bytes that are not UTF-8. NaN and Infinity, which Python writes, are read; the caller decides
+where they are allowed.
 """
 
 import hashlib
@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 
-#: How deep lists and mappings may lie in each other.
+#: The deepest nesting of lists and mappings.
 LARGEST_DEPTH = 256
-#: The largest integer, and with a minus sign nearly the smallest.
+#: The largest integer; its negative is nearly the smallest.
 LARGEST_INTEGER = 2**63 - 1
 
 
@@ -69,7 +69,7 @@ def read_json(data: bytes, name: str) -> Any:
 
 
 def _integer(digits: str) -> int:
-    # by the length first: Python takes long over long numbers, and refuses them in its own words
+    # by the length first: Python is slow on long numbers, and raises an error of its own
     if len(digits) > 20 or not -LARGEST_INTEGER - 1 <= int(digits) <= LARGEST_INTEGER:
         raise DataError(f"an integer of {len(digits.lstrip('-'))} digits does not fit into 64 bits")
     return int(digits)
@@ -100,11 +100,11 @@ def _inside(value: Any) -> Any:
 
 
 FORMAT = "lssvm-substrate model"
-#: What is written; version 1, of release 0.1, is read too and has no digest.
+#: The version written; version 1, of release 0.1, is read too and has no digest.
 VERSION = 2
 _READ = (1, VERSION)
 
-#: Bytes that a file may take in memory unless the caller says otherwise, or four times its own size if that is more.
+#: Default limit of the bytes that a file may take in memory, or four times its own size if that is more.
 LEAST_LIMIT = 2**30
 
 _HEADER = "header.json"
@@ -120,7 +120,7 @@ _NAME = re.compile(r"\w[\w-]*(\.[\w-]+)*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What a file holds. ``as_written`` says whether the digest fits; it is None where version 1 has none."""
+    """The contents of a file. ``as_written`` is whether the digest matches, or None for version 1, which has none."""
 
     content: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -128,7 +128,8 @@ class Archive:
     as_written: bool | None
 
 
-#: Asked before arrays are read: version, content and the arrays' names in, bytes needed beside the arrays out.
+#: Called before arrays are read, with the version, the header's content and the arrays' names; returns the bytes
+#: needed besides.
 Plan = Callable[[int, dict[str, Any], set[str]], int]
 
 
@@ -140,7 +141,7 @@ def write_archive(
 ) -> None:
     """Write a header's content and arrays; an existing file is replaced only by a complete one.
 
-    ``check`` is given what a reader finds in the new file before it gets its name, and refuses it by raising.
+    ``check`` is called with the contents of the new file before it is renamed, and refuses them by raising.
     """
     for name, array in arrays.items():
         if array.dtype.kind not in _KINDS:
@@ -163,7 +164,7 @@ def write_archive(
 
 
 def read_archive(path: str | os.PathLike[str], max_bytes: float | None = None, plan: Plan | None = None) -> Archive:
-    """What a file holds, or a refusal that says what is wrong with it.
+    """The contents of a file, or an error that states what is wrong with it.
 
     ``max_bytes`` limits what it may take in memory; None is 1 GiB, or four times the size of the file if that is more.
     """
@@ -191,7 +192,7 @@ def _read_stream(source: Path, stream: IO[bytes], limit: float, plan: Plan | Non
     except (DataError, MemoryError):
         raise
     except Exception as error:
-        # whatever the standard readers stumble over in a file that is not what it claims to be
+        # all that the standard readers raise on a file that is not what it claims to be
         raise DataError(f"{source} is not a model file, or is damaged: {error}") from error
 
 
@@ -261,7 +262,7 @@ def _announced(source: Path, size: int, name: str, announced: Any) -> tuple[np.d
             raise TypeError("a length is a truth value")
     except Exception as error:
         raise DataError(f"{source} announces the array {name!r} badly: {error!r}") from error
-    # numpy makes letters of text that has none, so an item without bytes would still take some
+    # numpy turns empty text into letters, so an item without bytes would still take some
     if dtype.kind not in _KINDS or dtype.hasobject or not dtype.itemsize or any(length < 0 for length in shape):
         _refuse(source, f"array {name!r} announces dtype {dtype} and shape {shape}")
     n_bytes = dtype.itemsize * math.prod(shape)
@@ -305,7 +306,7 @@ def _array(source: Path, stream: io.BytesIO, name: str, dtype: np.dtype[Any], sh
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """An entry without a date: a file does not tell when it was made, and the same model gives the same bytes."""
+    """An entry without a date: a file does not reveal when it was made, and the same model gives the same bytes."""
     made = zipfile.ZipInfo(name)
     made.external_attr = 0o600 << 16
     return made
@@ -316,5 +317,5 @@ def _sum(data: bytes | memoryview) -> str:
 
 
 def _digest(version: int, schema: Any, content: Any, sums: Mapping[str, str]) -> str:
-    told = json.dumps([version, schema, content, sums], sort_keys=True, allow_nan=True)
-    return _sum(told.encode("utf-8"))
+    described = json.dumps([version, schema, content, sums], sort_keys=True, allow_nan=True)
+    return _sum(described.encode("utf-8"))

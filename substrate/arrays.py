@@ -1,8 +1,8 @@
-"""Checks of what comes in: plain real arrays, weights, scalars, and the memory a matrix would take.
+"""Checks of the input: plain real arrays, weights, scalars, and the memory a matrix would take.
 
-scikit-learn's own validation serves the estimators; the functions here serve everyone who hands matrices
-to a ``declare``, and close two gaps of that validation: dates would silently become floats and a masked
-array would silently lose its mask.
+scikit-learn's own validation serves the estimators; the functions here serve callers who pass matrices to a
+``declare``, and close two gaps of that validation: dates would silently become floats and a masked array would silently
+lose its mask.
 """
 
 import contextvars
@@ -40,14 +40,14 @@ Array = NDArray[np.float64]
 #: Distance from one to the next number in double precision.
 EPS = float(np.finfo(np.float64).eps)
 
-#: Bytes that are not worth asking the system about.
+#: Allocations below this many bytes are not checked against the free memory.
 _SMALL = 64.0 * 2**20
 
 _memory_limit: contextvars.ContextVar[float | None] = contextvars.ContextVar("memory_limit", default=None)
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a scipy sparse matrix or array, asked without importing scipy."""
+    """Whether X is a scipy sparse matrix or array, found without importing scipy."""
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
@@ -91,7 +91,7 @@ def _columns(values: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(values, (list, tuple)):
         try:
             array = np.asarray(values)
-        except ValueError:  # ragged: whoever converts it says so
+        except ValueError:  # ragged: the conversion raises
             return
         yield array.dtype, array
 
@@ -206,7 +206,7 @@ def row_weights(weights: Any, n: int, name: str = "weights") -> Array:
 
 
 def available_memory() -> float:
-    """Bytes this process may still take: free physical memory, or less where a control group says so."""
+    """Bytes this process may still take: free physical memory, or less where a control group limits it."""
     limits = []
     try:
         with open("/proc/meminfo", encoding="ascii") as table:

@@ -1,6 +1,6 @@
 """A call that can be ended: it runs in a child process, which is killed at a time limit or at an interrupt.
 
-Compiled code that does not look at a clock, or takes an interrupt for its own, cannot be stopped from inside its
+Compiled code that does not check a clock, or handles an interrupt itself, cannot be stopped from inside its
 process. The child is a fresh interpreter, never a fork (threads of BLAS do not survive one), and runs nothing of the
 caller's main module, so that a script needs no ``if __name__ == "__main__"``. It is kept for the next call: only the
 first pays for its start, and for the imports of what it runs.
@@ -23,23 +23,23 @@ __all__ = ["call_within", "serve"]
 
 _T = TypeVar("_T")
 
-#: How often the waiting parent looks up. Windows does not interrupt a wait; an answer ends it at once.
+#: Seconds between two checks of the waiting parent. Windows does not interrupt a wait; an answer ends it at once.
 _LOOK_UP = 0.1
 #: On POSIX a child whose parent was killed ends this long after the limit, whatever it is doing.
 _ORPHANED = 5.0
-#: The longest timer that every system takes, three years.
+#: The longest timer that every system accepts, three years.
 _LONGEST = 1e8
 _START = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from {module} import serve; serve()"
 _ENDED = object()
 
 
 class _Child:
-    """One interpreter that answers calls in turn, through its standard input and output."""
+    """An interpreter that executes one call after another, received through its standard input."""
 
     def __init__(self) -> None:
         if not sys.executable:
             raise ChildProcessError("this Python does not know its own interpreter (sys.executable is empty)")
-        # out of reach of the terminal's Ctrl-C: the parent decides
+        # not reached by the terminal's Ctrl-C: the parent decides
         apart: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -97,7 +97,7 @@ class _Child:
         try:
             while True:
                 self._answers.put(pickle.load(self._process.stdout))  # type: ignore[arg-type]
-        except Exception:  # it ended, in mid-answer perhaps
+        except Exception:  # it ended, possibly within an answer
             self._answers.put(_ENDED)
 
     def _gone(self) -> Exception:
@@ -107,16 +107,16 @@ class _Child:
         return ChildProcessError(f"its process ended with status {code}")
 
 
-#: Children that wait for work. Taking one and putting it back are atomic; threads that call at one time have their own.
+#: Idle children. Taking one and returning it are atomic; threads that call at the same time have one each.
 _idle: list[_Child] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_idle.clear)  # they belong to the parent
 
 
 def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _T:
-    """``function(*arguments)`` in a child process, within so many seconds.
+    """Call ``function(*arguments)`` in a child process, within a limit in seconds.
 
-    Function, arguments and result travel by pickle: the function must be one that can be imported. Its exceptions are
+    Function, arguments and result are pickled, so the function must be importable. Its exceptions are
     raised here.
 
     Raises
@@ -134,10 +134,10 @@ def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _
         answered = True
     except (TimeoutError, ChildProcessError):
         raise
-    except Exception:  # of the function: the child is as good as new
+    except Exception:  # raised by the function: the child can be used again
         answered = True
         raise
-    finally:  # an interrupt comes this way too
+    finally:  # also after an interrupt
         if answered:
             _idle.append(child)
         else:
@@ -146,7 +146,7 @@ def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _
 
 
 def _idle_child() -> _Child | None:
-    """One that waits and is still there."""
+    """An idle child that is still alive, or a new one."""
     while True:
         try:
             child = _idle.pop()
@@ -164,7 +164,7 @@ def _close_idle() -> None:
 
 
 def serve() -> None:
-    """What the child does: answer calls until its standard input ends."""
+    """Run in the child: answer calls until the standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     try:  # what compiled code prints must not end up among the answers
         os.dup2(2, 1)
@@ -199,10 +199,10 @@ def _refuse(why: str) -> None:
 def _answered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     try:
         return pickle.dumps((False, function(*arguments)))
-    except BaseException as error:  # Rust panics are no Exceptions, and nothing may end this loop
+    except BaseException as error:  # Rust panics are not Exceptions, and nothing may end this loop
         plain = pickle.dumps((True, RuntimeError(f"{type(error).__name__}: {error}")))
         if not isinstance(error, Exception) or isinstance(error, (TimeoutError, ChildProcessError)):
-            return plain  # the two that mean something else to the caller
+            return plain  # these two types have another meaning for the caller
         try:
             message = pickle.dumps((True, error))
             pickle.loads(message)  # some exceptions can be written but not read

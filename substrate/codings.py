@@ -1,13 +1,13 @@
-r"""Code books: how several classes become the columns of two-class machines.
+r"""Code books: several classes as the columns of two-class machines.
 
 A code book is a matrix with one row per class and one column per machine: +1 and -1 are the two sides,
 0 leaves the class out.
 
 - *one_vs_rest*: column k is class k against all others.
-- *minimum_output*: the classes numbered in binary, :math:`\lceil\log_2 K\rceil` columns, the fewest that can do.
+- *minimum_output*: the classes numbered in binary, :math:`\lceil\log_2 K\rceil` columns, the fewest possible.
 - *ecoc*: error-correcting output codes [Dietterich1995]_: all :math:`2^{K-1}-1` splits up to seven classes, beyond that
   the columns of a Hadamard matrix, any two rows of which differ in half of their entries.
-- *one_vs_one*: a column for each pair of classes.
+- *one_vs_one*: one column for each pair of classes.
 
 The first three are dense, so all their machines share one kernel matrix and one factorisation.
 """
@@ -21,7 +21,7 @@ __all__ = ["CODINGS", "code_book", "correlation_scores"]
 
 CODINGS: tuple[str, ...] = ("one_vs_rest", "one_vs_one", "minimum_output", "ecoc")
 
-#: Up to here all splits are used; 2^6 - 1 = 63 columns for seven classes.
+#: Up to this number of classes all splits are used; 2^6 - 1 = 63 columns for seven classes.
 _MOST_EXHAUSTIVE = 7
 
 
@@ -64,7 +64,7 @@ def _hadamard(n_classes: int) -> Array:
 
     order = 2 ** int(np.ceil(np.log2(n_classes)))
     book: Array = hadamard(order)[:n_classes, 1:].astype(np.float64)
-    return book[:, np.abs(book.sum(axis=0)) < n_classes]  # with all classes on one side a column would say nothing
+    return book[:, np.abs(book.sum(axis=0)) < n_classes]  # a column with all classes on one side carries no information
 
 
 def _pairs(n_classes: int) -> Array:

@@ -1,6 +1,6 @@
-r"""One meaning of gamma and sigma here, and converters from and to each paper and each peer.
+r"""The convention for gamma and sigma, and converters from and to each paper and each other package.
 
-Ours:
+The package uses
 
 .. math:: \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i e_i^2, \qquad k(x, z) = \exp(-\|x - z\|^2 / \sigma^2) .
 
@@ -23,10 +23,10 @@ __all__ = ["CONVENTIONS", "Convention", "gamma_from", "gamma_to", "sigma_from", 
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """How somebody else writes the weight of the errors and the width of the Gaussian kernel.
+    """How a paper or package writes the weight of the errors and the width of the Gaussian kernel.
 
-    ``weight`` and ``width`` are the relations as printed; each pair of functions takes the other's number (and N) to
-    ours and ours to the other's.
+    ``weight`` and ``width`` are the relations as printed; each pair of functions converts its number (and N) to ours
+    and ours to its.
     """
 
     name: str
@@ -147,7 +147,7 @@ def _converted(convert: Callable[[], float], what: str) -> float:
 
 
 def gamma_from(name: str, value: float, n: int | None = None) -> float:
-    """Our gamma for somebody's weight of the errors (or ridge, or C).
+    """Our gamma for the weight of the errors (or ridge, or C) in a convention.
 
     :equation [Cawley2002]_ (3): the error term as a mean: gamma divided by the number of rows
     """
@@ -157,20 +157,20 @@ def gamma_from(name: str, value: float, n: int | None = None) -> float:
 
 
 def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
-    """Somebody's weight (or ridge, or C) for our gamma."""
+    """The weight (or ridge, or C) in a convention for our gamma."""
     convention, given = _find(name), positive(gamma, "gamma")
     size = _size(convention, n)
     return _converted(lambda: convention.from_gamma(given, size), f"{name}'s weight for gamma = {gamma!r}")
 
 
 def sigma_from(name: str, value: float) -> float:
-    """Our sigma for somebody's parameter of the Gaussian kernel."""
+    """Our sigma for the parameter of the Gaussian kernel in a convention."""
     convention, given = _find(name), positive(value, "value")
     return _converted(lambda: convention.to_sigma(given), f"sigma for {name}'s {value!r}")
 
 
 def sigma_to(name: str, sigma: float) -> float:
-    """Somebody's parameter of the Gaussian kernel for our sigma."""
+    """The parameter of the Gaussian kernel in a convention for our sigma."""
     convention, given = _find(name), positive(sigma, "sigma")
     return _converted(lambda: convention.from_sigma(given), f"{name}'s width for sigma = {sigma!r}")
 

@@ -1,8 +1,8 @@
 r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side.
 
-A library on a device factors out of place, so two :math:`N \times N` arrays are alive where numpy's
-:class:`~substrate.gram.Gram` makes do with one; the products for refinement and certificate come from K itself. A
-matrix that is not positive definite is refused: there is no indefinite factorisation in the array API.
+A library on a device factors out of place, so two :math:`N \times N` arrays are stored where numpy's
+:class:`~substrate.gram.Gram` needs one; the products for refinement and certificate come from K itself. A matrix that
+is not positive definite is refused: there is no indefinite factorisation in the array API.
 """
 
 import warnings
@@ -30,7 +30,7 @@ __all__ = ["DeviceGram", "gram_kind"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
-    """The kind of Gram matrix that points have where they are: ``gram_kind(X).of(kernel, X)``."""
+    """The class of the Gram matrix for the library of X: ``gram_kind(X).of(kernel, X)``."""
     return DeviceGram if is_device_array(X) else Gram
 
 
@@ -50,7 +50,7 @@ class DeviceGram(Gram):
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, warn: bool = True) -> "DeviceGram":
-        """The Gram matrix of a resolved kernel on points of a device; ``warn`` of a kernel that tells none apart."""
+        """The Gram matrix of a resolved kernel on points of a device; ``warn`` if it is the identity or constant."""
         n = int(X.shape[0])
         # K and its factor
         room_on_device(X, 16.0 * n * n, f"the {n} x {n} kernel matrix and its factor", "take a reduced set of rows.")
@@ -63,7 +63,7 @@ class DeviceGram(Gram):
 
     @property
     def matrix(self) -> Any:
-        """K itself, not to be written to."""
+        """K itself, not to be modified."""
         return self._store
 
     def product(self, V: Any) -> Any:
@@ -72,7 +72,7 @@ class DeviceGram(Gram):
 
     def factorize(self, ridge: Any) -> None:
         """Factor K + diag(ridge); :meth:`solve` then uses it."""
-        self._factor = None  # its memory serves the next one
+        self._factor = None  # its memory is reused
         diagonal_set(self._store, self.diagonal + ridge)
         try:
             self._factor = cholesky(self._store)
@@ -80,7 +80,7 @@ class DeviceGram(Gram):
             diagonal_set(self._store, self.diagonal)
 
     def solve(self, B: Any) -> Any:
-        """(K + diag(ridge))^{-1} B with the factor at hand."""
+        """(K + diag(ridge))^{-1} B with the present factor."""
         factor = self._checked_factor()
         return solve_triangular(factor, solve_triangular(factor, B), transposed=True)
 
@@ -118,18 +118,18 @@ class DeviceGram(Gram):
         self._factor = None
 
     def block(self, rows: Any) -> "DeviceGram":
-        """The Gram matrix of some of the points, by their numbers on the host."""
+        """The Gram matrix of some of the points, by row numbers on the host."""
         some = take_rows(take_rows(self._store, rows).T, rows)
         part = DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
         part.negative = self.negative
         return part
 
     def release(self) -> None:
-        """Let the factor go."""
+        """Free the factor."""
         self._factor = None
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Facts for a certificate, and where the matrix lives."""
+        """Facts for a certificate, with the device of the matrix."""
         return (*super().record(), ("computed by", where_it_lives(self._store)))
 
     def _checked_factor(self) -> Any:

@@ -1,7 +1,7 @@
 """The exceptions and warnings of the package: one root, four leaves.
 
-Every message says what is wrong, where, what was received and what would work. Whether trying again can
-help is part of the type, so that a program may ask ``error.retry_helps`` instead of parsing words.
+Every message states what is wrong, where, what was received and what would work. Whether trying again can
+help is part of the type, so that a program can read ``error.retry_helps`` instead of parsing text.
 """
 
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ class SubstrateError(Exception):
 
 
 class DataError(SubstrateError, ValueError):
-    """An array, weight, label or file cannot be used as given. Mend the data, then call again."""
+    """An array, weight, label or file cannot be used as given. Correct the data, then call again."""
 
 
 class DeclarationError(SubstrateError, ValueError):
@@ -36,7 +36,7 @@ class DeclarationError(SubstrateError, ValueError):
 
 
 class SolverError(SubstrateError, RuntimeError):
-    """No solver returned an acceptable point. Another solver, option or scaling may.
+    """No solver returned an acceptable point. Another solver, option or scaling may succeed.
 
     ``attempts`` are those of the :class:`~substrate.solvers.SolverRecord` there would have been.
     """
@@ -46,7 +46,7 @@ class SolverError(SubstrateError, RuntimeError):
 
 
 class CertificateError(SubstrateError, RuntimeError):
-    """A certificate was asked for where none can exist, or a demanded certificate does not hold."""
+    """A certificate was requested where none can exist, or a required certificate does not hold."""
 
 
 class SubstrateWarning(UserWarning):
@@ -54,7 +54,7 @@ class SubstrateWarning(UserWarning):
 
 
 class ScaleWarning(SubstrateWarning):
-    """The columns of X live on very different scales although the kernel compares distances."""
+    """The columns of X have very different scales although the kernel compares distances."""
 
 
 class DegenerateKernelWarning(SubstrateWarning):
@@ -66,8 +66,8 @@ class IndefiniteKernelWarning(SubstrateWarning):
 
 
 class ModelFileWarning(SubstrateWarning):
-    """A model file was changed after it was written, or cannot tell whether it was."""
+    """A model file was changed after it was written, or this cannot be determined."""
 
 
 class OverfittingWarning(SubstrateWarning):
-    """The model has so much freedom that it fits what should judge it."""
+    """The model has so many degrees of freedom that it fits the validation data themselves."""

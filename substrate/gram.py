@@ -23,9 +23,9 @@ __all__ = ["ROUNDED_SINGLE", "Gram"]
 
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
-#: What is recorded of a matrix that is no kernel matrix.
+#: The alteration recorded of a matrix that is not a kernel matrix.
 _INDEFINITE = "not positive semi-definite"
-#: Up to here one matrix-vector product a column beats the packed matrix-matrix product.
+#: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 
 
@@ -122,7 +122,7 @@ class Gram:
             np.fill_diagonal(self._store, self.diagonal)
 
     def solve(self, B: Array) -> Array:
-        """(K + diag(ridge))^{-1} B with the factor at hand."""
+        """(K + diag(ridge))^{-1} B with the present factor."""
         from scipy.linalg.lapack import dpotrs, dsytrs
 
         if self._factor_diagonal is None:
@@ -138,7 +138,7 @@ class Gram:
         return np.asarray(X)
 
     def inverse(self) -> Array:
-        """(K + diag(ridge))^{-1} with the factor at hand: a third of the work of :meth:`solve` on all unit vectors."""
+        """(K + diag(ridge))^{-1} with the present factor: a third of the work of :meth:`solve` on all unit vectors."""
         from scipy.linalg.lapack import dpotri
 
         if self._factor_diagonal is None:
@@ -177,7 +177,7 @@ class Gram:
         The default cut-off, N eps, is the noise of the matrix itself. A negative eigenvalue beyond that noise is
         refused with its value: no convex problem can be declared on such a matrix.
 
-        :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the points at hand, refused where the kernel is not
+        :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the given points, refused where the kernel is not
             positive
         """
         relative = self.n * EPS if cutoff is None else cutoff
@@ -194,7 +194,7 @@ class Gram:
         return part
 
     def release(self) -> None:
-        """Give the triangle that holds a factor back to K, so that :attr:`matrix` is a view again."""
+        """Restore K in the triangle that holds a factor, so that :attr:`matrix` is a view again."""
         self._restore()
 
     def record(self) -> tuple[tuple[str, str], ...]:
@@ -230,8 +230,8 @@ class Gram:
     def check_definite(self) -> None:
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding.
 
-        K + diag(d) may well be positive definite although K is not, so a factorisation that succeeds proves nothing;
-        one of K itself, lifted by its own rounding error, does.
+        K + diag(d) may be positive definite although K is not, so its factorisation proves nothing; that of K itself,
+        shifted by its own rounding error, does.
         """
         self._restore()
         trace = max(float(self.diagonal.sum()), 0.0)
@@ -279,7 +279,7 @@ class Gram:
             np.fill_diagonal(self._store, self.diagonal)
 
     def _restore(self) -> None:
-        """Give the upper triangle back to K."""
+        """Restore K in the upper triangle."""
         if self._ridge is not None:
             mirror_lower(self._store)
         self._ridge = self._factor_diagonal = self._pivots = None

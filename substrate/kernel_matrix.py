@@ -1,4 +1,4 @@
-"""What is asked of a kernel matrix before it is used: symmetry, more than one value, coordinates of full rank."""
+"""Checks of a kernel matrix before it is used: symmetry, more than one value, coordinates of full rank."""
 
 import warnings
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Extremes = Callable[[Array, Array], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """Something done to a matrix that its user did not write down: what, how much, and why."""
+    """A change made to a matrix by the package: what, how much, and why."""
 
     what: str
     size: float
@@ -39,7 +39,7 @@ class Alteration:
 class Coordinates:
     r"""Orthonormal coordinates in which K is diagonal: :math:`K \approx U \operatorname{diag}(s) U^T`.
 
-    Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` says how many are kept.
+    Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` is the number kept.
     """
 
     basis: Array
@@ -53,9 +53,9 @@ class Coordinates:
 
     @property
     def factor(self) -> Array:
-        """R with K = R R': the finite-dimensional feature map of the training points, a row each.
+        """R with K = R R': the finite-dimensional feature map of the training points, one row per point.
 
-        It has at least one column: K = 0 has the feature zero.
+        It has at least one column: for K = 0, a column of zeros.
 
         :equation [Suykens2002]_ (8): the kernel as an inner product of features
         """
@@ -64,7 +64,7 @@ class Coordinates:
 
     @classmethod
     def of(cls, matrix: Array, cutoff: float) -> Self:
-        """Those of a matrix; a negative eigenvalue beyond rounding is refused with its value."""
+        """The coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value."""
         n = matrix.shape[0]
         with blas_threads(n):
             values, vectors = np.linalg.eigh(matrix)
@@ -81,7 +81,7 @@ class Coordinates:
 
 
 def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:
-    """The lowest and the highest of two different points."""
+    """The lowest and the highest correlation of two different points."""
     found = (matrix / root / root[:, None])[~np.eye(matrix.shape[0], dtype=bool)]
     return float(found.min()), float(found.max())
 

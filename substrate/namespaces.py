@@ -1,10 +1,10 @@
-r"""Which library an array belongs to, and where it lives: numpy, or an array namespace on a device.
+r"""The library and the device of an array: numpy, or an array namespace on a device.
 
-A function of this package that says so takes its namespace from its input: numpy arrays go the way of LAPACK in
-place, torch tensors and CuPy arrays stay on their device and come back as such. The common ground is the array API
-standard, by way of ``array_api_compat``, which is imported when the first array that is not numpy's arrives. What the
-standard lacks (triangular solves, the diagonal of a matrix, free memory of a device) is looked up here and nowhere
-else. Other libraries' arrays are converted to numpy as they always were.
+A function that documents it takes its namespace from its input: numpy arrays are handled in place by LAPACK, torch
+tensors and CuPy arrays stay on their device and are returned as such. The common interface is the array API standard,
+through ``array_api_compat``, which is imported with the first array that is not numpy's. What the standard lacks
+(triangular solves, the diagonal of a matrix, free memory of a device) is implemented here only. Other libraries' arrays
+are converted to numpy.
 """
 
 import math
@@ -42,7 +42,7 @@ __all__ = [
 HOST = "numpy"
 #: The libraries whose arrays keep their namespace.
 _KNOWN = ("torch", "cupy", "array_api_strict")
-#: Entries of a block of rows on a device: 1 GiB, so that launches cost nothing beside the work.
+#: Entries of a block of rows on a device: 1 GiB, so that the cost of launches is negligible.
 _BLOCK_ENTRIES = 1 << 27
 
 
@@ -71,7 +71,7 @@ def where_it_lives(array: Any) -> str:
 
 
 def same_home(**arrays: Any) -> None:
-    """Refuse arrays of several libraries or devices; the first one named sets the place, ``None`` is nowhere."""
+    """Refuse arrays of several libraries or devices; the first array sets the place, and ``None`` is skipped."""
     given = {name: array for name, array in arrays.items() if array is not None}
     first, *others = given
     home = where_it_lives(given[first])
@@ -120,7 +120,7 @@ def device_points(X: Any, name: str = "X") -> Any:
 
 
 def device_vector(y: Any, name: str, *, n: int, multiple: bool = False) -> Any:
-    """One finite float64 number for each of n rows, or a row of them where ``multiple`` says so."""
+    """One finite float64 number for each of n rows, or one row of numbers per row if ``multiple`` is true."""
     values = _real(y, name, (1, 2) if multiple else (1,))
     if values.shape[0] != n:
         raise DataError(f"{name} must have one entry per row: expected {n}, received {values.shape[0]}")
@@ -145,7 +145,7 @@ def _real(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
 
 
 def own_copy(array: Any) -> Any:
-    """A contiguous array that nobody else writes to; numpy's may be the same one if it is contiguous already."""
+    """A contiguous copy; a numpy array that is contiguous already is returned itself."""
     return namespace_of(array).asarray(array, copy=True) if is_device_array(array) else np.ascontiguousarray(array)
 
 
@@ -158,7 +158,7 @@ def take_rows(array: Any, rows: Any) -> Any:
 
 
 def device_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows whose blocks keep a device busy and leave its memory alone."""
+    """Slices of rows, large enough to keep a device busy and small beside its memory."""
     step = max(_BLOCK_ENTRIES // max(n_columns, 1), 1)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -175,7 +175,7 @@ def cholesky(matrix: Any) -> Any:
     xp = namespace_of(matrix)
     try:
         factor = xp.linalg.cholesky(matrix)
-    except (np.linalg.LinAlgError, RuntimeError) as error:  # torch's error is a RuntimeError, as is want of memory
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # torch raises a RuntimeError, also when out of memory
         if "memory" in str(error):
             raise
         raise SolverError(_NOT_DEFINITE) from error

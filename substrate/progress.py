@@ -1,7 +1,4 @@
-"""A progress bar on a terminal, silence in a pipe.
-
-How far a pass is, and how fast: one line on a terminal, silence in a pipe.
-"""
+"""Progress bars on a terminal: pieces of work done, or rows per second of a pass. Nothing is written to a pipe."""
 
 import sys
 import time
@@ -39,7 +36,7 @@ class Progress:
 
 
 class RowProgress:
-    """Rows done of all, rows a second since the pass began, and the time left at that rate."""
+    """Rows done, rows per second since the pass began, and the time left at that rate."""
 
     def __init__(self, what: str, total: int, shown: bool, done: int = 0, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream

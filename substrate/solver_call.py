@@ -1,10 +1,9 @@
 """One call of a solver through cvxpy: in this process, or in a child that ends at a time limit or an interrupt.
 
-SCS, OSQP and ECOS take an interrupt for their own: they stop and report a failure, and Python never hears of it. Others
-do not look up until they have finished. Here an interrupt is a ``KeyboardInterrupt`` whatever the solver makes of it;
-within a time limit, at once.
+SCS, OSQP and ECOS handle an interrupt themselves: they stop and report a failure, and Python is not notified. Others do
+not react until they have finished. Here an interrupt always raises ``KeyboardInterrupt``; within a time limit, at once.
 
-What is on the record of a solve: every attempt, with the solver's word and our verdict.
+The record of a solve lists every attempt, with the solver's status and our verdict.
 """
 
 import signal
@@ -27,10 +26,10 @@ METHOD = "substrate"
 def solve_through_cvxpy(
     problem: Any, *, solver: str, verbose: bool, options: Mapping[str, Any], limit: float | None
 ) -> float:
-    """Compile the problem, call the solver, and give variables and multipliers their values; its seconds.
+    """Compile the problem, call the solver, and assign the values of variables and multipliers; return its seconds.
 
     With a limit in seconds the solver runs in a child process, and :class:`TimeoutError` is raised when it has not
-    answered by then; compiling does not count. What it prints goes to standard error there.
+    answered by then; compiling does not count. Its output goes to standard error.
     """
     import cvxpy as cp
 
@@ -43,7 +42,7 @@ def solve_through_cvxpy(
     if limit is None:
         answer = chain.solve_via_data(problem, data, True, verbose, chosen)
     else:
-        sent = {key: value for key, value in data.items() if key != "param_prob"}  # expressions stay at home
+        sent = {key: value for key, value in data.items() if key != "param_prob"}  # expressions are not sent
         try:
             answer = call_within(limit, solve_data, type(chain.solver), sent, verbose, chosen)
         except TimeoutError:
@@ -58,12 +57,12 @@ def solve_through_cvxpy(
 
 
 def solve_data(interface: type, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
-    """The solver's answer to the numbers, as cvxpy's interface to it reads them; what a child process runs."""
+    """The solver's answer to the numbers, as cvxpy's interface reads them; run in the child process."""
     return plain(interface().solve_via_data(data, False, verbose, options))
 
 
 class Plain:
-    """The attributes of a compiled solver's record, and its name as text, in a form that travels between processes."""
+    """The attributes of a compiled solver's record, and its name as text, in a form that can be pickled."""
 
     def __init__(self, text: str, attributes: dict[str, Any]) -> None:
         self._text = text
@@ -84,7 +83,7 @@ def plain(value: Any, depth: int = 3) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(entry, depth) for entry in value]
     if hasattr(type(value), "__members__"):
-        return Plain(str(value), {"name": value.name})  # one word of an enumeration
+        return Plain(str(value), {"name": value.name})  # a member of an enumeration
     attributes = {}
     if depth > 0:
         for name in dir(value):
@@ -96,7 +95,7 @@ def plain(value: Any, depth: int = 3) -> Any:
 
 
 def _interrupted(answer: Any) -> bool:
-    """Whether the solver says that an interrupt ended it, which cvxpy counts among its failures."""
+    """Whether the solver reports that an interrupt ended it, which cvxpy counts as a failure."""
     if isinstance(answer, dict):
         known = answer.get("info")
         if isinstance(known, dict):
@@ -107,9 +106,9 @@ def _interrupted(answer: Any) -> bool:
 
 @contextmanager
 def heard_interrupts() -> Iterator[None]:
-    """An interrupt that something inside the block swallows is raised at its end.
+    """Raise, at the end of the block, an interrupt that was suppressed inside it.
 
-    Only where Python's own handler is in charge: whoever installed another decides what an interrupt means.
+    Only where Python's own handler is installed; another handler decides what an interrupt means.
     """
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -134,15 +133,15 @@ def heard_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-#: How the word of an attempt begins that the time limit ended.
+#: How the status of an attempt begins that the time limit ended.
 OUT_OF_TIME = "time limit"
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One solver's try: its own word, the largest ``relative/tolerance`` of our rows, and our verdict.
+    """One attempt of a solver: its status, the largest ``relative/tolerance`` of our rows, and our verdict.
 
-    The word is cvxpy's status, ``failed (...)`` or ``time limit 60 s``.
+    The status is cvxpy's, ``failed (...)`` or ``time limit 60 s``.
     """
 
     solver: str
@@ -173,7 +172,7 @@ class SolverRecord:
 
     @property
     def accepted(self) -> bool:
-        """Whether some attempt was good enough."""
+        """Whether an attempt was accepted."""
         return any(attempt.accepted for attempt in self.attempts)
 
     def facts(self) -> tuple[tuple[str, str], ...]:

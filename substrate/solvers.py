@@ -1,8 +1,8 @@
-"""Solvers by name, in a stated order, accepted by our own residuals and never by their word.
+"""Solvers by name, in a stated order, accepted by recomputed residuals and never by their status.
 
-A solver that says "optimal" with a bad residual is rejected and the next one tried; one that says
-"optimal_inaccurate" with a good residual is accepted and the word noted. One that runs into a time limit is judged by
-what it returns, if anything. Every attempt is on the record.
+A solver that reports "optimal" with a large residual is rejected and the next one tried; one that reports
+"optimal_inaccurate" with a small residual is accepted and the status noted. One that reaches a time limit is judged by
+the point it returns, if any. Every attempt is on the record.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ class _Solver:
     options: Mapping[str, Any]
     #: Relative residual at which its point is accepted.
     tolerance: float = 1e-6
-    #: Its own option for a time limit in seconds, which may bring back a point; PIQP and ECOS have none.
+    #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS have none.
     clock: str | None = None
 
 
@@ -60,7 +60,7 @@ _SOLVERS: dict[str, _Solver] = {
 #: Relative residual at which a point is taken without trying the problem in other units.
 GOAL = 1e-6
 
-#: Seconds after its limit in which a solver with a clock of its own may still hand over its point.
+#: Seconds after its limit in which a solver with a time limit of its own may still return its point.
 _GRACE = 1.0
 
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
@@ -73,7 +73,7 @@ def installed_solvers() -> tuple[str, ...]:
 
 
 def canonical_name(name: str) -> str:
-    """The solver meant, or an error that names the choices or the command that installs it."""
+    """The solver's canonical name, or an error that names the choices or the command that installs it."""
     upper = name.upper() if isinstance(name, str) else ""
     if upper not in _SOLVERS:
         raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case")
@@ -83,7 +83,7 @@ def canonical_name(name: str) -> str:
 
 
 def valid_options(name: str) -> tuple[str, ...]:
-    """The options a solver understands, asked of the solver itself where it can tell."""
+    """The options a solver accepts, queried from the solver itself where possible."""
     upper = canonical_name(name)
     if upper == "CLARABEL":
         import clarabel
@@ -126,9 +126,9 @@ def solve_problem(
     time_limit: float | None = None,
     **options: Any,
 ) -> SolverRecord:
-    """Solve a cvxpy problem in place and say how it went.
+    """Solve a cvxpy problem in place and return the record of all attempts.
 
-    An interrupt (Ctrl-C) raises ``KeyboardInterrupt`` whatever the solver makes of it: at once within a time limit,
+    An interrupt (Ctrl-C) always raises ``KeyboardInterrupt``: at once within a time limit,
     otherwise when the solver returns.
 
     Parameters
@@ -139,14 +139,14 @@ def solve_problem(
         Called after each solve with the solver's tolerance: the largest ``relative / tolerance`` of the certificate
         rows; at most 1 accepts.
     solver
-        A name, tried alone; ``None`` goes through :data:`ORDER`.
+        A name, tried alone; ``None`` tries all of :data:`ORDER`.
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
-        Tried with a solver that failed on the problem as it stands, but not with one that ran out of time.
+        Tried with a solver that failed on the problem as given, but not with one that ran out of time.
     time_limit
         Seconds for each call of a solver, which then runs in a child process that can be ended; compiling the problem
-        does not count. A call that reaches it counts as a rejected attempt, unless the solver hands over a point that
-        our rows accept. ``None``: no limit, and no child process.
+        does not count. A call that reaches it counts as a rejected attempt, unless the solver returns a point that our
+        rows accept. ``None``: no limit, and no child process.
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
@@ -238,7 +238,7 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], lim
         try:
             seconds = problem.solve(method=METHOD, solver=name, verbose=verbose, options=chosen, limit=wait)
         except cp.error.SolverError as error:
-            _restore(problem, [None for _ in _leaves(problem)])  # nothing stale may pass for an answer
+            _restore(problem, [None for _ in _leaves(problem)])  # no old value may be taken for an answer
             return f"failed ({str(error).splitlines()[0]})"
         except TimeoutError:
             if limit is None:

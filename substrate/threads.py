@@ -1,6 +1,6 @@
-"""How many BLAS threads a matrix deserves.
+"""The number of BLAS threads for a matrix of a given order.
 
-On small matrices a second thread costs more in waiting than it brings, 10 to 90 times more under load, so
+On small matrices a second thread costs more in waiting than it gains, 10 to 90 times more under load, so
 below a measured size linear algebra runs on one thread and above it on as many as the user allows.
 """
 
@@ -27,19 +27,19 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController()
 
 
-#: How many blocks want one thread now, and the limit that the first of them set. The limit belongs to the process: if
-#: every fit set and restored its own, one that starts inside another's limit would remember one thread as the original
-#: number and leave the process there for good; and if the first restored it, the others would go on with many.
+#: How many blocks require one thread now, and the limit that the first of them set. The limit belongs to the process:
+#: if every fit set and restored its own, one that starts inside another's limit would take one thread for the original
+#: number and restore that; and if the first restored it, the others would continue with many.
 _guard = threading.Lock()
 _holders = 0
 _limit: Any = None
 
 
 def _take_control() -> None:
-    """Let this thread set limits. Of those that may want to, threadpoolctl 3.8 listens to the first and to no other.
+    """Let this thread set limits: threadpoolctl 3.8 accepts limits only from the first thread that sets one.
 
     A worker's thread would then compute with many BLAS threads, and round as many do; and a limit that one thread set
-    could not be lifted by another. Ours are set and lifted under a lock, whoever comes first and whoever goes last.
+    could not be lifted by another. Ours are set and lifted under a lock, by any thread.
     """
     openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(openblas, "clear_controlling_thread"):
@@ -63,11 +63,11 @@ def one_blas_thread() -> Iterator[None]:
             if _holders == 0:
                 _take_control()
                 _limit.restore_original_limits()
-                _take_control()  # and leave it to whoever wants it next
+                _take_control()  # so that the next thread may set limits
 
 
 def threads_for(order: int) -> int:
-    """How many threads matrices of this order deserve: one, or as many as BLAS may use here and now."""
+    """The number of threads for matrices of this order: one, or as many as BLAS may use at present."""
     if order < SERIAL_BELOW:
         return 1
     counts = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]

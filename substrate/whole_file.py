@@ -1,8 +1,8 @@
 """Files written whole or not at all: a temporary name in the same folder, renamed at the end.
 
-Renaming replaces whatever has the name, be it a pipe, a device or a link. So only what is a regular file, or nothing
-yet, is written to: symbolic links are followed, which leaves the link and replaces its target, and all else is refused
-before any work. An existing file keeps its permissions.
+Renaming replaces any file of that name, also a pipe, a device or a link. Therefore only a regular file, or a name that
+does not exist yet, is written to: symbolic links are followed, which keeps the link and replaces its target, and
+everything else is refused before any work. An existing file keeps its permissions.
 """
 
 import os
@@ -19,7 +19,7 @@ __all__ = ["refuse_taken", "writable_file", "written_whole"]
 
 _Path = str | os.PathLike[str]
 
-#: What a name may stand for beside a file.
+#: Kinds of files that are refused.
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -38,7 +38,7 @@ def writable_file(path: _Path) -> Path:
         return _new_file(Path(path), target)
     except NotADirectoryError as error:
         raise DataError(f"the folder of {path} is a file; name a file in a folder") from error
-    except (OSError, ValueError) as error:  # a ring of links, a name too long, a null character
+    except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a null character
         raise DataError(f"{os.fspath(path)!r} cannot be written: {error}; name another file") from error
     if not stat.S_ISREG(found):
         kind = next((said for is_kind, said in _KINDS if is_kind(found)), "no regular file")
@@ -59,9 +59,9 @@ def _new_file(path: Path, target: Path) -> Path:
 
 
 def refuse_taken(path: _Path, *read: object) -> None:
-    """Refuse a file that is, or lies in a folder, among what is read: writing it would destroy what it holds.
+    """Refuse a file that is one of the inputs, or lies in a folder of them: writing it would destroy its contents.
 
-    Of what is read only paths are looked at; a link and its target are the same file.
+    Only inputs that are paths are compared; a link and its target are the same file.
     """
     target = Path(os.path.realpath(path))
     for other in read:
@@ -84,14 +84,14 @@ def _same(one: Path, other: Path) -> bool:
 def written_whole(path: _Path) -> Iterator[BinaryIO]:
     """A stream for the bytes of a file; an existing file is replaced only when the block ends without an error.
 
-    The stream can also be read, so that what was written may be checked before it gets its name.
+    The stream can also be read, so that the contents can be checked before the file is renamed.
     """
     target = writable_file(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
     try:
         with os.fdopen(handle, "w+b") as stream:
             yield stream
-        if writable_file(path) != target:  # somebody has been here meanwhile
+        if writable_file(path) != target:  # changed in the meantime
             raise DataError(f"{path} became another file while it was written; nothing was replaced")
         _adopt_permissions(temporary, target)
         os.replace(temporary, target)
@@ -101,7 +101,7 @@ def written_whole(path: _Path) -> Iterator[BinaryIO]:
 
 
 def _adopt_permissions(temporary: str, target: Path) -> None:
-    """Those of the file that is replaced; otherwise those of any new file, for a temporary one is private."""
+    """Permissions of the file that is replaced, otherwise of any new file; a temporary file is private."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -111,6 +111,6 @@ def _adopt_permissions(temporary: str, target: Path) -> None:
         return
     new = os.stat(temporary)
     if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-        with suppress(PermissionError):  # only root may give files away; the permissions below are kept all the same
+        with suppress(PermissionError):  # only root may change the owner; the permissions below are kept in any case
             os.chown(temporary, old.st_uid, old.st_gid)
     os.chmod(temporary, stat.S_IMODE(old.st_mode) & 0o777)
