@@ -1,4 +1,4 @@
-"""The report that gathers rows. It knows nothing of models: ingredients bring rows, it lines them up."""
+"""The report that collects rows. It does not depend on models: ingredients provide the rows, it prints them."""
 
 import math
 import warnings
@@ -9,7 +9,7 @@ from substrate.certificates.rows import Accuracy, Row
 
 __all__ = ["NO_BOUND", "Certificate", "warn_unless_holds"]
 
-#: The fact that stands on the record where the answer cannot be bounded, with the reason.
+#: The fact on the record where the answer cannot be bounded, with the reason.
 NO_BOUND = "no bound on the answer"
 
 _HEADINGS = ("check", "residual", "scale", "relative", "tolerance", "pass")
@@ -17,7 +17,7 @@ _HEADINGS = ("check", "residual", "scale", "relative", "tolerance", "pass")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A frozen report: rows that pass or fail, and a record of how the solution came about.
+    """A frozen report: rows that pass or fail, and a record of how the solution was obtained.
 
     ``print(certificate)`` shows the table, ``certificate.holds`` is the verdict, ``certificate["name"]`` is a
     row. ``record`` lists plain facts (kernel, Gram alterations, solver attempts, refinements) as pairs.
@@ -34,7 +34,7 @@ class Certificate:
 
     @property
     def answer(self) -> Accuracy | None:
-        """The row that bounds the answer; None where nothing does."""
+        """The row that bounds the answer; None where there is none."""
         return next((row for row in self.rows if isinstance(row, Accuracy)), None)
 
     @property
@@ -49,7 +49,7 @@ class Certificate:
 
     @property
     def promise(self) -> str:
-        """What the certificate says of the answer, in words."""
+        """What the certificate states about the answer, in words."""
         if self.answer is not None:
             return str(self.answer)
         reason = next((fact for name, fact in self.record if name == NO_BOUND), None)
@@ -111,7 +111,7 @@ class Certificate:
 
 
 def warn_unless_holds(certificate: Certificate) -> None:
-    """A fit whose certificate fails says so, whatever the reason."""
+    """Warn of a fit whose certificate fails, whatever the reason."""
     if certificate.holds:
         return
     from sklearn.exceptions import ConvergenceWarning

@@ -66,7 +66,7 @@ def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
 
 
 def _exponents(largest: Array) -> Array:
-    """e with every entry at most 2^e; of a zero as small as can be."""
+    """e with every entry at most 2^e; for zeros the smallest exponent."""
     return np.where(largest > 0.0, np.frexp(largest)[1], -1100).astype(np.int64)
 
 
@@ -76,7 +76,7 @@ def _sliced(values: Array, exponents: Array, bits: int) -> list[Array]:
 
 
 def _sliced_once(rest: Array, exponents: Array, bits: int) -> Array:
-    """The leading bits of the values, which are taken off them in place."""
+    """The leading bits of the values, which are subtracted from them in place."""
     anchor = np.ldexp(0.75, exponents + (54 - bits))
     part = (rest + anchor) - anchor
     rest -= part

@@ -1,17 +1,16 @@
-r"""A row of a certificate: one residual, the scale it is measured against, and the verdict.
+r"""The rows of a certificate: a residual, the scale it is measured against, and the verdict; and the accuracy row.
 
 A row passes when
 
 .. math:: |\text{value}| \le \text{tolerance} \times \text{scale},
 
-both recomputed from data and solution. Tolerances follow LAPACK's habit: a modest multiple of the unit
+both recomputed from data and solution. Tolerances follow LAPACK: a modest multiple of the unit
 roundoff times the dimension, against a scale built from norms of the quantities that were added up, so
 that the verdict changes neither when y is multiplied by 1e12 nor when it is divided by it.
 
-The row that speaks of the answer: how far the fitted values can be from those of the exact optimum.
-
-With sample weights v, :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and
-:math:`f^\star` those of the exact optimum,
+The accuracy row bounds the answer: the distance of the fitted values from those of the exact optimum. With sample
+weights v, :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as ``predict`` returns them and :math:`f^\star` those
+of the exact optimum,
 
 .. math::
 
@@ -22,18 +21,14 @@ With sample weights v, :math:`\|z\|_v^2 = \sum_i v_i z_i^2`, fitted values f as 
 Both are in units of y. The spread leaves the mean of y out, so an offset makes no certificate easier to hold; the
 second term is what rounding y itself to double precision may change.
 
-The accuracy row of a machine whose answer is bounded by duality.
-
-The squared errors make the objective 1-strongly convex in the fitted values, so with a primal feasible point of value P
-and a dual feasible one of value Q
+Where the answer is bounded by duality (:func:`gap_accuracy`), the squared errors make the objective 1-strongly convex
+in the fitted values, so with a primal feasible point of value P and a dual feasible one of value Q
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q .
 
 P - Q is never formed as a difference: for every machine here it is a sum of terms that cannot be negative, and what
-rounding may have added to each of them is counted. What ``predict`` returns may be a little apart from the feasible
+rounding may have added to each of them is counted. What ``predict`` returns may differ slightly from the feasible
 point, and that distance is measured and added.
-
-The duality gap as a certificate row.
 """
 
 import math
@@ -126,7 +121,7 @@ class Accuracy(Row):
     """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values, ``spread`` is that of y.
 
     ``scale`` is the spread, or what makes the tolerance as large as the rounding of y where that is more. ``about``
-    says what is bounded.
+    names what is bounded.
     """
 
     spread: float = 0.0
@@ -146,13 +141,13 @@ def accuracy_row(
     about: str = "fitted values",
 ) -> Accuracy:
     """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
-    bound = bound if math.isfinite(bound) else math.inf  # what is not known is no bound
+    bound = bound if math.isfinite(bound) else math.inf  # an unknown number is no bound
     scale = scale_of(spread, rounding, tolerance)
     return Accuracy("accuracy", bound, scale, tolerance, formula, spread, about)
 
 
 def scale_of(spread: float, rounding: float, tolerance: float) -> float:
-    """What is compared with: the spread, or so much that the tolerance is the rounding of y where that is more."""
+    """The scale: the spread, or the value at which the tolerance is the rounding of y, if that is larger."""
     return max(spread, min(rounding / tolerance, sys.float_info.max))
 
 
@@ -176,14 +171,14 @@ def spread_of(y: Array, weights: Array) -> tuple[float, float]:
     return unit * root_mean_square(scaled - mean, shares), y.size * EPS * unit
 
 
-#: Room for the rounding of the few operations that put a bound together.
+#: Margin for the rounding of the few operations that compute a bound.
 _ROOM = 1.0 + 1e-3
 
 
 def gap_accuracy(
     y: Array, weights: Array, gap: float, apart: float, formula: str, *, tolerance: float, unit: float = 1.0
 ) -> Accuracy:
-    """The row from a gap of non-negative terms and the distance of what predict returns from the feasible point.
+    """The row from a gap of non-negative terms and the distance between predictions and the feasible point.
 
     ``gap`` is in units of ``unit`` squared, ``apart`` (root mean square) in units of ``unit``, y in its own.
     """

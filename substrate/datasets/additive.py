@@ -1,4 +1,6 @@
-r"""Additive function: four inputs matter, twenty-one do not.
+r"""Data that are constructed: an additive function of four inputs out of twenty-five, and the boards of tic-tac-toe.
+
+The additive function is
 
 .. math::
 
@@ -8,10 +10,9 @@ r"""Additive function: four inputs matter, twenty-one do not.
 equation (31) of [Pelckmans2005], there taken from [Vapnik1998]. A method that detects structure
 should keep the first four components and drop the others.
 
-Boards: the final positions of tic-tac-toe, found by playing every legal game.
-
-A board is a word of nine letters, row by row, over {x, o, b}, b for blank. x begins; play ends when
-a line of three is full or no square is left:
+The boards are the final positions of tic-tac-toe, found by playing every legal game. A board
+is a word of nine letters, row by row, over {x, o, b}, b for blank. x begins; play ends when a line
+of three is full or no square is left:
 
 .. math:: 958 \text{ final boards} = 626 \text{ won by x} + 316 \text{ won by o} + 16 \text{ drawn}.
 """
@@ -113,11 +114,11 @@ def tic_tac_toe(*, return_X_y: Literal[True] = True) -> Lettered: ...
 @overload
 def tic_tac_toe(*, return_X_y: Literal[False]) -> "Bunch": ...
 def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
-    """Tell from a finished game of tic-tac-toe whether the first player has won [Aha1991].
+    """Final boards of tic-tac-toe, and whether the first player has won [Aha1991].
 
     958 boards, nine inputs top_left .. bottom_right with x = +1, blank = 0 and o = -1 (our coding;
     the source has letters). Target ``class``: "positive" where x has won (626), "negative" where o
-    has won (316) or nobody (16). Rows: won by x, won by o, drawn, each group sorted with x before o
+    has won (316) or neither player (16). Rows: won by x, won by o, drawn, each group sorted with x before o
     before blank.
 
     Parameters

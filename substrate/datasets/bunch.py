@@ -1,11 +1,8 @@
-"""The record of a dataset, and the two shapes in which it is handed out.
+"""The record of a dataset, checks of the arguments, citations, and the two forms in which a dataset is returned.
 
-The record is complete before the caller's wish is known; :func:`deliver` then either takes the pair
-``(X, y)`` out of it or wraps all of it in a ``sklearn.utils.Bunch``.
-
-Checks of the arguments that datasets share; each refusal names argument, value and remedy.
-
-Citations: whom to name when a dataset is used, under the keys the docstrings use.
+:func:`deliver` either takes the pair ``(X, y)`` out of a complete record or wraps all of it in a
+``sklearn.utils.Bunch``. Each error of an argument names the argument, its value and a remedy; citations are listed
+under the keys that the docstrings use.
 """
 
 import inspect
@@ -48,7 +45,7 @@ def _refuse(name: str, value: object, wanted: str, remedy: str) -> DataError:
 
 
 def check_count(name: str, value: object, *, least: int, most: int | None = None, usual: int) -> int:
-    """Return ``value`` as an int within ``[least, most]``; the refusal proposes ``usual``."""
+    """Return ``value`` as an int within ``[least, most]``; the error proposes ``usual``."""
     count = _whole(value)
     if count is None or count < least or (most is not None and count > most):
         bounds = f"at least {least}" if most is None else f"between {least} and {most}"
@@ -90,10 +87,10 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def random_source(random_state: object) -> np.random.Generator | np.random.RandomState:
-    """Turn ``random_state`` into something that draws.
+    """Turn ``random_state`` into a random generator.
 
     None draws fresh entropy, a non-negative integer seeds a new ``numpy.random.Generator``; a
-    Generator or a legacy RandomState is used as it is, and moves on by what is drawn from it.
+    Generator or a legacy RandomState is used as it is, and its state advances.
     """
     if random_state is None:
         return np.random.default_rng()
@@ -140,7 +137,7 @@ class Record(Generic[Target]):
     Parameters
     ----------
     X, y
-        Inputs, one row a sample, and targets.
+        Inputs, one row per sample, and targets.
     feature_names
         One name per column of ``X``.
     target_name
@@ -151,7 +148,7 @@ class Record(Generic[Target]):
     description
         The docstring of the function that made the record.
     citation, provenance, filename
-        Whom to cite, where the numbers come from, and the embedded file (None when generated).
+        What to cite, where the numbers come from, and the embedded file (None when generated).
     extras
         Further fields of the Bunch, such as the values before noise.
     """
@@ -169,10 +166,10 @@ class Record(Generic[Target]):
 
 
 def deliver(record: Record[Target], return_X_y: object) -> "tuple[NDArray[np.float64], NDArray[Target]] | Bunch":
-    """Hand out ``(X, y)``, or the whole record as a Bunch."""
+    """Return ``(X, y)``, or the whole record as a Bunch."""
     if check_flag("return_X_y", return_X_y):
         return record.X, record.y
-    # Here and not above: whoever asks for arrays shall not wait for scikit-learn.
+    # Here and not above: arrays alone do not require scikit-learn.
     from sklearn.utils import Bunch
 
     return Bunch(
@@ -181,7 +178,7 @@ def deliver(record: Record[Target], return_X_y: object) -> "tuple[NDArray[np.flo
         feature_names=list(record.feature_names),
         target_name=record.target_name,
         target_names=list(record.target_names or (record.target_name,)),
-        # python -OO strips docstrings; an empty description is then the truth
+        # python -OO strips docstrings; the description is then empty
         DESCR=inspect.cleandoc(record.description or ""),
         citation=record.citation,
         provenance=record.provenance,
@@ -215,5 +212,5 @@ _REFERENCES = {
 
 
 def cite(*keys: str) -> str:
-    """Return the references under ``keys``, one a line, each after its key in brackets."""
+    """Return the references under ``keys``, one per line, each after its key in brackets."""
     return "\n".join(f"[{key}] {_REFERENCES[key]}" for key in keys)

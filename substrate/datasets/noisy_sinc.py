@@ -8,11 +8,10 @@ r"""Noisy sinc: one smooth function under three kinds of error.
 with :math:`e_i` Gaussian (:func:`sinc`), Gaussian plus a few large shifts (:func:`sinc_outliers`),
 or Student t (:func:`sinc_student`).
 
-The papers state sample sizes and the family of the error. Ours, where they are silent: sinc with
-the factor pi, inputs drawn uniformly from ``domain`` = [-5, 5] and left unsorted (contiguous folds
-are then fair), and the size of noise and outliers. Inputs are drawn first and noise is drawn even
-at level zero: the same seed gives the same inputs at every ``noise``, and ``noise=0`` shows the
-truth at them.
+The papers state sample sizes and the family of the error. Our choices, where they state nothing: sinc with the factor
+pi, inputs drawn uniformly from ``domain`` = [-5, 5] and left unsorted (contiguous folds are then fair), and the size of
+noise and outliers. Inputs are drawn first and noise is drawn even at level zero: the same seed gives the same inputs at
+every ``noise``, and ``noise=0`` gives the exact function at them.
 """
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -104,9 +103,8 @@ def sinc_outliers(
 ) -> "Arrays | Bunch":
     """Draw sinc plus Gaussian noise and three outliers, N = 300 in section 5 of [Suykens2002].
 
-    The paper states neither the level of the noise nor where and how large the outliers are. Ours:
-    rows chosen at random without repetition, each shifted up or down, with equal chance, by
-    ``outlier_size``.
+    The paper states neither the level of the noise nor where and how large the outliers are. Our choice: rows drawn at
+    random without repetition, each shifted up or down, with equal chance, by ``outlier_size``.
 
     Parameters
     ----------
@@ -175,7 +173,7 @@ def sinc_student(
 def _inputs(
     n_samples: object, noise: object, domain: object, random_state: object
 ) -> tuple[np.random.Generator | np.random.RandomState, NDArray[np.float64], float]:
-    """Check what the three share and draw the inputs."""
+    """Check the common arguments and draw the inputs."""
     count = check_count("n_samples", n_samples, least=1, usual=300)
     scale = check_real("noise", noise, least=0.0, usual=0.1)
     low, high = check_interval("domain", domain)

@@ -1,20 +1,16 @@
-r"""Tables: the embedded comma-separated files, read with the standard library.
+r"""Embedded tables for regression (motorcycle, Boston) and classification (Ripley, Pima, Ionosphere).
 
-A file has one header row, no quoting and no empty cell; its last column is the target. Nothing is
-cached: each reading builds new arrays, so callers may overwrite what they were given.
+They are comma-separated files, read with the standard library. A file has one header row, no quoting and no empty cell;
+its last column is the target. Nothing is cached: each reading builds new arrays, so callers may overwrite them.
 
-Regression tables: motorcycle and Boston.
-
-Both are samples of
+Both regression tables are samples of
 
 .. math:: y_i = f(x_i) + e_i, \qquad i = 1, \dots, N,
 
 the motorcycle data with an error whose variance changes with :math:`x` and with several :math:`y`
 at one :math:`x`, the Boston data with inputs on very different scales and a target cut off at 50.
 
-Classification tables: Ripley's two classes, Pima, Ionosphere.
-
-Labels are those of the sources: 0 and 1, or letters. The machines of the papers want
+The labels of the classification tables are those of the sources: 0 and 1, or letters. The machines of the papers expect
 
 .. math:: y_i \in \{-1, +1\},
 
@@ -68,7 +64,7 @@ def read_table(filename: str) -> Table:
 
 
 def provenance(heading: str) -> str:
-    """Return the section ``## heading`` of the provenance page that travels with the files."""
+    """Return the section ``## heading`` of the provenance page that is stored with the files."""
     page = _FOLDER.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
     sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
     return sections[heading].strip()
@@ -88,8 +84,7 @@ def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
     times are distinct, one row occurs twice, and the spread of the target grows after the impact:
     it is almost nothing before 14 ms.
 
-    [Suykens2002] fits it in milliseconds (sigma = 6.6); [Pelckmans2005] uses N = 100 without saying
-    which rows.
+    [Suykens2002] fits it in milliseconds (sigma = 6.6); [Pelckmans2005] uses N = 100 without stating which rows.
 
     Parameters
     ----------
@@ -237,9 +232,9 @@ def ionosphere(*, return_X_y: Literal[False]) -> "Bunch": ...
 def ionosphere(*, return_X_y: bool = True) -> "Lettered | Bunch":
     """Radar returns from the ionosphere, good or bad [Sigillito1989].
 
-    351 rows of 17 complex autocorrelation values, written as 34 real inputs a01 .. a34. ``a01`` is
-    0 or 1 and ``a02`` is 0 in every row, so a standard deviation of zero awaits whoever
-    standardises; one row occurs twice. Target ``class``: "g" good (225) or "b" bad (126).
+    351 rows of 17 complex autocorrelation values, written as 34 real inputs a01 .. a34. ``a01`` is 0 or 1 and ``a02``
+    is 0 in every row, so standardising must handle a standard deviation of zero; one row occurs twice. Target
+    ``class``: "g" good (225) or "b" bad (126).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Ingredients: one constraint or term a file, with its multiplier, its residual and its certificate rows.
+"""Ingredients: one constraint or term per module, with its multiplier, its residual and its certificate rows.
 
-Builders take cvxpy expressions; residuals and rows take plain numbers, so a closed form is certified by the very
-same code and never imports cvxpy.
+Builders take cvxpy expressions; residuals and rows take plain numbers, so a closed form is certified by the same code
+and never imports cvxpy.
 """
 
 from substrate.ingredients.classification_fit import (

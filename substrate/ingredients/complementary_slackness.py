@@ -1,10 +1,10 @@
-r"""Complementary slackness as a report: every product of a multiplier and its slack, and what they say together.
+r"""Complementary slackness as a report: every product of a multiplier and its slack, and their sum.
 
 .. math:: \xi^{-l}_i (t_l + f^l_i), \qquad \xi^{+l}_i (t_l - f^l_i), \qquad i = 1, \dots, N, \quad l = 1, \dots, d
 
-[Pelckmans2005]_ eq. (27e), (27f). Where the linear conditions (27a) to (27d) hold, no product is negative and their
-sum is the duality gap of the training problem: it vanishes exactly where the machine is trained. The check works on
-plain numbers, whoever made them; :math:`\rho \sum_l t_l`, what the penalty costs, is the size they are judged by.
+[Pelckmans2005]_ eq. (27e), (27f). Where the linear conditions (27a) to (27d) hold, no product is negative and their sum
+is the duality gap of the training problem: it vanishes exactly where the machine is trained. The check works on plain
+numbers from any source; :math:`\rho \sum_l t_l`, the cost of the penalty, is the size they are compared with.
 """
 
 from dataclasses import dataclass

@@ -69,7 +69,7 @@ def variation_rows(
     negative = max(0.0, -float(xi_minus.min()), -float(xi_plus.min()))
     excess = float(np.max(np.abs(values) - t[:, None], initial=0.0))
     lower, upper = slackness_products(values, t, xi_minus, xi_plus)
-    # a target of zeros costs nothing; then a millionth of a unit is still a size
+    # a target of zeros costs nothing; the scale is then a millionth of a unit
     size = cost + rho * (float(np.abs(t).sum()) + 1e-6 * unit)
     return (
         Row("(27b) sums of multipliers", float(sums.max()), rho, tolerance, "max_l |1'(xi- + xi+) - rho|"),

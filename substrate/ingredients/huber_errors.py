@@ -5,9 +5,9 @@ r"""Huber's error term :math:`\gamma \sum_i v_i h_\delta(e_i)`, its stationarity
     h_\delta(e) = \begin{cases} \tfrac12 e^2 & |e| \le \delta \\ \delta |e| - \tfrac12 \delta^2 & |e| > \delta
     \end{cases}, \qquad \alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta, \delta)
 
-[Huber1964]_. No row pulls harder than :math:`\gamma v_i \delta`, however large its error. The conjugate of the term is
-that of the squared errors with a bound, :math:`\sum_i \alpha_i^2 / (2 \gamma v_i)` where
-:math:`|\alpha_i| \le \gamma v_i \delta`; in the shares :math:`a = \alpha / \gamma` the bound does not contain gamma.
+[Huber1964]_. No support value exceeds :math:`\gamma v_i \delta`, however large the error of its row. The conjugate of
+the term is that of the squared errors with a bound, :math:`\sum_i \alpha_i^2 / (2 \gamma v_i)` where :math:`|\alpha_i|
+\le \gamma v_i \delta`; in the shares :math:`a = \alpha / \gamma` the bound does not contain gamma.
 """
 
 from dataclasses import dataclass
@@ -81,9 +81,9 @@ def huber_rows(
 ) -> tuple[Row, ...]:
     """||alpha/(gamma v) - clip(e)||, in the units of y, and the largest excess of |alpha|/(gamma v) over delta.
 
-    The excess is measured by ``bound_scale``, otherwise like the first. What computes alpha itself can meet its bound
-    to rounding of the bound, and should be asked for that: where delta is below the rounding of y, another scale sees
-    no alpha that is too large.
+    The excess is measured by ``bound_scale``, otherwise like the first. A method that computes alpha itself can satisfy
+    the bound to rounding of the bound, and should be held to that: where delta is below the rounding of y, no other
+    scale reveals an alpha that is too large.
     """
     implied, clipped = support_values / gamma_v, np.clip(e, -delta, delta)
     size = float(np.linalg.norm(implied) + np.linalg.norm(clipped) + np.linalg.norm(y)) if scale is None else scale

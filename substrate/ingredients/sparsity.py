@@ -37,7 +37,7 @@ def sparsity_rows(
 ) -> tuple[Row, ...]:
     """The two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is).
 
-    Where nothing is ``balanced``, 1'a = 0 not being asked for, there is no nu.
+    Unless ``balanced``, 1'a = 0 is not required and there is no nu.
     """
     c = Phi.T @ e
     weights = np.abs(a)
@@ -48,7 +48,7 @@ def sparsity_rows(
     scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
     excess = float(np.max(np.abs(c - nu) - zeta, initial=0.0))
     products = float(np.abs(zeta * weights - a * (c - nu)).sum())
-    # what a = 0 costs, or, where that is nothing (a constant target), the noise of a solver in the units of y
+    # the cost of a = 0, or, where that is zero (a constant target), the noise of a solver in the units of y
     size = zeta * total + 0.5 * float(np.sum((y - y.mean()) ** 2)) + 1e-6 * 0.5 * float(y @ y)
     return (
         Row("subgradient bound", excess, scale, tolerance, "max (|c - nu| - zeta)"),

@@ -1,8 +1,8 @@
 r"""The norm :math:`\frac12 w^T w` in factor coordinates, and its stationarity :math:`w = \sum_i \alpha_i \varphi(x_i)`.
 
-With :math:`K = R R^T` the rows of R are finite-dimensional features of the training points, so
-:math:`f = R w + b 1` and :math:`w = R^T \alpha`: [Suykens2002]_ eq. (4). A quadratic form in K itself is never handed
-to a solver: its rounding-level negative eigenvalues break them.
+With :math:`K = R R^T` the rows of R are finite-dimensional features of the training points, so :math:`f = R w + b 1`
+and :math:`w = R^T \alpha`: [Suykens2002]_ eq. (4). A quadratic form in K itself is never passed to a solver: solvers
+fail on its negative eigenvalues of rounding size.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def squared_norm(w: Any, factor: Array) -> SquaredNorm:
 
 
 def norm_row(w: Array, factor: Array, coefficients: Array, tolerance: float, data: Array | None = None) -> Row:
-    """||w - R' a|| against the sizes of its terms and of what the data could make of them."""
+    """||w - R' a|| against the sizes of its terms and of those at the point w = 0."""
     size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ coefficients))
     size += 0.0 if data is None else float(np.linalg.norm(factor) * np.linalg.norm(data))
     value = float(np.linalg.norm(w - factor.T @ coefficients))

@@ -1,7 +1,7 @@
 r"""The condition :math:`1^T \alpha = 0`: stationarity in the bias, or, in the dual, a constraint whose multiplier is b.
 
 In classification the condition reads :math:`y^T \alpha = 0`. [Pelckmans2005]_ below eq. (1) and in (5), [Suykens2002]_
-eq. (4). It is there because the bias is not penalised.
+eq. (4). It holds because the bias is not penalised.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The operations that keep a kernel positive semi-definite, each a node of its own.
 
-Sums, products, non-negative multiples and the restriction to columns: ``k1 * k2 + k3`` means what it says, and
-prints as it was written. Nodes of one kernel are in :mod:`substrate.kernels.nested`.
+Sums, products, non-negative multiples and the restriction to columns: ``k1 * k2 + k3`` is evaluated and printed as it
+was written. Nodes of one kernel are in :mod:`substrate.kernels.nested`.
 """
 
 import math
@@ -18,7 +18,7 @@ from substrate.namespaces import namespace_of
 
 __all__ = ["LARGE", "Kernel", "Product", "Sum", "underflows"]
 
-#: k(x, x) below this may have lost digits to underflow; a factor above the other would show it.
+#: k(x, x) below the first may have lost digits to underflow; a factor above the second would reveal it.
 _SMALL, LARGE = 1e-290, 1e10
 
 
@@ -26,10 +26,11 @@ _SMALL, LARGE = 1e-290, 1e10
 class Kernel(BaseKernel):
     """A kernel with its operators.
 
-    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` looks at columns 0 and 2 only.
+    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` uses columns 0 and 2 only.
     """
 
-    #: What the operators make of one kernel, by name; the classes enter themselves, from a file above this one.
+    #: Results of the operators on one kernel, by name; the classes register themselves, from a module that imports this
+    #: one.
     _nodes: ClassVar[dict[str, Callable[..., "Kernel"]]] = {}
 
     def __init_subclass__(cls, node: str = "", **options: Any) -> None:
@@ -38,7 +39,7 @@ class Kernel(BaseKernel):
             Kernel._nodes[node] = cls
 
     def on(self, *columns: int) -> "Kernel":
-        """This kernel looking only at the given columns of its input."""
+        """This kernel restricted to the given columns of its input."""
         return self._nodes["restricted"](self, columns)
 
     def __add__(self, other: Any) -> "Kernel":
@@ -64,7 +65,7 @@ class _Pair(Kernel):
 
     @property
     def pairwise(self) -> bool:  # type: ignore[override]
-        """Whether either side reads a matrix somebody else computed."""
+        """Whether either side reads a precomputed matrix."""
         return self.left.pairwise or self.right.pairwise
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
@@ -146,7 +147,7 @@ def underflows(kernel: Kernel, X: Any) -> bool:
 
 
 def _loses_digits(left: Kernel, right: Kernel, X: Any) -> bool:
-    """Whether what underflows on one side is made large again by the other."""
+    """Whether values that underflow on one side are enlarged by the other."""
     diagonal = left.diag(X)
     return float(namespace_of(diagonal).max(diagonal)) > LARGE and underflows(right, X)
 

@@ -1,6 +1,6 @@
-"""What every kernel is: a frozen value that maps two point sets to a matrix.
+"""The base class of kernels: a frozen value that maps two point sets to a matrix.
 
-The operations between kernels are the next file's, :mod:`substrate.kernels.algebra`.
+The operations between kernels are in :mod:`substrate.kernels.algebra`.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ def width(value: Any, name: str = "sigma") -> float | str:
 
 
 def ones(X: Any) -> Any:
-    """A one for each row of X, beside it."""
+    """A vector of ones, one per row of X, on its device."""
     if not is_device_array(X):
         return np.ones(X.shape[0])
     xp = namespace_of(X)
@@ -65,12 +65,12 @@ class BaseKernel(ABC):
     diagonal without the rest.
     """
 
-    #: Whether "points" are rows of a kernel matrix somebody else computed.
+    #: Whether "points" are rows of a precomputed kernel matrix.
     pairwise: ClassVar[bool] = False
-    #: How tightly the printed formula binds: 1 a sum, 2 a product, 3 a name.
+    #: Precedence of the printed formula: 1 for a sum, 2 for a product, 3 for a name.
     binding: ClassVar[int] = 3
 
-    # numpy must hand ``np.float64(2) * kernel`` over instead of making an array of kernels
+    # numpy must defer ``np.float64(2) * kernel`` to this class instead of making an array of kernels
     __array_ufunc__ = None
 
     @abstractmethod
@@ -84,7 +84,7 @@ class BaseKernel(ABC):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """A new array of all k(x_i, z_j) in the namespace of the points, computed in the given precision.
 
-        What :meth:`fill` is to numpy's double precision; the points themselves are of float64.
+        The counterpart of :meth:`fill` for other namespaces and precisions; the points themselves are float64.
         """
         raise DeclarationError(
             f"{self!r} has no formula beyond numpy's double precision; pass numpy arrays (X.cpu().numpy(), X.get()), "
@@ -94,7 +94,7 @@ class BaseKernel(ABC):
     def __call__(self, X: Any, Z: Any = None) -> Any:
         """The matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
 
-        Tensors of torch and arrays of CuPy stay where they are, and the matrix is one of theirs.
+        Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
         """
         if is_device_array(X):
             return device_matrix(self, X, Z)
@@ -112,20 +112,20 @@ class BaseKernel(ABC):
     def rounding(self, X: Any) -> float:
         """p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
 
-        Zero where the kernel is what its values are: a matrix from elsewhere, somebody's function.
+        Zero where the kernel is defined by its values: a precomputed matrix or a user's function.
         """
         return 0.0
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """As :meth:`fill`, the slow way that loses fewer digits, where there is one; for checks."""
+        """As :meth:`fill`, by a slower formula that loses fewer digits, where there is one; for checks."""
         self.fill(X, Z, out)
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`, of values filled in carefully."""
+        """As :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
 
     def rank(self, n_features: int) -> int | None:
-        """How many features :meth:`features` has; None where no finite number would do."""
+        """How many features :meth:`features` has; None where no finite number suffices."""
         return None
 
     def features(self, X: Any) -> Array:
@@ -142,7 +142,7 @@ class BaseKernel(ABC):
 
     @property
     def trusted(self) -> bool:
-        """Whether positive semi-definiteness is known from the formula, or somebody else's word."""
+        """Whether positive semi-definiteness is known from the formula, not merely claimed by the user."""
         return True
 
     @property
@@ -158,7 +158,7 @@ class BaseKernel(ABC):
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, as scikit-learn asks for them; nested ones as ``outer__inner``."""
+        """Parameters by name, in scikit-learn's convention; nested ones as ``outer__inner``."""
         params: dict[str, Any] = {}
         for parameter in fields(self):
             value = getattr(self, parameter.name)
@@ -171,7 +171,7 @@ class BaseKernel(ABC):
         """A new kernel with some parameters replaced; ``left__sigma=2.0`` reaches into a sum.
 
         There is no ``set_params``: a frozen kernel could only return a new one, and scikit-learn would drop it
-        in silence. The estimators replace their kernel instead.
+        silently. The estimators replace their kernel instead.
         """
         direct: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}

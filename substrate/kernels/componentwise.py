@@ -50,7 +50,7 @@ class Componentwise(Kernel):
         object.__setattr__(self, "kernel", parts)
 
     def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """The kernels k^l, each looking at its own columns."""
+        """The kernels k^l, each on its own columns."""
         if isinstance(self.kernel, Kernel):
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
         if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:

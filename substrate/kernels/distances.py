@@ -2,19 +2,19 @@ r"""Squared distances between two point sets, never negative and stable far from
 
 .. math:: \|x_i - z_j\|^2 = \|x_i\|^2 - 2 x_i^T z_j + \|z_j\|^2
 
-comes out of ONE matrix product once the norms are appended as columns,
+is one matrix product once the norms are appended as columns,
 :math:`[x_i,\ \|x_i\|^2,\ 1]\,[-2 z_j,\ 1,\ \|z_j\|^2]^T`. The points are centred first, so an offset of 1e8 costs
 nothing. Where the norms are so large that the cancellation would show, the entries that matter are computed again from
 plain differences.
 
-The median heuristic: a width for a kernel that compares distances.
+The median heuristic gives a width for a kernel that compares distances,
 
 .. math:: \sigma = \operatorname{median}_{i<j} \|x_i - x_j\|
 
 over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
-repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, stand for all: the
-answer is deterministic and does not depend on the order of the rows. Machines on a reduced basis hand over some rows
-only where there are very many, by :func:`substrate.streaming.array_source.width_rows`.
+repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, represent all: the
+result is deterministic and does not depend on the order of the rows. Where there are very many rows, machines on a
+reduced basis pass some of them only, by :func:`substrate.streaming.array_source.width_rows`.
 """
 
 import math
@@ -33,11 +33,11 @@ __all__ = ["median_distance", "metric_distances", "needs_number", "scaled_square
 _ABSOLUTE_ERROR = 1e-13
 #: The same on a device, see :mod:`~substrate.kernels.distances_on_device`.
 _ABSOLUTE_ERROR_ON_DEVICE = 1e-12
-#: exp(-50) = 2e-22: an entry farther than this is nought to every kernel that decays.
+#: exp(-50) = 2e-22: beyond this distance every kernel that decays is zero.
 _NEAR = 50.0
 #: Coordinates, in units of the width, beyond which squares would overflow.
 _FAR = 1e150
-#: Entries of sparse rows that are dense at a time.
+#: Entries of sparse rows that are made dense at a time.
 _MOST_DENSE = 10_000_000
 
 
@@ -72,7 +72,7 @@ def squared_distance_error(X: Any, root: float) -> float:
             reach = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1)))
         # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
         error = (1.5 * X.shape[1] + 7.0) * EPS * reach
-    # beyond the accepted error the entries are computed again from differences, and those left out are nought
+    # beyond the accepted error the entries are computed again from differences, and those left out are zero
     accepted = _ABSOLUTE_ERROR_ON_DEVICE if is_device_array(X) else _ABSOLUTE_ERROR
     return float(error if error <= 1.5 * accepted else 1.5 * accepted + (X.shape[1] + 6.0) * EPS)
 
@@ -80,7 +80,7 @@ def squared_distance_error(X: Any, root: float) -> float:
 def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tuple[Array, Array]:
     d = X.shape[1]
     centre = _finite_mean(Z)[:, None]
-    # One coordinate a row: the long axis is contiguous, so each of these lines is a vector operation.
+    # One coordinate per row: the long axis is contiguous, so each of these lines is a vector operation.
     left = np.empty((d + 2, X.shape[0]))
     right = np.empty((d + 2, Z.shape[0]))
     np.subtract(X.T, centre, out=left[:d])
@@ -102,7 +102,7 @@ def _finite_mean(points: Array) -> Array:
 
 
 def _sparse_into(X: Any, Z: Any, root: float, sign: float, out: Array) -> tuple[Array, Array]:
-    # Centring would fill a sparse matrix; data that are sparse have their origin among them anyway.
+    # Centring would fill a sparse matrix; sparse data lie around the origin anyway.
     left, right = X * root, Z * root
     norms_x, norms_z = _row_norms(left), _row_norms(right)
     product = left @ right.T
@@ -119,7 +119,7 @@ def _row_norms(points: Any) -> Array:
 
 
 def _differences_into(X: Any, Z: Any, root: float, sign: float, out: Array, wanted: Any) -> None:
-    """Compute the wanted entries again without cancellation, a row at a time."""
+    """Compute the marked entries again without cancellation, one row at a time."""
     for i in range(out.shape[0]):
         (columns,) = np.nonzero(wanted[i])
         if columns.size == 0:
@@ -148,8 +148,8 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> No
 
     left = X.toarray() if is_sparse(X) else X
     right = Z.toarray() if is_sparse(Z) else Z
-    # cdist takes differences first; only the unit must be brought in before they are squared, and a power of two brings
-    # it in without rounding.
+    # cdist takes differences first; only the unit must be applied before they are squared, and a power of two does so
+    # without rounding.
     mantissa, exponent = math.frexp(unit)
     with np.errstate(over="ignore", under="ignore"):
         near_x, near_z = np.ldexp(left, -exponent), np.ldexp(right, -exponent)
@@ -199,7 +199,7 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
 
 
 def needs_number(kernel: object, sigma: Any) -> float:
-    """The width as a number, or an error that says how to get one."""
+    """The width as a number, or an error that states how to obtain one."""
     if isinstance(sigma, str):
         raise DeclarationError(f"{kernel!r} depends on data; call kernel.resolved(X) first (estimators do)")
     return float(sigma)

@@ -3,10 +3,10 @@ r"""Distances between two point sets in any array namespace, as the kernels on a
 .. math:: -\|x_i - z_j\|^2 = [x_i,\ -\|x_i\|^2,\ 1]\,[2 z_j,\ 1,\ -\|z_j\|^2]^T
 
 about the mean of the points, in one matrix product, as in :mod:`~substrate.kernels.distances`. Where the norms are so
-large that the cancellation would show, and for kernels with a cusp at zero, plain differences are added up, a
+large that the cancellation would show, and for kernels with a cusp at zero, plain differences are added up, one
 coordinate at a time. Points are centred in double precision before they are rounded to the precision of the products,
-so an offset of 1e8 costs nothing in either. An entry that is nought may come out as +1e-14 instead: no kernel value is
-changed by more than the error that is accepted anyway.
+so an offset of 1e8 costs nothing in either. An entry that is zero may be computed as +1e-14 instead: no kernel value
+changes by more than the accepted error.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from substrate.namespaces import namespace_of
 __all__ = ["euclidean_distances", "manhattan_distances", "negative_squared_distances"]
 
 #: Largest accepted error of an entry, bounded by the squared norms (in units of the width) times the terms of the
-#: product times the roundoff. Ten times numpy's: differences cost a device a pass over the matrix a coordinate.
+#: product times the roundoff. Ten times numpy's: on a device, differences cost one pass over the matrix per coordinate.
 _DOUBLE = 1e-12 / float(np.finfo(np.float64).eps)
 _SINGLE = 5e-5 / float(np.finfo(np.float32).eps)
 

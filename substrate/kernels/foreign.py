@@ -1,6 +1,6 @@
-"""Kernels from elsewhere: a callable, or a kernel object of scikit-learn's Gaussian processes.
+"""Kernels from elsewhere: a callable, a kernel object of scikit-learn's Gaussian processes, or a precomputed matrix.
 
-A kernel matrix that somebody else computed: the "points" are its rows.
+For a precomputed kernel matrix, the "points" are its rows.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class Foreign(Kernel):
         return False
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write what the function returns into ``out``, after checking it."""
+        """Check the values of the function and write them into ``out``."""
         X = X.toarray() if is_sparse(X) else X
         Z = Z.toarray() if is_sparse(Z) else Z
         try:
@@ -96,7 +96,7 @@ class Foreign(Kernel):
         out[...] = values
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """What the function returns for points of a device, after checking it; it must stay there."""
+        """The values of the function for points of a device, after checking them; they must stay on that device."""
         xp = namespace_of(X)
         try:
             values = self.function(xp.astype(X, dtype, copy=False), xp.astype(Z, dtype, copy=False))
@@ -139,7 +139,7 @@ class Foreign(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """The kernel meant by a Kernel, a name, a callable, or a scikit-learn kernel object."""
+    """The kernel given as a Kernel, a name, a callable, or a scikit-learn kernel object."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):

@@ -54,7 +54,7 @@ class Matern(Kernel):
         """Write the kernel values into ``out``."""
         unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
         metric_distances(X, Z, "euclidean", unit, out)
-        np.minimum(out, 1e6, out=out)  # exp(-1e6) is nought; infinity times nought would be NaN
+        np.minimum(out, 1e6, out=out)  # exp(-1e6) is zero; infinity times zero would be NaN
         if self.nu == 0.5:
             factor: Any = 1.0
         elif self.nu == 1.5:
@@ -86,10 +86,10 @@ class Matern(Kernel):
         return values
 
     def rounding(self, X: Any) -> float:
-        """As for the Laplacian kernel; the general form goes through logarithms and a Bessel function.
+        """As for the Laplacian kernel; the general form uses logarithms and a Bessel function.
 
-        That function overflows near zero for a large nu; for a tiny one the smallest distances tell, and underflow.
-        Nothing is known there.
+        That function overflows near zero for a large nu; for a tiny one the smallest distances matter, and underflow.
+        No bound is known there.
         """
         if self.nu in (0.5, 1.5, 2.5):
             return float(X.shape[1] + 12.0) * EPS

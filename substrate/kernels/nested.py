@@ -1,4 +1,4 @@
-"""Kernels made of one other: a non-negative multiple, and the restriction to columns."""
+"""Kernels made of one other kernel: a non-negative multiple, and the restriction to columns."""
 
 import math
 import operator
@@ -86,12 +86,12 @@ class Scaled(Kernel, node="scaled"):
         return self.kernel.feature_rounding() + 2.0 * EPS
 
     def rounding(self, X: Any) -> float:
-        """As the kernel inside; nothing is known where values that underflow are made large again."""
+        """As the inner kernel; no bound is known where values that underflow are enlarged."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
         return math.inf if lost else self.kernel.rounding(X) + EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The multiple of the kernel inside, filled in carefully."""
+        """The multiple of the inner kernel's accurate values."""
         self.kernel.fill_carefully(X, Z, out)
         with np.errstate(over="ignore"):
             out *= self.factor
@@ -185,7 +185,7 @@ class Restricted(Kernel, node="restricted"):
         return self.kernel.rounding(self._take(X))
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The inner kernel's values, filled in carefully."""
+        """The inner kernel's accurate values."""
         self.kernel.fill_carefully(self._take(X), self._take(Z), out)
 
     def careful_rounding(self, X: Any) -> float:

@@ -62,7 +62,7 @@ class RBF(Kernel):
         xp = namespace_of(X)
         values = negative_squared_distances(X, Z, 1.0 / needs_number(self, self.sigma), dtype)
         if dtype != X.dtype:
-            values = xp.clip(values, max=0.0)  # rounding may show where the kernel is one
+            values = xp.clip(values, max=0.0)  # rounding may exceed zero where the kernel is one
         return xp.exp(values)
 
     def rounding(self, X: Any) -> float:

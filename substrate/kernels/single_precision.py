@@ -1,11 +1,11 @@
-r"""A kernel evaluated in single precision, its values handed on in double.
+r"""A kernel evaluated in single precision, its values returned in double.
 
 .. math:: \tilde k(x, z) = k(x, z)\,(1 + \delta), \qquad |\delta| \approx 10^{-7} \text{ to } 10^{-5}
 
-Half the memory traffic of the kernel's blocks, and everything that is added up from them (factors, sums over rows,
-products, residuals) in double precision. With sums in single precision too, a kernel matrix of a few thousand rows has
-eigenvalues far below zero. Its name is on the record, and the bound on the answer counts what single precision may
-change: to a millionth of the spread it is seldom known.
+This halves the memory traffic of the kernel's blocks, while everything that is computed from them (factors, sums over
+rows, products, residuals) is in double precision. With sums in single precision too, a kernel matrix of a few thousand
+rows has eigenvalues far below zero. The kernel's name is on the record, and the bound on the answer includes what
+single precision may change: it is seldom within a millionth of the spread.
 """
 
 import math
@@ -65,7 +65,7 @@ class SinglePrecision(Kernel):
         return xp.astype(self.kernel.evaluate(X, Z, xp.float32), dtype)
 
     def rounding(self, X: Any) -> float:
-        """What single precision may change; nothing is known where its narrower range may be left."""
+        """What single precision may change; no bound is known where its narrower range may be left."""
         diagonal = self.kernel.diag(X)
         xp = namespace_of(diagonal)
         if not (float(xp.min(diagonal)) > 1e-30 and float(xp.max(diagonal)) < 1e30):

@@ -1,1 +1,1 @@
-"""Paths: how a machine changes with one hyper-parameter, exactly or by a bound, and the best value on all of it."""
+"""Paths: the solution as a function of one hyper-parameter, exactly or within a bound, and its best value."""

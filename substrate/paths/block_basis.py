@@ -1,22 +1,20 @@
-r"""The active rows of a block path as an updated factorisation.
+r"""The active rows of a block path as an updated factorisation, and the ratio test that ends a segment.
 
 Rows :math:`D_i` that span a subspace are kept with an orthonormal basis Q of it and with the dual basis Z:
 
 .. math:: Z D^T = I, \qquad \operatorname{span} Z = \operatorname{span} Q = \operatorname{span} D ,
 
-so that the projection off the subspace is :math:`p - Q^T Q p` and the coefficients of a vector in it are :math:`Z p`.
-A new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:`z = p / \|p\|^2` to Z, and takes
-:math:`(Z w) z^T` from the others. To remove row k, one reflection turns Q until its last vector is
-:math:`Z_k / \|Z_k\|`, which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both
-cost :math:`O(mr)` and only matrix times vector; the order of the rows does not matter, so the last one fills the gap.
+so that the projection off the subspace is :math:`p - Q^T Q p` and the coefficients of a vector in it are :math:`Z p`. A
+new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:`z = p / \|p\|^2` to Z, and takes
+:math:`(Z w) z^T` from the others. To remove row k, a reflection turns Q until its last vector is :math:`Z_k / \|Z_k\|`,
+which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both cost :math:`O(mr)`, in
+products of a matrix and a vector; the order of the rows is immaterial, so the last fills the gap.
 
-Which event ends a segment: the ratio test of [Harris1973]_.
-
-Along a segment slacks :math:`s_i \ge 0` shrink at rates :math:`r_i`; the exact step is :math:`\min s_i / r_i`. Near
-ties are the rule on these paths, and the exact minimum may be decided by rounding and belong to a tiny rate. So the
-bounds are first relaxed by a margin, :math:`\theta = \min (s_i + \delta) / r_i`, and of all with
-:math:`s_i / r_i \le \theta` the one with the largest rate is taken: no bound is passed by more than the margin, and the
-exchange is well conditioned.
+The event that ends a segment is found by the ratio test of [Harris1973]_. Along a segment slacks :math:`s_i \ge 0`
+shrink at rates :math:`r_i`; the exact step is :math:`\min s_i / r_i`. Near ties are the rule on these paths, and the
+exact minimum may be decided by rounding and belong to a tiny rate. So the bounds are first relaxed by a margin,
+:math:`\theta = \min (s_i + \delta) / r_i`, and of all with :math:`s_i / r_i \le \theta` the one with the largest rate
+is taken: no bound is passed by more than the margin, and the exchange is well conditioned.
 """
 
 import math
@@ -30,11 +28,11 @@ from substrate.paths.signed_rows import Index, compiled
 __all__ = ["FLAT", "append", "exchange", "first_event", "rebuild", "remove", "slopes", "travel"]
 
 
-#: What is left of a vector after one projection, as a share of it, that needs no second one.
+#: A projection that leaves at least this share of a vector need not be repeated.
 _PLAIN = 0.1
 
-# Rows are written through the output argument of a ufunc, and not by assignment to a slice: for that the compiler would
-# take along, and compile, its machinery for error messages, which takes longer than all the rest.
+# Rows are written through the output argument of a ufunc, and not by assignment to a slice: for the latter the compiler
+# would also compile its machinery for error messages, which takes longer than all the rest.
 
 
 @compiled
@@ -52,7 +50,7 @@ def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> b
     if length <= smallest * size:
         return False
     p /= length
-    if length < _PLAIN**2 * size:  # what was divided by a small length is made orthogonal once more
+    if length < _PLAIN**2 * size:  # after division by a small length, orthogonalise once more
         p -= np.dot(np.dot(basis, p), basis)
         p /= math.sqrt(np.dot(p, p))
     z = p / np.dot(p, w)
@@ -90,12 +88,12 @@ def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array
         p -= np.dot(np.dot(basis, p), basis)
     inside = q - p
     x = np.dot(dual, inside)
-    x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses what nearly dependent rows magnify
+    x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses accuracy where rows are nearly dependent
     return -p, -x
 
 
 def rebuild(Q: Array, Z: Array, D: Array, m: int) -> bool:
-    """Make Q and Z anew from the first m rows of D; False where they have become dependent."""
+    """Recompute Q and Z from the first m rows of D; False where they have become dependent."""
     from scipy.linalg import solve_triangular
 
     basis, R = np.linalg.qr(D[:m].T)
@@ -120,11 +118,11 @@ def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
 
 #: A rate below this share of its row's norm is rounding: the row depends on those in use.
 FLAT = 1e-10
-#: By how much the test lets levels and multipliers be passed, relative to their sizes.
+#: By how much the test lets levels and multipliers be exceeded, relative to their sizes.
 _MARGIN = 1e-12
 
 
-#: A step that is longer than any.
+#: A step that is longer than any other.
 _ENDLESS = 1e100
 
 
@@ -160,15 +158,15 @@ def first_event(
     Parameters
     ----------
     slack, rate
-        Of all signed rows: what is left to their level, and how fast it shrinks.
+        Of all signed rows: the distance to their level, and how fast it shrinks.
     least
-        The rates from which on they count, per unit of speed; infinite for rows that may not enter.
+        The smallest rates that count, per unit of speed; infinite for rows that may not enter.
     eta, slope
         Multipliers of the active rows and how they change.
     speed, level, rho
         Sizes of the direction, of the levels and of the multipliers.
     draw
-        Negative for the steepest, else a number that decides by chance.
+        Negative for the steepest, else a random number that decides.
     """
     longest = _ENDLESS
     fall = np.flatnonzero(slope < -FLAT)

@@ -1,4 +1,4 @@
-r"""One core for all the paths: a quadratic, and maxima over blocks of rows whose weight rho grows.
+r"""The common core of all paths: a quadratic plus rho times the maxima over blocks of rows, for growing rho.
 
 .. math:: \min_u \; \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \max_{i \in l} M_i u
    \qquad \Longleftrightarrow \qquad
@@ -16,10 +16,10 @@ others from their references, q the sum of the references and :math:`\eta` the m
    \quad \Rightarrow \quad \dot u = -(I - D^+ D) q, \qquad \dot \eta = -(D^T)^+ q ,
 
 all affine in rho. From rho = 0, where :math:`u = \tilde y` and every block has one row, a segment ends where a row
-reaches its level and enters, or where a multiplier vanishes and its row leaves. Multipliers are carried along, not
-solved for again: rows that nearly depend on each other would make a rounding error of u a large one of theirs. Rows
-that depend on those in use have no slope along the segment and are let be. Where no step is made, chance decides
-between the candidates, so that no round of exchanges goes on for ever.
+reaches its level and enters, or where a multiplier vanishes and its row leaves. Multipliers are updated, not solved for
+again: where rows nearly depend on each other, a rounding error of u would become a large one of the multipliers. Rows
+that depend on active ones have no slope along the segment and are ignored. Where no step is made, a candidate is drawn
+at random, so that no cycle of exchanges continues for ever.
 """
 
 import numpy as np
@@ -31,20 +31,20 @@ from substrate.paths.signed_rows import Knots, Product, SignedRows, chosen
 
 __all__ = ["BlockPath"]
 
-#: Exchanges between two factorisations made anew.
+#: Exchanges between two new factorisations.
 _RENEW = 100
-#: Exchanges without a step after which chance decides, and after which the path is said to stall.
+#: Exchanges without a step after which the choice is random, and after which the path stalls.
 _STEEPEST, _PATIENCE = 4, 200
-#: Levels that have fallen to this share of what they were are at the end.
+#: The path ends where the levels have fallen to this share of their initial values.
 _LEVEL = 1e-12
-#: What :func:`substrate.paths.block_basis.travel` says of the end of a segment.
+#: Codes that :func:`substrate.paths.block_basis.travel` returns for the end of a segment.
 _NOTHING, _LEAVES, _FLOOR = 0, 2, 3
-#: A step below this share of rho is none.
+#: A step below this share of rho counts as zero.
 _STILL = 1e-14
 
 
 class BlockPath:
-    """The point that walks along the path. References come first among the active rows: one per block, then others."""
+    """The point that follows the path. References come first among the active rows: one per block, then others."""
 
     def __init__(self, problem: SignedRows, floor: float = 0.0, finish: float = 0.0, seed: int = 0) -> None:
         d, r = problem.blocks, problem.target.size
@@ -67,7 +67,7 @@ class BlockPath:
         self.record()
 
     def restart(self, rho: float, n_active: int) -> None:
-        """Begin at rho from the active rows and multipliers as they stand."""
+        """Begin at rho from the present active rows and multipliers."""
         self.rho, self.n_active, self.idle, self.banned = rho, n_active, 0, -1
         self._refer()
         self._open()
@@ -90,7 +90,7 @@ class BlockPath:
                 self.active[n], self.home[n] = i, block[i]
                 n += 1
         self.rho, self.n_active, self.eta[d:n] = rho, n, 0.0
-        for _ in range(3):  # solved, then refined: what the factors lose comes back
+        for _ in range(3):  # solved, then refined
             self._place()
             self.eta[d:n] += self.Z[: n - d] @ self.u
         self.eta[:d] = rho - np.bincount(self.home[d:n], self.eta[d:n], d)
@@ -101,12 +101,12 @@ class BlockPath:
         return good
 
     def gap(self, exact: bool = False) -> float:
-        """The duality gap here, as a share of that of u = 0; with the levels as carried along, or looked up anew."""
+        """The duality gap here, as a share of that of u = 0; with the levels as updated, or computed again."""
         target, t = self.problem.target, self.problem.levels(self.u) if exact else self.t
         return (self.rho * float(t.sum()) + float(self.u @ (self.u - target))) / (0.5 * float(target @ target))
 
     def advance(self) -> str:
-        """Go to the end of one segment; "" or why the path cannot go on: "end" or "stall"."""
+        """Go to the end of one segment; "" or why the path cannot continue: "end" or "stall"."""
         if self.age >= _RENEW and not self.settle():
             return "stall"
         d, n = self.blocks, self.n_active
@@ -114,7 +114,7 @@ class BlockPath:
         slope = np.concatenate([1.0 - np.bincount(self.home[d:n], slope, d), slope])
         dt, dv, speed = self.references @ du, self.product(du), float(np.sqrt(du @ du))
         draw = float(self.chance.uniform()) if self.idle > _STEEPEST else -1.0
-        self.t = self.t.copy()  # the old one is a knot's
+        self.t = self.t.copy()  # the old array belongs to a knot
         kind, which, step = chosen(block_basis.travel)(
             dv,
             self.problem.block,
@@ -162,7 +162,7 @@ class BlockPath:
         self.q = self.references.sum(axis=0)
 
     def _open(self) -> None:
-        """Let all rows enter but the active ones."""
+        """Allow all rows but the active ones to enter."""
         self.least = self.flat.copy()
         self.least[self.active[: self.n_active]] = np.inf
 
@@ -171,7 +171,7 @@ class BlockPath:
         self.u = self.problem.target - self.rho * self.q - self.eta[d:n] @ self.D[: n - d]
 
     def _lift_ban(self) -> None:
-        """A row that has just left may come back once a step is made."""
+        """A row that has just left may enter again once a step is made."""
         self.idle = 0
         if self.banned >= 0:
             self.least[self.banned] = self.flat[self.banned]
@@ -186,7 +186,7 @@ class BlockPath:
             self.n_active = n + 1
 
     def _vanish(self, k: int) -> None:
-        """Make a multiplier exactly zero; what rounding had left of it goes to the largest of its block."""
+        """Make a multiplier exactly zero; the remainder from rounding is added to the largest of its block."""
         members = np.flatnonzero(self.home[: self.n_active] == self.home[k])
         largest = members[self.eta[members].argmax()]
         self.eta[largest] += self.eta[k]
@@ -201,7 +201,7 @@ class BlockPath:
         for labels in (self.active, self.home, self.eta):
             labels[k] = labels[last]
         self.n_active = last
-        self._open()  # what depended on the row that left may not do so now
+        self._open()  # rows that depended on the row that left may be independent now
         self.least[self.banned] = np.inf
 
     def _exchange(self, block: int) -> int:
@@ -216,7 +216,7 @@ class BlockPath:
         return d + k
 
     def settle(self) -> bool:
-        """Factor the active rows anew and take rounding out of the multipliers; False where rows depend."""
+        """Factor the active rows again and remove rounding from the multipliers; False where rows depend."""
         d, n = self.blocks, self.n_active
         self.D[: n - d] = self.problem.rows(self.active[d:n]) - self.references[self.home[d:n]]
         if not block_basis.rebuild(self.Q, self.Z, self.D, n - d):
@@ -228,7 +228,7 @@ class BlockPath:
     def _correct(self) -> None:
         """Bring D u back to zero as far as the multipliers stay non-negative, where that makes the gap smaller.
 
-        Between rows that nearly depend on each other the correction can be large and help nothing.
+        Between rows that nearly depend on each other the correction can be large and of no use.
         """
         d, n = self.blocks, self.n_active
         Q, Z, before = self.Q[: n - d], self.Z[: n - d], self.eta[:n].copy()

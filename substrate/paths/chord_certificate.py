@@ -1,4 +1,4 @@
-r"""A lower bound of the validation error over ALL values of a parameter, from knots that any solver made.
+r"""A lower bound of the validation error over all values of a parameter, from knots computed by any solver.
 
 A machine minimises :math:`\tfrac12 x^T H x + (c + \rho g)^T x` under constraints without rho. Primal and dual points at
 two knots interpolate to feasible points at every rho between them, and the duality gap along the chord is
@@ -34,23 +34,23 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One path against one validation set: what the bound needs of it.
+    """One path and one validation set: the quantities that the bound needs.
 
     Parameters
     ----------
     values
         The parameter at the knots, ascending; the path is constant beyond the last one.
     errors
-        Validation errors at the knots, a row a knot.
+        Validation errors at the knots, one row per knot.
     gaps
-        Duality gaps at the knots, inflated by whatever the points lack in feasibility.
+        Duality gaps at the knots, increased by the infeasibility of the points.
     crosses
-        The cross terms, one an interval.
+        The cross terms, one per interval.
     sigma
-        How far validation errors move when x moves by one in the norm of H, one number or one an interval; infinity
+        How far validation errors move when x moves by one in the norm of H, one number or one per interval; infinity
         where they are not determined.
     floors
-        Squared distances, one an interval, by which they may move besides (see :mod:`substrate.paths.tracks`).
+        Squared distances, one per interval, by which they may move in addition (see :mod:`substrate.paths.tracks`).
     """
 
     values: Array
@@ -65,7 +65,7 @@ class Track:
         return np.asarray(np.einsum("kv,kv->k", self.errors, self.errors))
 
     def quadratics(self) -> tuple[Array, Array]:
-        """Coefficients (1, theta, theta^2) of ||e(theta)||^2 and of the squared radius about it, a row an interval."""
+        """Coefficients (1, theta, theta^2) of ||e(theta)||^2 and of the squared radius, one row per interval."""
         e1, step = self.errors[:-1], np.diff(self.errors, axis=0)
         dot = "kv,kv->k"
         errors = np.column_stack([np.einsum(dot, e1, e1), 2.0 * np.einsum(dot, e1, step), np.einsum(dot, step, step)])
@@ -103,7 +103,7 @@ def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
             errors[~beyond] += _rescaled(own_errors[where], start, stop)[~beyond]
             gaps[~beyond] += _rescaled(own_gaps[where], start, stop)[~beyond]
         errors[beyond, 0] += float(track.errors[-1] @ track.errors[-1])
-        last_sigma = np.ravel(track.sigma)[-1:]  # none where one knot is all there is, which is exact
+        last_sigma = np.ravel(track.sigma)[-1:]  # none for a single knot, which is exact
         gaps[beyond, 0] += float(np.square(last_sigma).sum()) * float(track.gaps[-1])
     return errors, gaps
 
@@ -130,7 +130,7 @@ def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
 
 
 def settled(errors: Array, gaps: Array, best: float) -> NDArray[np.bool_]:
-    """Intervals that a further knot cannot improve: no better error on the chord, and its gap is that of its ends."""
+    """Intervals that a further knot cannot improve: no better error on the chord, and the gap of its ends."""
     ends = np.maximum(gaps[:, 0], gaps.sum(axis=1))
     middle = _at(gaps, np.full(gaps.shape[0], 0.5))
     return np.asarray((middle <= ends) & (least(errors, 0.0, 1.0)[0] >= best * (1.0 - _ROUNDING)))

@@ -1,4 +1,4 @@
-r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`: values, and what bounds them.
+r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`: values and bounds.
 
 With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod:`~substrate.closed_form.spectrum`,
 
@@ -11,10 +11,10 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
 - folds: a weighted sum of validation criteria, each with a spectrum of its own.
 
-What the decomposition may be off by, q relatively (:mod:`~substrate.closed_form.spectrum_error`), moves the root of a
-criterion from r to at least :math:`\phi\, r - w` (``shrink`` and ``shift`` of :class:`Samples`). With B the computed
-inverse and :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and
-:math:`\|B^\star x\| \le \|B x\| / (1 - q)`:
+The relative error q of the decomposition (:mod:`~substrate.closed_form.spectrum_error`) moves the root of a criterion
+from r to at least :math:`\phi\, r - w` (``shrink`` and ``shift`` of :class:`Samples`). With B the computed inverse and
+:math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and :math:`\|B^\star x\| \le
+\|B x\| / (1 - q)`:
 
 - leave-one-out: :math:`|B^\star_{ii} / B_{ii} - 1| \le \theta_i = \|E\| \|B e_i\|^2 / ((1-q) B_{ii}) \le q/(1-q)` and
   :math:`|\alpha^\star_i - \alpha_i| \le \|E\| \|B e_i\| \|\alpha\| / (1-q)`, so
@@ -63,7 +63,7 @@ class Samples:
     """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs).
 
     On an interval the exact criterion's root is at least ``shrink`` times that of the values, less ``shift``; both
-    have the shape of the ceiling. None where nothing is taken off.
+    have the shape of the ceiling. None where nothing is subtracted.
     """
 
     values: Array
@@ -73,7 +73,7 @@ class Samples:
 
 
 class Spectral(Protocol):
-    """What a criterion and the range of its search ask of a spectrum, dense or on a reduced basis."""
+    """The interface of a spectrum, dense or on a reduced basis, for criteria and the range of a search."""
 
     @property
     def n(self) -> int:
@@ -85,18 +85,18 @@ class Spectral(Protocol):
 
     @property
     def lift(self) -> float:
-        """What was added to make them so."""
+        """The number that was added to make them non-negative."""
 
     @property
     def trace(self) -> float:
-        """Their sum, as the matrix has it."""
+        """Their sum, from the matrix."""
 
     @property
     def norm(self) -> float:
         """The size of the matrix whose rounding they carry."""
 
     def decomposition_error(self, lam: float) -> float:
-        """How far, relatively, what is computed at this lambda is known."""
+        """The relative error of what is computed at this lambda."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Criterion(ABC):
 
     @property
     def outputs(self) -> int:
-        """How many criteria there are, one a gamma to choose."""
+        """How many criteria there are, one per gamma to choose."""
         return 1 if self.pooled else self.targets.outputs
 
     @property
@@ -146,7 +146,7 @@ class Criterion(ABC):
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
     def _moved(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
-        """Shrink and shift per interval, from the shift's two factors at the points; nothing is left from q = 1/2 on.
+        """Shrink and shift per interval, from the shift's two factors at the points; no bound is left from q = 1/2 on.
 
         ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
         """
@@ -288,8 +288,8 @@ class Validation(Criterion):
     ) -> Self:  # fmt: skip
         """From targets and the rows of kernel values of the validation points against the training points.
 
-        ``rounding`` bounds, root mean square over the validation points, the length by which a row may be off;
-        ``weights`` are those of the validation points in the mean.
+        ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
+        are those of the validation points in the mean.
         """
         if rows.shape[0] == 0:
             raise DataError("the validation set is empty; give at least one validation row")
@@ -305,7 +305,7 @@ class Validation(Criterion):
         return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
 
     def sample(self, t: Array) -> Samples:
-        """One matrix product an output, and the ceiling from each interval's lowest lambda."""
+        """One matrix product per output, and the ceiling from each interval's lowest lambda."""
         z = self.targets.coordinates
         g = self._inverses(t)
         lowest = g.reshape(-1, *t.shape)[:, :, 0]
@@ -329,7 +329,7 @@ class Validation(Criterion):
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A weighted sum of criteria with one gamma an output in common: folds, or machines on rows of their own."""
+    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
 
     parts: tuple[Criterion, ...]
     weights: tuple[float, ...]
@@ -342,7 +342,7 @@ class Sum:
 
     @property
     def size(self) -> int:
-        """That of the largest part."""
+        """The size of the largest part."""
         return max(part.size for part in self.parts)
 
     @property

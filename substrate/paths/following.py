@@ -1,8 +1,9 @@
-r"""Following a block path from end to end: scaled, resumed after a stall, and honest where that fails.
+r"""Following a block path from end to end: scaled, resumed after a stall, with holes recorded where that fails.
 
-The rows are divided by their largest norm and the target by its own, so that one set of tolerances fits all. On a stall
-the quadratic program is solved a little further on and its active rows are taken up. Between the two points the path is
-not known, but they interpolate to feasible ones, and with :math:`\theta` from 0 to 1 the duality gap there is
+The rows are divided by their largest norm and the target by its own, so that one set of tolerances suffices. On a stall
+the quadratic program is solved at a slightly larger rho and the path is resumed from its active rows. Between the two
+points the path is not known, but they interpolate to feasible ones, and with :math:`\theta` from 0 to 1 the duality gap
+there is
 
 .. math:: (1 - \theta)^2 g_1 + \theta^2 g_2 + \theta (1 - \theta) c_{12}, \qquad
    c_{12} = \rho_1 1^T t_2 + \rho_2 1^T t_1 - \tilde y^T (u_1 + u_2) + 2 u_1^T u_2 .
@@ -22,7 +23,7 @@ from substrate.paths.signed_rows import Knots, SignedRows
 
 __all__ = ["Resolve", "Trace", "follow", "solve_block_qp"]
 
-#: How much further on to look, and the multipliers that count as zero, as shares of rho.
+#: The step over a stall, and the multipliers that count as zero, as shares of rho.
 _FURTHER = (1e-8, 1e-6, 1e-4, 1e-2)
 _ZERO = (1e-7, 1e-5, 1e-9)
 
@@ -32,7 +33,7 @@ Resolve = Callable[[float], tuple[Array, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The knots in the caller's units, the intervals left open, why it ended, and whether that is the end."""
+    """The knots in the caller's units, the intervals left open, why it ended, and whether the end was reached."""
 
     knots: Knots
     holes: tuple[tuple[float, float], ...]
@@ -74,8 +75,8 @@ def follow(
 ) -> Trace:
     """The whole path from rho = 0, as far as it goes within ``max_steps`` exchanges.
 
-    The sum of the levels at ``floor``, or u at ``finish`` times the target, is the end. Everything in the units of the
-    problem given, but for ``most``, the largest duality gap of a knot as a share of that of u = 0.
+    It ends where the sum of the levels is ``floor``, or u is ``finish`` times the target. All numbers are in the units
+    of the given problem, except ``most``, the largest duality gap of a knot as a share of that of u = 0.
     """
     size = float(np.sqrt(np.einsum("ij,ij->i", problem.B, problem.B).max()))
     length = float(np.linalg.norm(problem.target))
@@ -94,7 +95,7 @@ def follow(
     while walk.steps < max_steps:
         said, why = walk.advance(), "no exchange of active rows leads on"
         suspect = walk.age % 8 == 0 and walk.gap() > most
-        if said or suspect or walk.age == 1:  # the levels of all rows are looked up now and then only
+        if said or suspect or walk.age == 1:  # the levels of all rows are recomputed only occasionally
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
                 while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
@@ -142,7 +143,7 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
 
 
 def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:
-    """Whether the path could be taken up at rho; if so its point there is a knot."""
+    """Whether the path could be resumed at rho; if so its point there is a knot."""
     try:
         xi = again(rho)[1]
     except SolverError:

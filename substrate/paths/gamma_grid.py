@@ -1,7 +1,7 @@
 r"""The best gamma of a grid, for criteria of leave-one-out residuals that are not smooth.
 
-Medians, trimmed means, absolute values and misclassification have kinks or steps in lambda, so nothing bounds them
-between two points of a grid: the lower bound of such a search is minus infinity, and no certificate speaks of it.
+Medians, trimmed means, absolute values and misclassification have kinks or steps in lambda, so they are not bounded
+between two points of a grid: the lower bound of such a search is minus infinity, and no certificate states one.
 """
 
 from collections.abc import Callable

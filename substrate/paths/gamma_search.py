@@ -2,16 +2,15 @@ r"""The best gamma of a whole range, with a proof: branch and bound on a criteri
 
 .. math:: \min_{\lambda_0 \le \lambda \le \lambda_1} F(\lambda), \qquad \lambda = 1/\gamma
 
-The range is cut into intervals. On each, F is replaced by its interpolant, off by at most a computed number
-(:mod:`~substrate.paths.polynomial_minimum`), and the interpolant is bounded from below by second-order Taylor bounds
-(:mod:`~substrate.paths.polynomial_minimum`). An interval whose bound comes within ``gap`` of the best value known is
-closed; the others are halved. One evaluation costs two matrix products for all points at once, and about five intervals
-of 33 points cover ten decades. [Pelckmans2005]_ eq. (17)-(19) call the problem non-convex, which it is; it has one
-variable.
+The range is cut into intervals. On each, F is replaced by its interpolant, with a computed bound on the error, and the
+interpolant is bounded from below by second-order Taylor bounds (:mod:`~substrate.paths.polynomial_minimum`). An
+interval whose bound comes within ``gap`` of the best value known is closed; the others are halved. One evaluation costs
+two matrix products for all points at once, and about five intervals of 33 points cover ten decades. [Pelckmans2005]_
+eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
 
-Off the bound comes what rounding can change: that of the sums, and that of the decomposition and of the kernel values
-(:mod:`~substrate.paths.criteria`), over the whole interval; ``slack`` says how much. It grows like 1/lambda, so a range
-that nobody gave ends where it reaches the gap, and the record says so.
+The effect of rounding, in the sums, in the decomposition and in the kernel values (:mod:`~substrate.paths.criteria`),
+is subtracted from the bound over the whole interval; ``slack`` is its size. It grows like 1/lambda, so a default range
+ends where it reaches the gap, and the record states that.
 """
 
 from collections.abc import Sequence
@@ -38,16 +37,16 @@ __all__ = ["GAP", "PRICE", "GammaSearch", "gamma_ends", "lambda_range", "search_
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
-#: How much worse, relatively, a machine may be that can be proved to be the best of its range.
+#: How much worse, relatively, the best machine of a range with a proof may be.
 PRICE = 0.01
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
-#: Share of the gap that the error of the decomposition may have at the end of a range that nobody gave.
+#: Share of the gap that the error of the decomposition may have at the end of a default range.
 _SHARE = 0.1
 #: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
 _SHORT = 0.25
-#: What the end of a range that nobody gave is multiplied by where the gap is not proved.
+#: Factor of the end of a default range where the gap is not proved.
 _STEP = 10.0**0.5
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
@@ -55,11 +54,11 @@ _TIE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class GammaSearch:
-    """The best gamma an output, its criterion, a lower bound over the range, and what it took.
+    """The best gamma per output, its criterion, a lower bound over the range, and the effort.
 
-    ``values``, ``bounds``, ``slack`` (what was taken off the bounds for rounding) and ``floor`` (a criterion of
+    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding) and ``floor`` (a criterion of
     rounding size, which needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish;
-    ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` says that the range was ended where
+    ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was ended where
     rounding reaches the gap. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
     values there, one column per output.
     """
@@ -106,7 +105,7 @@ class GammaSearch:
         return self.certified and all(row.passes for row in self.rows())
 
     def rows(self) -> tuple[Row, ...]:
-        """The gap as a row of a certificate, the worst output's; none without a lower bound."""
+        """The gap of the worst output as a row of a certificate; none without a lower bound."""
         if not self.certified:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
@@ -143,7 +142,7 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
     """The range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
 
     Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
-    kernel matrix would begin to show.
+    kernel matrix begins to matter.
     """
     lift = max(spectrum.lift for spectrum in spectra)
     if gammas is None:
@@ -177,12 +176,12 @@ def search_spectra(
         low *= _STEP
         found = search_gamma(criterion, (low, high), gap)
         if (found.values > (1.0 + max(gap, PRICE)) * first.values).any():
-            return replace(first, ended=first.gamma_range[1] < 1.0 / widest)  # too high a price for a proof
+            return replace(first, ended=first.gamma_range[1] < 1.0 / widest)  # the proof would cost too much
     return replace(found, ended=low > widest)
 
 
 def gamma_ends(gammas: Any) -> tuple[float, float]:
-    """A range of gamma as a pair of positive numbers that ascends."""
+    """A range of gamma as an ascending pair of positive numbers."""
     if isinstance(gammas, str) or not hasattr(gammas, "__len__") or len(gammas) != 2:
         raise DeclarationError(f"the range of gamma must be a pair (lowest, highest), received {gammas!r}")
     lowest, highest = (positive(gamma, "an end of the range of gamma") for gamma in gammas)
@@ -219,7 +218,7 @@ def search_gamma(
                 middle = 0.5 * (piece.start + piece.stop)
                 again += [(piece.start, middle), (middle, piece.stop)]
             else:
-                # what rounding may have taken off: half of the error, and as much in bounding the interpolant
+                # the effect of rounding: half of the error, and as much in bounding the interpolant
                 taken = 3.0 * piece.rounding + np.maximum(above - below, 0.0)
                 slacks = np.where(below < bounds, taken, slacks)
                 bounds = np.minimum(bounds, below)
@@ -243,7 +242,7 @@ def search_gamma(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An interval with its interpolant's lower bound, error and rounding, and what the decomposition takes off."""
+    """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error."""
 
     start: float
     stop: float

@@ -1,17 +1,21 @@
-r"""The path of the L1 substrate in zeta.
+r"""The solution paths of the L1 substrate in zeta and of maximal variation in rho.
+
+The L1 substrate is
 
 .. math:: \min_{a, b} \; \tfrac12 \|y - \Phi a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
 
-([Pelckmans2005]_ eq. (16); :math:`\Phi = K`, or any columns). From :math:`\zeta_{max} = (\max c - \min c)/2` with
-:math:`c = \Phi^T (y - \bar y 1)`, where a = 0 and where two atoms enter together, one of each sign, down to a smallest
-zeta; a, b and the multiplier :math:`\nu` are affine in zeta between knots.
+([Pelckmans2005]_ eq. (16); :math:`\Phi = K`, or any columns). Its path runs from
+:math:`\zeta_{max} = (\max c - \min c)/2` with :math:`c = \Phi^T (y - \bar y 1)`, where a = 0 and where two atoms enter
+together, one of each sign, down to a smallest zeta; a, b and the multiplier :math:`\nu` are affine in zeta between
+knots.
 
-It is walked in :math:`\rho = \|a\|_1`, upward: the residual is the u of :mod:`substrate.paths.block_homotopy`, its rows
-are the columns of :math:`\Phi` without their means, the positive atoms are one block and the negative ones another,
-because :math:`1^T a = 0` says that each has half of the 1-norm. Without the equality, both signs are one block and the
-path is that of the lasso ([Efron2004]_). No column is cut: one that depends on those in use has no slope and waits.
+It is followed in :math:`\rho = \|a\|_1`, upward: the residual is the u of :mod:`substrate.paths.block_homotopy`, its
+rows are the columns of :math:`\Phi` without their means, the positive atoms are one block and the negative ones
+another, because by :math:`1^T a = 0` each has half of the 1-norm. Without the equality, both signs are one block and
+the path is that of the lasso ([Efron2004]_). No column is removed: one that depends on those in use has no slope and
+does not enter.
 
-The path of maximal variation in rho.
+Maximal variation is
 
 .. math:: \min_u \; \tfrac12 \|u - \tilde y\|^2 + \rho \sum_{l=1}^d \|B^l u\|_\infty
    \qquad \Longleftrightarrow \qquad
@@ -21,13 +25,13 @@ The path of maximal variation in rho.
 upward from :math:`\rho = 0`, where :math:`u = \tilde y` and :math:`\xi = 0`, to the smallest rho from which on all
 components vanish. In :mod:`substrate.paths.block_homotopy` each component is a block with both signs of its rows.
 
-Any strictly convex quadratic comes to this form, one expansion for all components or one for each, with a ridge or
+Any strictly convex quadratic takes this form, one expansion for all components or one for each, with a ridge or
 without: :mod:`substrate.closed_form.component_coordinates` has the coordinates.
 
-Near the end u is a rounding error and every row is near its level. The walk stops where :math:`\|u\|` is a millionth of
-:math:`\|\tilde y\|`; the rest is given to the multipliers by least squares, and the last knot is at the rho that they
-then need: there u = 0 is optimal exactly, and so it is for every larger rho. A rho less than 1e-8 of it below is read
-as that knot, as in :mod:`substrate.closed_form.maximal_variation`, where the reason is.
+Near the end u is a rounding error and every row is near its level. The path is followed until :math:`\|u\|` is a
+millionth of :math:`\|\tilde y\|`; the rest is assigned to the multipliers by least squares, and the last knot is at the
+rho that they then need: there u = 0 is optimal exactly, and so it is for every larger rho. A rho less than 1e-8 of it
+below is read as that knot, as in :mod:`substrate.closed_form.maximal_variation`, which states the reason.
 """
 
 from collections.abc import Sequence
@@ -51,7 +55,7 @@ __all__ = ["SMALLEST_ZETA", "CentredColumns", "l1_path", "path_of_columns", "var
 
 #: Largest duality gap of a knot, as a share of that of a = 0.
 _GAP = 1e-9
-#: Where the path ends if nobody says, as a share of zeta_max.
+#: Default end of the path, as a share of zeta_max.
 SMALLEST_ZETA = 1e-4
 
 
@@ -75,7 +79,7 @@ def l1_path(
     zeta_min
         Where to stop, at or above zero; None for ``SMALLEST_ZETA`` times zeta_max.
     zero_sum
-        Whether 1'a = 0 is demanded; the bias is free in any case.
+        Whether 1'a = 0 is required; the bias is free in any case.
     max_knots
         Most exchanges of atoms; None for 50 per column and 1000 more.
     random_state
@@ -92,7 +96,7 @@ def l1_path(
         B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect(y[:, None])[1:, 0]
         # columns that are constant but for rounding (a kernel far too wide) correlate with nothing
         noise = correlation_noise(Phi, target)
-        if n - 1 > p:  # what no column sees of the residual never changes
+        if n - 1 > p:  # the part of the residual orthogonal to all columns never changes
             Q, R = np.linalg.qr(B.T)
             B, target = np.ascontiguousarray(R.T), Q.T @ target
     columns = CentredColumns(B, target, Phi.mean(axis=0), float(y.mean()), noise)
@@ -103,7 +107,7 @@ def l1_path(
 class CentredColumns:
     """Columns and target off the direction 1, in coordinates of any number: a row of ``B`` is a column.
 
-    ``means`` and ``target_mean`` are what was taken off; a correlation below ``noise`` is rounding.
+    ``means`` and ``target_mean`` are what was subtracted; a correlation below ``noise`` is rounding.
     """
 
     B: Array
@@ -122,14 +126,14 @@ def path_of_columns(
     restarts: int = 0,
     random_state: int = 0,
 ) -> Path:
-    """The path of columns that are centred already; on a stall it is taken up again up to ``restarts`` times."""
+    """The path of columns that are centred already; on a stall it is resumed up to ``restarts`` times."""
     B, target, p = columns.B, columns.target, columns.B.shape[0]
     limit = _default_limit(p) if max_knots is None else max_knots
     with blas_threads(max(B.shape)):
         c = B @ target
         top = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
-        slack = max(columns.noise, VIOLATION * top)  # from top less this on, zero is what rounding can tell
+        slack = max(columns.noise, VIOLATION * top)  # within this of top, zero cannot be distinguished from rounding
         if not top > lowest + slack:
             asked = lowest if zeta_min is not None and lowest > 0.0 else top
             return _nothing(p, asked, columns.target_mean, float(c.max() + c.min()) / 2.0)
@@ -145,7 +149,7 @@ def _default_limit(p: int) -> int:
 
 
 def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
-    """The path of which zeta_min leaves only a = 0."""
+    """The path of a zeta_min at which a = 0 already."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "a = 0 for every zeta asked for"
     return Path("zeta", np.array([zeta]), none, np.array([[nu]]), np.array([mean]), True, False, True, stop, 0)
@@ -175,7 +179,7 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
 _EPS = float(np.finfo(np.float64).eps)
 #: Largest duality gap of a knot, as a share of that of u = 0; on ill-conditioned components rounding alone makes 1e-9.
 _VARIATION_GAP = 1e-7
-#: Times a path may be taken up again after a stall.
+#: Times a path may be resumed after a stall.
 _RESTARTS = 50
 #: Length of u, as a share of the target's, that is taken for the end.
 _FINISH = 1e-6
@@ -202,7 +206,7 @@ def variation_path(
     max_steps
         Most exchanges of active rows; None for 10 per row and 2000 more.
     resolve
-        From rho to (u, xi), asked when the path stalls; None for PIQP.
+        From rho to (u, xi), called when the path stalls; None for PIQP.
     random_state
         Seed of the choices between exact ties.
     """
@@ -231,7 +235,7 @@ def variation_path(
 
 
 def _row_space(B: Array) -> Array | None:
-    """An orthonormal basis of what the rows see, as columns; None where that is everything."""
+    """An orthonormal basis of the span of the rows, as columns; None where that is the whole space."""
     R = np.linalg.qr(B, mode="r") if B.shape[0] > B.shape[1] else B
     _, s, Vt = np.linalg.svd(R, full_matrices=False)
     keep = s > max(B.shape) * _EPS * s[0]
@@ -247,7 +251,7 @@ def _inside(resolve: Resolve, seen: Array | None, rows: NDArray[np.int64]) -> Re
 
 
 def _flat(p: int, target: Array) -> Path:
-    """No component sees anything of the target: u is the target for every rho."""
+    """The target is orthogonal to all components: u is the target for every rho."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "no component sees the target"
     return Path("rho", np.zeros(1), target[None], none, np.zeros(1), True, False, True, stop, 0)

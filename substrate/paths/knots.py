@@ -1,10 +1,7 @@
-r"""A piecewise affine solution path as a record: knots, what lies between them, and where it does not reach.
+r"""A piecewise affine solution path as a record, the interval that it covers, and the conditions at its points.
 
-What a lower bound over a parameter speaks of, in words: the values that were covered, and no others.
-
-What a point of a path must satisfy, as certificate rows recomputed from data, parameter and point.
-
-Maximal variation, :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l u\|_\infty`, at :math:`(u, \xi)`:
+The conditions are certificate rows, recomputed from data, parameter and point. For maximal variation,
+:math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l u\|_\infty`, at :math:`(u, \xi)`:
 
 .. math:: u = \tilde y - \sum_l B^{lT} \xi^l, \qquad \|\xi^l\|_1 \le \rho, \qquad
    \xi^{lT} B^l u = \|\xi^l\|_1 \|B^l u\|_\infty, \qquad \|\xi^l\|_1 = \rho \;\text{ or }\; B^l u = 0 ,
@@ -12,7 +9,7 @@ Maximal variation, :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l
 the corrected conditions of [Pelckmans2005]_ (27). The gap is that of the feasible dual point
 :math:`\xi^l \min(1, \rho / \|\xi^l\|_1)`.
 
-The L1 substrate at a, with :math:`e = P (y - \Phi a)` and :math:`c = \Phi^T e`: the multiple of e with
+For the L1 substrate at a, with :math:`e = P (y - \Phi a)` and :math:`c = \Phi^T e`, the multiple of e with
 :math:`(\max c - \min c)/2 \le \zeta` is dual feasible.
 """
 
@@ -37,7 +34,7 @@ __all__ = ["Path", "Point", "SparseRows", "claimed", "knots_and_midpoints", "l1_
 class SparseRows:
     """One sparse vector of ``width`` entries per knot: ``index`` and ``value`` from ``starts[k]`` to ``starts[k + 1]``.
 
-    A place may be named twice; its values add up.
+    An index may occur twice; its values add up.
     """
 
     starts: NDArray[np.int64]
@@ -82,23 +79,23 @@ class Path:
     values
         The parameter at the knots, ascending.
     primal, dual
-        A vector per knot, dense rows or :class:`SparseRows`. Maximal variation: u and xi. L1: the coefficients a, and
+        One vector per knot, dense rows or :class:`SparseRows`. Maximal variation: u and xi. L1: the coefficients a, and
         the multiplier nu of 1'a = 0.
     bias
-        A number per knot; zero where the model has none.
+        One number per knot; zero where the model has no bias.
     finished
-        Whether the path came to the end it was sent to.
+        Whether the path reached its required end.
     constant_below, constant_above
-        Whether the solution is known to stay what it is below the first and above the last knot.
+        Whether the solution is known to be constant below the first and above the last knot.
     holes
         Open intervals between knots on which nothing is claimed.
     stop
         Why the path ends where it does, in words.
     steps, restarts
-        Exchanges of active rows, and how often the path was taken up again after a stall.
+        Exchanges of active rows, and how often the path was resumed after a stall.
     rounding
-        How far rounding may have moved the last knot. A value that is less below it is read as that knot, so that
-        what has vanished there is zero on every machine.
+        How far rounding may have moved the last knot. A value that is less than this below it is read as that knot, so
+        that what has vanished there is zero on every processor.
     """
 
     parameter: str
@@ -130,16 +127,16 @@ class Path:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is covered: the far end reached, without holes."""
+        """Whether the whole required range is covered: the far end reached, without holes."""
         return self.finished and not self.holes
 
     def covers(self, value: float) -> bool:
-        """Whether the path says anything at this value."""
+        """Whether the path covers this value."""
         inside = self.lowest <= value <= self.highest
         return inside and not any(low < value < high for low, high in self.holes)
 
     def at(self, value: float) -> Point:
-        """The solution at this value: linear between knots, constant beyond an end that is known to be one."""
+        """The solution at this value: linear between knots, constant beyond an end that is known to be final."""
         if not self.covers(value):
             holes = f" except {list(self.holes)}" if self.holes else ""
             raise DeclarationError(
@@ -161,7 +158,7 @@ class Path:
 
 
 def claimed(parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()) -> str:
-    """The interval of a lower bound in words."""
+    """The interval that a lower bound covers, in words."""
     low, high = coverage
     interval = f"{parameter} >= {low:.4g}" if math.isinf(high) else f"{parameter} from {low:.4g} to {high:.4g}"
     return f"lower bound, {interval}" + "".join(f", not {start:.4g} to {stop:.4g}" for start, stop in holes)

@@ -1,18 +1,18 @@
-r"""A lower bound of polynomials on an interval, by branch and bound on second-order Taylor bounds.
+r"""Polynomial interpolants of analytic functions, with bounds on their error and on their minimum over an interval.
 
-On a cell of centre c and half-width d, with :math:`|p'''| \le m_3` on the whole interval,
+The minimum is found by branch and bound. On a cell of centre c and half-width d, with :math:`|p'''| \le m_3` on the
+whole interval,
 
 .. math:: p(c + \tau) \ge p(c) + p'(c) \tau + \tfrac12 \left(p''(c) - m_3 d\right) \tau^2, \qquad |\tau| \le d,
 
 a parabola whose minimum is known. Cells whose bound is below the target are halved. The difference shrinks like
 :math:`d^3`, so few cells are left around each minimum.
 
-Polynomials in place of an analytic function, with a bound on the difference.
-
-A function of :math:`t = \log\lambda` that is a sum of terms :math:`1/(s_k + e^t)`, :math:`s_k \ge 0`, has no
-singularity in the strip :math:`|\operatorname{Im} t| < \pi`. On an interval of half-length h take the ellipse with the
-ends of the interval as foci that reaches :math:`\pm i\theta`, :math:`\theta < \pi`: its semi-axes add up to
-:math:`h \rho`. If :math:`|F| \le M` on it, the interpolant p of degree n in the Chebyshev points satisfies
+The error of the interpolant is bounded as follows. A function of :math:`t = \log\lambda` that is a sum of terms
+:math:`1/(s_k + e^t)`, :math:`s_k \ge 0`, has no singularity in the strip :math:`|\operatorname{Im} t| < \pi`. On an
+interval of half-length h take the ellipse with the ends of the interval as foci that reaches :math:`\pm i\theta`,
+:math:`\theta < \pi`: its semi-axes add up to :math:`h \rho`. If :math:`|F| \le M` on it, the interpolant p of degree n
+in the Chebyshev points satisfies
 
 .. math:: |F - p| \le \frac{4 M \rho^{-n}}{\rho - 1}, \qquad \rho = \beta + \sqrt{1 + \beta^2}, \quad \beta = \theta / h
 
@@ -69,7 +69,7 @@ def _derivatives(degree: int) -> tuple[Array, ...]:
 
 
 def _polynomials(x: Array, degree: int) -> Array:
-    """All Chebyshev polynomials at x, a row a point."""
+    """All Chebyshev polynomials at x, one row per point."""
     return np.asarray(np.cos(np.outer(np.arccos(x), np.arange(degree + 1))))
 
 
@@ -83,8 +83,7 @@ def _first_cells(degree: int) -> tuple[Array, Array]:
 def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Minimum:
     """Bound a polynomial on [-1, 1], given by its Chebyshev coefficients.
 
-    The bound is within ``slack`` of the minimum, or above ``known - slack`` where the minimum is larger than ``known``:
-    nobody asks how much larger.
+    The bound is within ``slack`` of the minimum, or above ``known - slack`` where the minimum is larger than ``known``.
     """
     degree = coefficients.size - 1
     first, second, third = (matrix @ coefficients for matrix in _derivatives(degree))
@@ -110,7 +109,7 @@ def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Mi
         width /= 2.0
         centres = np.concatenate([left - width, left + width])
         at = _polynomials(centres, degree) @ series
-    else:  # rounding of p itself exceeds the slack: what is left is bounded by the last cells
+    else:  # rounding of p itself exceeds the slack: the remaining cells give the bound
         bound = min(bound, float(lowest.min()))
     return Minimum(bound, *_polished(series, point, value))
 
@@ -138,7 +137,7 @@ def _parabola(p: Array, slope: Array, curvature: Array, width: float) -> Array:
 
 #: Degree of every interpolant: about the fewest evaluations in all over ten decades of lambda.
 DEGREE = 32
-#: By how much, at most, interpolation in these points magnifies errors of the values.
+#: A bound on the factor by which interpolation in these points magnifies errors of the values.
 LEBESGUE = 1.0 + 2.0 / np.pi * float(np.log(DEGREE + 1.0))
 
 _ANGLES = np.linspace(0.3, 3.1, 57)

@@ -1,18 +1,16 @@
-r"""What a block path is followed on, and what is kept of it: rows with signs in blocks, and knots.
+r"""The problem of a block path (rows with signs, in blocks), its knots, and fast products with its rows.
 
-The optional compiler: the same functions run as plain numpy, or as machine code where numba is installed.
+The functions run as plain numpy, or as machine code where numba is installed. A function marked with :func:`compiled`
+uses only the part of numpy that numba supports, and is returned unchanged. :func:`chosen` returns its compiled twin
+where numba can be imported (``pip install "lssvm-substrate[fast]"``), and the function itself elsewhere or inside
+:func:`interpreted`. numba is imported, and the code compiled, at the first use; it is kept on disk under a name that
+changes whenever any marked function changes.
 
-A function marked with :func:`compiled` keeps to the part of numpy that numba knows, and stays what it is.
-:func:`chosen` hands out its twin in machine code where numba can be imported (``pip install "lssvm-substrate[fast]"``),
-and the function itself elsewhere or inside :func:`interpreted`. numba is imported, and the code made, at the first use;
-it is kept on disk under a name that changes whenever any marked function changes.
-
-Rows times a vector, through factors where the blocks of rows have low rank.
-
-A component of one variable under a smooth kernel has numerical rank 10 to 30 whatever the number of points. With
-:math:`B^l = F^l G^l` for every block the product costs :math:`k (n + r)` instead of :math:`n r` for each, and, what
-counts more, the factors stay in the cache. The factors come from QR with pivoting, cut far below the slopes that a path
-takes for zero; whoever carries a product along looks it up anew from B itself now and then.
+Products of rows and a vector use factors where the blocks of rows have low rank. A component of one variable under a
+smooth kernel has numerical rank 10 to 30 whatever the number of points. With :math:`B^l = F^l G^l` for every block the
+product costs :math:`k (n + r)` instead of :math:`n r` for each, and, more importantly, the factors stay in the cache.
+The factors come from QR with pivoting, truncated far below the slopes that a path takes for zero; a product that is
+updated is recomputed from B itself at intervals.
 """
 
 import hashlib
@@ -61,7 +59,7 @@ class SignedRows:
         return level
 
     def slack(self, u: Array, t: Array) -> Array:
-        """What is left of every signed row to the level of its block."""
+        """The distance of every signed row from the level of its block."""
         return np.asarray(t[self.block] - self.values(u))
 
     def row(self, i: int) -> Array:
@@ -94,7 +92,7 @@ class Knots:
         self.eta.append(eta)
 
     def keep(self, first: int) -> None:
-        """Drop all but the first so many."""
+        """Drop all knots but the first ``count``."""
         for kept in (self.rho, self.u, self.t, self.rows, self.eta):
             del kept[first:]
 
@@ -128,7 +126,7 @@ def interpreted() -> Iterator[None]:
 
 
 def chosen(function: Function) -> Function:
-    """The compiled twin of a marked function where there is a compiler, else the function."""
+    """The compiled twin of a marked function if numba is installed, else the function itself."""
     if _interpreted.get() or not has_compiler():
         return function
     return cast(Function, _twin(function.__name__))
@@ -136,7 +134,7 @@ def chosen(function: Function) -> Function:
 
 @cache
 def _digest() -> str:
-    """What all marked functions say: the compiler's own store would not notice a change in one that is called."""
+    """The source of all marked functions: the compiler's own cache would not notice a change in one that is called."""
     words = [f"{name}{code.co_code!r}{code.co_consts!r}{code.co_names!r}" for name, code in sorted(_codes().items())]
     return hashlib.sha256("".join(words).encode()).hexdigest()[:12]
 
@@ -155,11 +153,11 @@ def _twin(name: str) -> Any:
     twin.__module__, twin.__qualname__ = function.__module__, f"{name}_{_digest()}"
     try:
         return njit(cache=True, error_model="numpy")(twin)
-    except RuntimeError:  # no folder to keep the code in
+    except RuntimeError:  # no folder for the cache
         return njit(error_model="numpy")(twin)
 
 
-#: Length of what is left of a row, as a share of the longest row, that is left out.
+#: Residual length of a row, as a share of the longest row, that is neglected.
 _CUT = 1e-12
 #: The factors are used where they have at most this share of the entries of B.
 _WORTH = 0.6

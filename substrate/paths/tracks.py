@@ -1,4 +1,4 @@
-r"""Exact paths against validation sets: what the chord certificate needs of them.
+r"""Exact paths and validation sets: the input of the chord certificate, and the global optimum over all folds.
 
 *Maximal variation* has :math:`u = \tilde y - \sum_l B^{lT} \xi^l`; from the multipliers alone, brought into their
 balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
@@ -6,8 +6,8 @@ balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
 .. math:: g_k = \rho_k \sum_l t_l - \tilde y^T u + u^T u, \qquad
           c_{12} = \rho_1 1^T t_2 + \rho_2 1^T t_1 - \tilde y^T (u_1 + u_2) + 2 u_1^T u_2 .
 
-*The L1 substrate* determines the fitted values f, but a smooth kernel hardly determines a from f, and predictions
-with it. What helps is that :math:`\|a\|_1` is known, and that of the optimum too:
+*The L1 substrate* determines the fitted values f, but with a smooth kernel f hardly determines a, and thereby
+predictions. It helps that :math:`\|a\|_1` is known, and that of the optimum too:
 :math:`\zeta \|a^*\|_1 \le \zeta \|a\|_1 + \|e\| r` with :math:`r^2` the gap. With any matrix W,
 
 .. math:: \|(\Omega^v - 1 \bar k^T)(a - a^*)\| \le \|W\| \, r + \max_j \|E_j\| \, \|a - a^*\|_1,
@@ -15,7 +15,7 @@ with it. What helps is that :math:`\|a\|_1` is known, and that of the optimum to
 
 and W is taken from a family of regularised inverses, the best of them.
 
-The global optimum read off exact paths: one quadratic a segment, the folds' knots merged.
+The global optimum is read off exact paths: one quadratic per segment, with the knots of all folds merged.
 """
 
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ class L1Fold:
         """``below`` are the kernel rows of the validation points."""
         centre = Phi - Phi.mean(axis=0)
         if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
-            # a kernel that tells no points apart, but for rounding: nothing but the bias
+            # a kernel that is constant but for rounding: nothing but the bias
             zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
         path = l1_path(Phi, y, zeta_min)
         return cls(path, _l1_track(Phi, y, path, below, y_val))
@@ -153,7 +153,7 @@ def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, length
     """Gaps and cross terms with what the 1-norm of the optimum adds: r^2 <= c + b r, so r^2 <= c + b sqrt(c) + b^2."""
 
     def extra(c: Array, x: Array, length: Array, low: Array) -> Array:
-        b = np.divide(x * length, low, out=np.zeros_like(low), where=low > 0.0)  # floors say that zero is not known
+        b = np.divide(x * length, low, out=np.zeros_like(low), where=low > 0.0)  # floors cover the unknown at zero
         return np.asarray(b * (np.sqrt(c) + b))
 
     def both(rows: Array) -> Array:
@@ -172,7 +172,7 @@ def _paired(a: Any, c: Array) -> Array:
 
 
 def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) -> tuple[Array, Array]:
-    """sigma and floors, an interval each: the W of the family that bounds it best."""
+    """sigma and floors, one each per interval, from the W of the family that gives the best bound."""
     # both a and a* sum to zero, so that only what is orthogonal to 1 counts on either side
     centre = Phi - Phi.mean(axis=0)
     _, s, Vt = np.linalg.svd(centre - centre.mean(axis=1, keepdims=True), full_matrices=False)
@@ -199,14 +199,14 @@ class ReadOff:
     Parameters
     ----------
     value, error, lower_bound
-        The parameter that validates best, its error, and what no other value undercuts; the bound is minus infinity
-        where a path has holes.
+        The parameter that validates best, its error, and a bound below which no other value falls; the bound is minus
+        infinity where a path has holes.
     values, errors
         The merged knots, and the error at each.
     coverage, holes
-        Between which values, and where not, something is claimed.
+        The values for which the bound holds, and the intervals for which it does not.
     ended
-        Whether the coverage ends above the lowest knot: where rounding reaches the gap, or where it was told to end.
+        Whether the coverage ends above the lowest knot: where rounding reaches the gap, or where ``begin`` is.
     minima
         How many segments have a local minimum inside.
     """
@@ -223,14 +223,14 @@ class ReadOff:
 
     @property
     def at_lower_end(self) -> bool:
-        """Whether the best value is the smallest that is covered, and smaller ones may be better."""
+        """Whether the best value is the smallest covered, so that smaller ones may be better."""
         return self.coverage[0] > 0.0 and self.value <= self.coverage[0] * (1.0 + 1e-9)
 
 
 def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None = None, begin: float = 0.0) -> ReadOff:
     """Minimise the error of all tracks together over the values that every path covers, from ``begin`` on.
 
-    With a ``gap``, only down to where the bound is within that share of the error: below it nothing is claimed.
+    With a ``gap``, only down to where the bound is within that share of the error: below that the bound is not claimed.
     """
     rows = sum(track.errors.shape[1] for track in tracks)
     lowest = max(float(path.values[0]) for path in paths)
