@@ -1,16 +1,15 @@
 r"""How far the fitted values of a machine can be from those of the exact optimum.
 
-The solver's point in standard form is only where the check starts. Of a quadratic program it is made exact by its
-active rows; then it is moved to a feasible point :math:`\tilde x`, and multipliers bound the distance of that one from
-the optimum in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which ties the fitted values
-(:mod:`substrate.composition.determined`). What the machine holds now is compared with it:
+The check starts from the solver's point in standard form. For a quadratic program it is made exact by its active rows;
+then it is moved to a feasible point :math:`\tilde x`, and multipliers bound the distance of that one from the optimum
+in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which determines the fitted values
+(:mod:`substrate.composition.determined`). The present values of the machine are compared with it:
 
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \|\tilde f - f^\star\| ,
 
-the first term as it is measured, the second as it is proved. A squared loss ties the fitted values; :math:`w^T w`, or
-another square, those about their mean. The optimum is that of the machine in its coordinates, with their cut-off.
-
-Where the check of an answer starts: a machine's program as numbers, and points of it with multipliers.
+the first term as it is measured, the second as it is proved. A squared loss determines the fitted values;
+:math:`w^T w`, or another square, determines them about their mean. The optimum is that of the machine in its
+coordinates, with their cut-off.
 """
 
 import math
@@ -35,7 +34,7 @@ from substrate.composition.refusals import Question, questions, summed
 __all__ = ["AnswerCheck", "Reference", "reference", "scale_of"]
 
 
-#: How many times its size and the spread of y a variable of the optimum is taken to be away at most.
+#: The assumed largest distance of a variable from its optimum, in multiples of its size plus the spread of y.
 _FAR = 1000.0
 _ACCURACIES = (1e-13, 1e-10)
 
@@ -55,7 +54,7 @@ class Reference:
     point: tuple[Array, Array] | None
 
     def points(self) -> Iterator[tuple[Array, Array]]:
-        """Points with multipliers, the cheapest first; nothing is believed of them."""
+        """Points with multipliers, the cheapest first; they are not trusted."""
         program = self.program
         if program.quadratic and self.point is not None:
             yield polished(program, *self.point)
@@ -77,14 +76,14 @@ class Reference:
 
 
 def reference(problem: Any, witness: Witness) -> Reference | str:
-    """The program behind a solver's point, or why nothing can be said of it."""
+    """The program of a solver's point, or why it cannot be checked."""
     form, z = witness.form, witness.form.multipliers(witness.duals)
     point = None if z is None else (witness.x, z)
     own, unit = witness.own, witness.unit
     if not form.understood:
         return "its cones are beyond this check"
     if form.bounded or not form.numbers()[0].nnz:
-        # rows alone do not say it all, or a solver without a quadratic term was given squares as cones
+        # the rows alone do not determine x, or a solver without a quadratic term was given squares as cones
         form = StandardForm(problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
         point, unit, own = None, 1.0, tuple(variable.id for variable in problem.variables())
         if not form.understood or form.bounded or not form.numbers()[0].nnz:
@@ -114,10 +113,10 @@ _TAKEN = (
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
 _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
-#: Share of what is tolerated at which no better point is looked for.
+#: Share of the tolerance below which no better point is searched for.
 _ENOUGH = 0.1
 
-#: Variables of a program up to which it is looked up whether squares tie them one by one.
+#: Largest number of variables for which ties by squares are computed one by one.
 _LARGEST = 400
 #: Entries of A up to which the radius of the check is proved.
 _ENTRIES = 400_000
@@ -127,7 +126,7 @@ Facts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A question, how squares tie it, and whether about its mean only."""
+    """A question, how squares determine it, and whether about its mean only."""
 
     question: Question
     tie: Tie
@@ -150,7 +149,7 @@ class _Known:
         return unit * root_mean_square(np.abs(apart) + unsure, self.tie.weights)
 
     def tolerated(self) -> float:
-        """What the row accepts."""
+        """The tolerance of the row."""
         spread, rounding = scale_of(self.question.y, self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
 
@@ -173,7 +172,7 @@ class _Kept:
 
 
 def scale_of(y: Array, weights: Array) -> tuple[float, float]:
-    """The spread of y and what is accepted beside it: of targets without a spread, a millionth of their size."""
+    """The spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
     spread, rounding = spread_of(y, weights)
     if spread <= rounding:
         rounding = ACCURATE * (float(np.abs(y).max()) or 1.0)
@@ -181,7 +180,7 @@ def scale_of(y: Array, weights: Array) -> tuple[float, float]:
 
 
 class AnswerCheck:
-    """The accuracy of one machine; what does not depend on the present values is kept from one check to the next."""
+    """The accuracy of one machine; quantities that do not depend on the present values are kept between checks."""
 
     def __init__(self, compiled: list[CompiledSubstrate]) -> None:
         self._compiled = compiled
@@ -229,7 +228,7 @@ class AnswerCheck:
             if worst <= _ENOUGH:
                 break
         if best is None:
-            # ties are asked for once more, next to nothing: a point that ran away ties nothing
+            # ties are computed once more, at little cost: a divergent point has none
             return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
@@ -238,7 +237,7 @@ class AnswerCheck:
         return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
-        """Every question with its tie; the sum of the substrates where they are not tied one by one."""
+        """Every question with its tie; the sum of the substrates where they are not determined one by one."""
         found = [_tie(start, question, radius) for question in questions(self._compiled, start.columns)]
         if all(one is not None for one in found):
             return [one for one in found if one is not None]
@@ -248,7 +247,7 @@ class AnswerCheck:
 
 
 def _tie(start: Reference, question: Question, radius: Array) -> _Known | None:
-    """How squares tie the values, or these about their mean; None where they do not."""
+    """How squares determine the values, or these about their mean; None where they do not."""
     program, at, F = start.program, question.columns, question.F
     tie = by_loss(program, at, F, radius) or by_norm(program, at, F)
     if tie is not None:

@@ -1,12 +1,11 @@
-r"""A substrate inside one machine: its coordinates, its solver variables, and what each place-holder becomes.
+r"""A substrate inside one machine: its coordinates, its solver variables, and the values of its place-holders.
 
-Coordinates for a machine: the same functions, written so that a conic solver converges.
-
-Every frame writes the coefficients as :math:`a = A z` and the machine as
+The coordinates describe the same functions in a form in which a conic solver converges. Every frame writes the
+coefficients as :math:`a = A z` and the machine as
 
 .. math:: f(x) = (k(x) - \bar k)^T A z + \tilde b, \qquad b = \tilde b - \bar k^T A z,
 
-with :math:`\bar k` the mean of the rows of K (zero where there is no bias). Which A:
+with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The choices of A are:
 
 - *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
   of the fitted values, and :math:`1^T a = 0` is built in.
@@ -16,7 +15,7 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). Whi
 - *coefficients*: A = I, uncut, for terms in alpha itself, which cut coordinates would not leave sparse; then
   :math:`1^T a = 0` is a constraint.
 
-Directions below ``cutoff`` times the largest are left out; that number belongs to the model and is on its certificate.
+Directions below ``cutoff`` times the largest are left out; the cut-off is part of the model and is on its certificate.
 """
 
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 
-#: Without a norm on w the machine is ill posed in directions the kernel hardly sees; this is how far it looks.
+#: Default cut-off without a norm on w, where the machine is ill posed in directions of small eigenvalues.
 DEFAULT_CUTOFF = CUTOFF
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -77,8 +76,8 @@ class Frame:
 def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array]:
     """Eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
 
-    The direction 1 is reflected away before decomposing: left in, its eigenvalue zero would mix with the smallest ones,
-    and 1'a = 0 would hold only to the rounding error divided by them.
+    The direction 1 is removed by a reflection before the decomposition: otherwise its eigenvalue zero would mix with
+    the smallest ones, and 1'a = 0 would hold only to the rounding error divided by them.
     """
     gram.coordinates()  # refuses a matrix that is not positive semi-definite, with its smallest eigenvalue
     K = np.array(gram.matrix)
@@ -87,7 +86,7 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
         values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
     keep = values > relative * max(float(values[-1]), 0.0)
     chosen = vectors[:, keep][:, ::-1]
-    if not keep.any():  # a kernel that sees nothing has the feature zero
+    if not keep.any():  # a zero kernel has the feature zero
         return np.zeros((gram.n, 1)), np.ones(1), np.zeros(gram.n)
     U = off_ones(chosen) if bias else chosen
     mean = K.mean(axis=0) if bias else np.zeros(gram.n)
@@ -106,7 +105,7 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
 
 
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
-    """Coordinates in which the norm of w is Euclidean; it settles what the kernel hardly sees, so all is kept."""
+    """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
     relative = gram.n * _EPS if cutoff is None else cutoff
     U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
@@ -157,7 +156,7 @@ class CompiledSubstrate:
 
     @property
     def mean(self) -> float:
-        """The mean of the targets: what the machine is without a kernel."""
+        """The mean of the targets: the machine without a kernel."""
         return float(self.substrate.y.mean()) if self.substrate.bias else 0.0
 
     @property
@@ -167,11 +166,11 @@ class CompiledSubstrate:
         return deviation if deviation > 1e-12 * self.unit else self.unit
 
     def leaves(self) -> list[Any]:
-        """The variables a solver is to find."""
+        """The variables of the solver."""
         return [self.z, *([self.shift] if self.substrate.bias else [])]
 
     def replacements(self) -> dict[int, Any]:
-        """What stands in the solved problem where each place-holder stood."""
+        """The expressions that replace the place-holders in the solved problem."""
         return {id(holder.leaf): self._expression(holder) for holder in self.mentioned}
 
     def squared_norm(self) -> Any:
@@ -200,7 +199,7 @@ class CompiledSubstrate:
         return self.frame.training * self.substrate.signs if self._signed else self.frame.training
 
     def write_back(self) -> None:
-        """Give the user's place-holders their values, those of other machines included."""
+        """Assign values to the user's place-holders, those of other machines included."""
         a, b = self.coefficients(), self.bias()
         s = self.substrate
         for holder in s.holders():
@@ -226,7 +225,7 @@ class CompiledSubstrate:
         return Expansion(s, s.signs * a, b, e, f, max(float(a @ (f - b)), 0.0), variation)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
-        """That the coordinates mean what they should: the expansion reproduces f, and 1'a = 0."""
+        """Rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
         a, b = self.coefficients(), self.bias()
         expansion = self.substrate.gram.product(a) + b
         in_coordinates = np.asarray(self.frame.training @ self._a.value) + float(self.shift.value)
@@ -234,7 +233,7 @@ class CompiledSubstrate:
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [Row("kernel expansion", difference, scale, tolerance, "||K a + b - f||")]
         if self.substrate.bias:
-            # where a vanishes, its rounding counts by what it does to f
+            # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
             rows.append(zero_sum_row(a, tolerance, np.array([self.unit / largest]), letter="1"))
         return tuple(rows)

@@ -1,9 +1,9 @@
-r"""A problem in standard form as plain numbers, with what rounding leaves undecided in each of its rows.
+r"""A problem in standard form as plain numbers, with bounds on the rounding errors of its rows.
 
 .. math:: \min_x \; \tfrac12 x^T P x + q^T x \quad \text{s.t.} \quad s = A x + b \in \mathcal{K} .
 
-A sum of k products is off by at most :math:`\gamma_k = k \epsilon / (1 - k \epsilon)` times the sum of their sizes
-[Higham2002]_.
+A sum of k products has an error of at most :math:`\gamma_k = k \epsilon / (1 - k \epsilon)` times the sum of their
+sizes [Higham2002]_.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class ConeProgram:
 
     @classmethod
     def of(cls, numbers: tuple[Any, Array, Any, Array], cones: Iterable[tuple[str, slice, list[int]]]) -> "ConeProgram":
-        """From what cvxpy hands to a solver and the kinds of its cones, as a standard form has them."""
+        """From the data that cvxpy passes to a solver and the kinds of its cones."""
         P, q, A, b = numbers
         known = list(cones)
         rows = {
@@ -79,7 +79,7 @@ class ConeProgram:
 
     @cached_property
     def alone(self) -> Array:
-        """The diagonal of P where it is all there is in its row, zero elsewhere."""
+        """The diagonal of P where it is the only entry of its row, zero elsewhere."""
         diagonal = self.P.diagonal()
         entries = np.diff((self.P != 0).tocsr().indptr)
         return np.where((entries == 1) & (diagonal > 0.0), diagonal, 0.0)
@@ -91,14 +91,14 @@ class ConeProgram:
 
     @cached_property
     def _lengths(self) -> tuple[Array, Array]:
-        """How many rounded operations make a row of A x + b, and an entry of P x + q - A'z."""
+        """The number of rounded operations in a row of A x + b, and in an entry of P x + q - A'z."""
         rows = np.diff(self.A.indptr).astype(np.float64)
         columns = np.diff(self.P.indptr) + np.bincount(self.A.indices, minlength=self.q.size)
         return np.where(rows > 0, rows + 3.0, 0.0), columns + 4.0
 
     @cached_property
     def _dense(self) -> tuple[Array | None, Array | None]:
-        """A, and the rows of [P, -A'] that no entry alone on the diagonal of P ties; None where they are too large."""
+        """A, and the rows of [P, -A'] without a single entry on the diagonal of P; None where they are too large."""
         weak = np.flatnonzero(self.alone == 0.0)
         rows, columns = self.A.shape
         slack = self.A.toarray() if 0 < rows * columns <= _SLACK_ENTRIES else None
@@ -120,7 +120,7 @@ class ConeProgram:
     def slope(self, x: Array, z: Array, q: Array | None = None) -> tuple[Array, Array]:
         """P x + q - A'z, for another q if one is given, and a bound on the error of each entry.
 
-        In doubled precision where no entry alone on the diagonal of P makes up for rounding.
+        In doubled precision where no single entry on the diagonal of P compensates for rounding.
         """
         q = self.q if q is None else q
         size = self.sizes[0] @ np.abs(x) + np.abs(q) + self.sizes[1].T @ np.abs(z)

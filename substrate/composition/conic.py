@@ -1,4 +1,4 @@
-r"""The standard form behind a cvxpy problem, and the solver's point in it, kept as a witness.
+r"""The standard form of a cvxpy problem, and the solver's point in it, kept as a witness.
 
 cvxpy writes every problem as
 
@@ -8,12 +8,12 @@ in which kinks have become cones, and a point is optimal exactly when for some z
 
 .. math:: s \in \mathcal{K}, \qquad z \in \mathcal{K}^*, \qquad P x + q = A^T z, \qquad s^T z = 0
 
-([Boyd2004]_ section 5.9.2). The solver's z, and its x where the problem's own variables do not say it (bounds on
-terms), are witnesses: nothing is believed of them, the four conditions are computed anew from the data and from the
-values the variables hold now. This proves optimality where losses and penalties bend, which no finite number of
+([Boyd2004]_ section 5.9.2). The solver's z, and its x where the problem's own variables do not determine it (bounds on
+terms), are witnesses: they are not trusted, and the four conditions are recomputed from the data and from the present
+values of the variables. This proves optimality where losses and penalties have kinks, which no finite number of
 directions can.
 
-How far a vector is outside a cone, or outside its dual.
+The distances of vectors from a cone and from its dual use
 
 .. math::
 
@@ -22,8 +22,6 @@ How far a vector is outside a cone, or outside its dual.
     \mathcal{E}^* = \overline{\{(u, v, w) : -u e^{v/u} \le e\, w, \; u < 0\}}
 
 ([Boyd2004]_ sections 2.2 and 2.6).
-
-The numbers cvxpy hands to a solver: P, q, A, b, and the cones the rows of A belong to.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,14 +46,14 @@ __all__ = [
 ]
 
 
-#: The cones that are known here, by the names cvxpy gives them.
+#: The supported cones, by cvxpy's names.
 CONES = frozenset({"Zero", "NonNeg", "SOC", "ExpCone"})
 
 _LARGEST_EXPONENT = 700.0
 
 
 def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
-    """The largest violation among the cones of one known kind, of the given sizes, that s runs through."""
+    """The largest violation among the cones of one known kind and the given sizes that make up s."""
     if kind == "Zero":
         return float(np.abs(s).max(initial=0.0))
     if kind == "NonNeg":
@@ -66,7 +64,7 @@ def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
 
 
 def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
-    """The same for the dual cones: of zero it is everything, and only the exponential cone is not its own."""
+    """The same for the dual cones: that of zero is the whole space, and all but the exponential cone are self-dual."""
     if kind == "Zero":
         return 0.0
     if kind == "ExpCone":
@@ -77,8 +75,8 @@ def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
 def misalignment(kind: str, s: Array, z: Array, sizes: Sequence[int]) -> float:
     """How far s and z are from complementary, to first order in an error of either.
 
-    Entry by entry in the orthant; in the second-order cone by their Jordan product, since s'z alone feels a wrong angle
-    between two vectors on the boundary by its square only.
+    Entry by entry in the orthant; in the second-order cone by their Jordan product, since s'z depends on the angle
+    between two vectors on the boundary only to second order.
     """
     if kind == "SOC":
         pairs = zip(_split(s, sizes), _split(z, sizes), strict=True)
@@ -118,7 +116,7 @@ class StandardForm:
         self._program = program
         self._at: tuple[Any, tuple[Any, ...]] = (None, ())
         self.columns = dict(program.var_id_to_col)
-        # cvxpy turns the rows of equalities round when it writes them for a conic solver
+        # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
         self.cones: list[tuple[str, slice, list[int]]] = []
         self.keys: list[int] = []
@@ -129,10 +127,10 @@ class StandardForm:
             self.keys.append(constraint.id)
             self.cones.append((type(constraint).__name__, rows, _sizes(constraint)))
         kinds = {kind for kind, _, _ in self.cones}
-        # ECOS orders the entries of an exponential cone in its own way
+        # ECOS has an order of its own for the entries of an exponential cone
         self.understood = kinds <= CONES and not (solver == "ECOS" and "ExpCone" in kinds)
         self.height = start
-        # some solvers are given bounds of variables apart from the rows
+        # some solvers receive bounds of variables apart from the rows
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
         self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
@@ -171,7 +169,7 @@ class StandardForm:
 
 
 def _sizes(constraint: Any) -> list[int]:
-    """Dimensions of the cones a constraint gathers."""
+    """Dimensions of the cones of a constraint."""
     return list(constraint.cone_sizes()) if hasattr(constraint, "cone_sizes") else [constraint.size]
 
 
@@ -198,7 +196,7 @@ class Witness:
     read: tuple[Array, ...]
 
     def rows(self, problem: Any, cost: float, tolerance: float) -> tuple[Row, ...]:
-        """The conditions at the present values of a problem or its twin; none where a cone is beyond this check.
+        """The conditions at the present values of a problem or its twin; none where a cone is not supported.
 
         ``cost`` is the size of the objective.
         """
@@ -218,7 +216,7 @@ class Witness:
         slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         apart = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
         largest = max((float(np.abs(b).max(initial=0.0)) for _, b in self._pairs(problem)), default=0.0)
-        # where everything vanishes at the optimum, a number counts by what it adds to the cost
+        # where everything vanishes at the optimum, a number is measured by what it adds to the cost
         pull += cost / max(float(ax.max(initial=0.0)), np.finfo(float).tiny)
         weight = float(az.max(initial=0.0)) + cost / max(reach, np.finfo(float).tiny)
         return (
@@ -230,16 +228,16 @@ class Witness:
         )
 
     def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
-        """The multipliers a problem holds, each beside what it should be."""
+        """The multipliers of a problem, each with its expected value."""
         return list(zip(_multipliers(problem), [self.unit * value for value in self.read], strict=True))
 
 
 class WitnessedProblem(cp.Problem):  # type: ignore[misc]
-    """A cvxpy problem like any other, which hands on every solver's point in standard form.
+    """A cvxpy problem that also reports every solver's point in standard form.
 
-    ``keep`` is called with the solver's name, its word, and the witness (or None) after each solve. A twin of another
+    ``keep`` is called with the solver's name, its status, and the witness (or None) after each solve. A twin of another
     problem (:mod:`substrate.composition.machine`) has variables that times ``unit``, and an objective that times
-    ``worth``, are the other's; so are its multipliers times ``unit``, as they are handed on.
+    ``worth``, are the other's; so are its multipliers times ``unit``.
     """
 
     def __init__(
@@ -255,13 +253,13 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         self._keep = keep
 
     def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Solve from scratch: cvxpy would take the values of an earlier solve into bounds they need not respect."""
+        """Solve from scratch: cvxpy would project the values of an earlier solve onto bounds that need not hold."""
         for variable in self.variables():
             variable.save_value(None)
         return super().solve(*args, **kwargs)
 
     def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
-        """What cvxpy does with a solver's answer; the answer itself is handed on."""
+        """Unpack a solver's answer as cvxpy does, and report it."""
         super().unpack_results(solution, chain, inverse_data)
         for dual in _duals(self):
             if dual.value is not None:

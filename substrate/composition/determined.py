@@ -1,4 +1,4 @@
-r"""How closely the quadratic term of a program ties values F x, by which the values of its optimum are known.
+r"""How closely the quadratic term of a program determines values F x and single coordinates of its optimum.
 
 With :math:`A_E d = 0` and any matrices X, Y,
 
@@ -7,18 +7,17 @@ With :math:`A_E d = 0` and any matrices X, Y,
     F^T = P X + A_E^T Y + E \quad\Rightarrow\quad
     \|F d\| \le \sqrt{\lambda_{\max}(X^T P X)}\, \|d\|_P + \||E|^T |d|\| .
 
-Three ways are tried: a *squared loss*, whose residuals cvxpy calls t in rows :math:`t = c\,(y - F x)_i`; then
+Three methods are tried: a *squared loss*, whose residuals cvxpy calls t in rows :math:`t = c\,(y - F x)_i`; then
 :math:`\|F d\|_v = \|d_t\|_P` with the weights :math:`v_i = p_i c^2`. A *norm*, where P is diagonal in the columns of F:
-then :math:`X = P^{-1} F^T` and E = 0. And else X and Y from the linear system of the optimality conditions.
+then :math:`X = P^{-1} F^T` and E = 0. Otherwise X and Y are taken from the linear system of the optimality conditions.
 
-Which coordinates the quadratic term ties, and what a residual costs there.
-
-For a residual r and :math:`d = x^\star - x` the product :math:`r^T d` is bounded coordinate by coordinate: where P has
-an entry alone on its diagonal, by :math:`p_j^{-1/2} \|d\|_P`; where P and the equalities tie :math:`d_j`,
+For a residual r and :math:`d = x^\star - x` the product :math:`r^T d` is bounded coordinate by coordinate: where the
+diagonal entry of P is the only one of its row, by :math:`p_j^{-1/2} \|d\|_P`; where P and the equalities determine
+:math:`d_j`,
 
 .. math:: |d_j| \le c_j \|d\|_P + |E_j|^T |d| ,
 
-by that (:mod:`substrate.composition.determined`, for one row of the identity); elsewhere by a radius R:
+by the above for one row of the identity; elsewhere by a radius R:
 
 .. math:: |r^T d| \le a \|d\|_P + g^T R .
 """
@@ -119,7 +118,7 @@ def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None
 
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
-    """By a linear system; what its solution leaves of F is counted."""
+    """By a linear system; the remainder of F is included."""
     solved = represented(program, columns, F)
     if solved is None:
         return None
@@ -150,13 +149,13 @@ def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[
     return X, left + (n + rows.shape[0]) * EPS * sizes
 
 
-#: Factor up to which a coordinate counts as tied, and share of its radius that may be left over.
+#: Factor up to which a coordinate counts as determined, and share of its radius that may remain.
 _STIFF, _LITTLE = 1e6, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinateTies:
-    """The diagonal of P where it stands alone; further columns that are tied, c and the sizes of E of each."""
+    """The diagonal of P where it is the only entry; further columns that P determines, their c and sizes of E."""
 
     alone: Array
     columns: IntegerArray
@@ -165,7 +164,7 @@ class CoordinateTies:
 
     @classmethod
     def of(cls, program: ConeProgram, largest: int) -> "CoordinateTies":
-        """The ties of a program; of one with more variables than ``largest`` those on the diagonal only."""
+        """The ties of a program; with more variables than ``largest``, those on the diagonal only."""
         weak = np.flatnonzero(program.alone == 0.0)
         known = represented(program, weak, np.eye(weak.size)) if weak.size and program.q.size <= largest else None
         if known is None:

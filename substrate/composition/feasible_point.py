@@ -1,14 +1,14 @@
 r"""A point that satisfies every constraint exactly, near one that satisfies them to rounding.
 
-*Equalities* :math:`A_E x = -b_E` that are missed by :math:`\varepsilon` are met exactly at some :math:`x + c`: a row
-with a column of its own takes its share there, the others at a distance of at most
+*Equalities* :math:`A_E x = -b_E` that are violated by :math:`\varepsilon` hold exactly at some :math:`x + c`: a row
+with a column of its own is corrected there, the others at a distance of at most
 :math:`\|\varepsilon\| / \sigma_{\min}`. Every :math:`|c_j|` is bounded; c itself is never computed.
 
-*Inequalities and cones* that are missed, or met by less than what rounding and c may change, are met after a short step
-h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows: towards the inside. Where the constraints leave no inside
-there is no such step, and nothing is claimed.
+*Inequalities and cones* that are violated, or satisfied by less than what rounding and c may change, are satisfied
+after a short step h with :math:`A_E h = 0` and :math:`A_i h > 0` in these rows, towards the interior. Where there is no
+interior there is no such step, and no bound is claimed.
 
-Linear systems of optimality conditions, made regular and refined; and the shortest step that serves given rows.
+The linear systems of the optimality conditions are regularised and refined.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
 __all__ = ["Conditions", "Feasibility", "FeasiblePoint", "least_step"]
 
 
-#: Diagonal that makes the system regular; refinement takes its effect out again.
+#: Diagonal that makes the system regular; refinement removes its effect.
 _REGULAR = 1e-9
 _REFINEMENTS = 8
 #: Entries of a matrix up to which singular values are quicker than a sparse factor.
@@ -32,7 +32,7 @@ _SMALL = 20_000
 
 
 class Conditions:
-    """The matrix [P, C'; C, 0], factored; None of its solutions is believed, residuals are for the caller."""
+    """The matrix [P, C'; C, 0], factored; the caller computes the residuals of its solutions."""
 
     def __init__(self, P: Any, C: Any) -> None:
         n, m = P.shape[0], C.shape[0]
@@ -42,7 +42,7 @@ class Conditions:
         self._factor = splu(sp.csc_matrix(self._full + sp.diags_array(shift)))
 
     def solve(self, right: Array, start: Array | None = None, refinements: int = _REFINEMENTS) -> Array:
-        """A solution of the system as it stands, by refinement."""
+        """A solution of the system without the added diagonal, by refinement."""
         found = np.zeros_like(right) if start is None else start
         for _ in range(refinements):
             found = found + self._factor.solve(right - self._full @ found)
@@ -85,7 +85,7 @@ def _serves(equal: Any, rows: Any, gains: Array, step: Array) -> bool:
 
 
 def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
-    """By a quadratic program: rows that depend on each other need not gain what is asked, but more."""
+    """By a quadratic program: rows that depend on each other may gain more than required."""
     import piqp
 
     n = rows.shape[1]
@@ -102,7 +102,7 @@ def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
 
 
 _STEPS = 6
-#: Rows whose slack is below this many times the largest margin are kept inside by a step too.
+#: Rows whose slack is below this many times the largest margin are kept in the interior by a step too.
 _NEAR = 1e3
 #: Smallest singular value, as a share of the largest, of equalities that count as independent.
 _INDEPENDENT = 1e-10
@@ -124,7 +124,7 @@ class Feasibility:
         self._equalities = _Equalities.of(program)
 
     def near(self, x: Array) -> FeasiblePoint | str:
-        """A feasible point near x, or why there is none at hand."""
+        """A feasible point near x, or why none was found."""
         if isinstance(self._equalities, str):
             return self._equalities
         program = self.program
@@ -147,7 +147,7 @@ class Feasibility:
         return "no feasible point was found next to the solver's point"
 
     def at(self, x: Array) -> FeasiblePoint | None:
-        """x itself, but for what equalities take in columns of their own; None where that is not feasible for sure."""
+        """x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
         if isinstance(self._equalities, str):
             return None
         x = self._equalities.corrected(x)
@@ -158,7 +158,7 @@ class Feasibility:
 
 @dataclass(frozen=True, slots=True)
 class _Equalities:
-    """The rows of equalities: which column each has for itself (-1: none), and those without one as a dense matrix."""
+    """The rows of equalities: the column that belongs to each alone (-1: none), and the others as a dense matrix."""
 
     equal: IntegerArray
     rows: Any
@@ -188,7 +188,7 @@ class _Equalities:
         return cls(program.equal, rows.tocsr(), program.b[program.equal], own, pivots, shared, 0.5 * smallest)
 
     def corrected(self, x: Array) -> Array:
-        """x with the equalities met as well as floating point can."""
+        """x with the equalities satisfied to rounding."""
         if not self.own.size:
             return x
         x = x.copy()
@@ -199,7 +199,7 @@ class _Equalities:
         return x
 
     def apart(self, slack: Array, rounding: Array) -> Array:
-        """How far at most each coordinate is from a point that meets them exactly, by slacks and their rounding."""
+        """A bound per coordinate on the distance to a point that satisfies them, by slacks and their rounding."""
         missed, has = (np.abs(slack) + rounding)[self.equal], self.own >= 0
         distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
         apart = np.where(self.shared.any(axis=0), distance, 0.0)
@@ -208,7 +208,7 @@ class _Equalities:
 
 
 def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) -> tuple[Array, Array]:
-    """What each inequality and each cone lacks to be met for sure (negative: met), and the margin that it needs."""
+    """What each inequality and each cone lacks to hold with certainty (negative: it holds), and its margin."""
     unsure = rounding + program.sizes[1] @ apart
     margins = [unsure[program.linear]]
     lacking = [unsure[program.linear] - slack[program.linear]]
@@ -220,7 +220,7 @@ def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) 
 
 
 def _rounding(program: ConeProgram, x: Array) -> Array:
-    """What rounding x itself may change in each inequality and each cone, twice over."""
+    """Twice what rounding x itself may change in each inequality and each cone."""
     sizes = 2.0 * EPS * (program.sizes[1] @ np.abs(x))
     cones = [np.array([float(np.linalg.norm(sizes[part.rows]))]) for part in program.parts]
     return np.concatenate([sizes[program.linear], *cones])
@@ -241,7 +241,7 @@ def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:
 
 
 def _inward(program: ConeProgram, x: Array) -> Any:
-    """The rows along which each inequality and each cone gains: of cones, to first order."""
+    """The rows along which each inequality and each cone gains, for cones to first order."""
     rows = [program.A[program.linear]]
     slack = program.A @ x + program.b
     for part in program.parts:

@@ -1,4 +1,4 @@
-r"""Optimality of any convex problem in the user's own terms: his constraints, their multipliers, the Lagrangian.
+r"""Optimality of any convex problem in the user's own terms: constraints, their multipliers, the Lagrangian.
 
 For :math:`\min f_0(x)` subject to :math:`g(x) \le 0`, :math:`h(x) = 0`, :math:`k(x) \in \mathcal{K}` with multipliers
 :math:`\lambda, \nu, \mu`, a feasible x is optimal when :math:`\lambda \ge 0`, :math:`\mu \in \mathcal{K}^*`,
@@ -6,10 +6,10 @@ For :math:`\min f_0(x)` subject to :math:`g(x) \le 0`, :math:`h(x) = 0`, :math:`
 
 .. math:: L(x) = f_0(x) + \lambda^T g(x) + \nu^T h(x) - \mu^T k(x)
 
-([Boyd2004]_ section 5.5.3). L is convex, so x minimises it exactly when no direction leads down. Some are tried here,
-on both sides, by finite differences that also see kinks; that ties the multipliers the user reads to the point,
-whatever their cones, and :mod:`substrate.composition.conic` proves the rest. A finite step never blames a good point:
-a convex function rises at least as fast as its slope.
+([Boyd2004]_ section 5.5.3). L is convex, so x minimises it exactly when there is no direction of descent. Some are
+tried here, with both signs, by finite differences that also detect kinks; this links the multipliers that the user
+reads to the point, whatever their cones, and :mod:`substrate.composition.conic` proves the rest. A finite step never
+rejects an optimal point: a convex function rises at least as fast as its slope.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def constraint_rows(
 ) -> tuple[Row, ...]:
     """Feasibility, sign and complementarity of each constraint at its current values.
 
-    ``cost`` is what the objective amounts to, ``unit`` the size of the targets.
+    ``cost`` is the size of the objective, ``unit`` that of the targets.
     """
     rows: list[Row] = []
     for constraint, name in zip(constraints, names, strict=True):
@@ -39,14 +39,14 @@ def constraint_rows(
         rows.append(Row(f"{name}: feasible", violation, scale, tolerance, "largest violation"))
         if not _is_equality(constraint):
             size = max(_largest(dual) for dual in _duals(constraint))
-            # a multiplier counts by what it adds to the objective
+            # a multiplier is measured by what it adds to the objective
             rows.append(Row(f"{name}: sign", _outside(constraint), size + cost / scale, tolerance, "excess over K*"))
             rows.append(Row(f"{name}: slackness", _product(constraint), cost, tolerance, "|lambda'g|"))
     return tuple(rows)
 
 
 def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float) -> Row:
-    """The steepest way down the Lagrangian from the current point, against what its terms amount to."""
+    """The steepest descent of the Lagrangian from the current point, relative to the size of its terms."""
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
 
     def lagrangian(values: list[Array]) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def _directions(point: list[Array], rng: np.random.Generator) -> list[list[Array
         alone = [np.zeros(other.shape) for other in point]
         alone[k] = size * rng.standard_normal(x.shape)
         shrink = [np.zeros(other.shape) for other in point]
-        shrink[k] = x.copy()  # towards zero and away from it: where norms bend
+        shrink[k] = x.copy()  # towards zero and away from it, where norms have kinks
         every += [alone, shrink]
     return every
 
@@ -116,7 +116,7 @@ def _duals(constraint: Any) -> list[Array]:
 
 
 def _pairs(constraint: Any) -> list[tuple[Array, Array]]:
-    """Each multiplier beside what it multiplies, in the shape of the latter."""
+    """Each multiplier with its constraint function, in the shape of the latter."""
     sides = [constraint.expr] if _is_equality(constraint) or _is_inequality(constraint) else constraint.args
     values = [np.asarray(side.value, dtype=np.float64) for side in sides]
     return [(dual.reshape(value.shape), value) for dual, value in zip(_duals(constraint), values, strict=True)]

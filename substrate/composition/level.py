@@ -6,10 +6,10 @@ r"""Level 1 of a hierarchical machine: the LS-SVM substrate, as expressions.
 
 ([Pelckmans2005]_ eq. (9)-(11)), with :math:`a = \alpha` in regression; in classification :math:`e = 1 - y \circ f` and
 :math:`a = y \circ \alpha`. The additive regularization constants c are free: fixing them, or any convex term or
-constraint on what this level offers, is the business of the levels above.
+constraint on the expressions of this level, is left to the levels above.
 
 The expressions are built on place-holder variables. A machine replaces them by affine expressions in coordinates of its
-choice, and writes their values back after solving, so that ``s.f(points).value`` reads as one would expect.
+choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ __all__ = ["PlaceHolder", "Standing", "Substrate"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
-    """The variable of a place-holder: it stands for values of a substrate, and no solver ever sees it."""
+    """The variable of a place-holder: it stands for values of a substrate, and is never passed to a solver."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +53,10 @@ class Substrate:
     task
         ``"regression"`` or ``"classification"``.
     bias
-        Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates wants only one.
+        Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates needs only one.
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
-        a norm on w, 1e-6 where it has none or speaks of components. A parameter of the model, shown on its certificate.
+        a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
 
@@ -153,7 +153,7 @@ class Substrate:
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
     def f(self, points: Any = None) -> Any:
-        """The machine's values at points (the training points if none are given), affine in whatever is optimised."""
+        """The machine's values at points (the training points if none are given), affine in the variables."""
         return self._values("f", points, 0)
 
     def component(self, part: int, points: Any = None) -> Any:
@@ -165,7 +165,7 @@ class Substrate:
 
     @property
     def maximal_variation(self) -> Any:
-        """The vector of ``max_i |f^l(x_i)|`` over the training points, one a component ([Pelckmans2005]_ eq. (13)).
+        """The vector of ``max_i |f^l(x_i)|`` over the training points, one per component ([Pelckmans2005]_ eq. (13)).
 
         :equation [Pelckmans2005]_ (13): the maximal variation of a component
         """
@@ -185,7 +185,7 @@ class Substrate:
         return rows
 
     def holders(self) -> tuple[PlaceHolder, ...]:
-        """All place-holders handed out so far."""
+        """All place-holders created so far."""
         return tuple(self._holders)
 
     def _values(self, role: str, points: Any, part: int) -> Any:

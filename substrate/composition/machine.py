@@ -1,12 +1,8 @@
-r"""A hierarchical machine: substrates, and any convex terms and constraints on them, as ONE cvxpy problem.
+r"""A hierarchical machine: substrates, and any convex terms and constraints on them, as one cvxpy problem.
 
-The same problem in other units, for solvers that stop at absolute tolerances.
-
-With x = u x' and an objective worth v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` becomes
-:math:`f_0(u x')/v` under :math:`g(u x')/u \in \mathcal{K}`: its solution times u, and its multipliers times v/u, are
-those of the first.
-
-What solvers said and left behind while one machine was being solved.
+Solvers that stop at absolute tolerances are given the same problem in other units. With x = u x' and an objective in
+units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` becomes :math:`f_0(u x')/v` under
+:math:`g(u x')/u \in \mathcal{K}`: its solution times u, and its multipliers times v/u, are those of the first.
 """
 
 import numbers
@@ -37,7 +33,7 @@ _UNSOLVABLE = {
 
 
 class Trials:
-    """The latest witness, the rows and the witness of the best point so far, and every solver's word."""
+    """The latest witness, the rows and the witness of the best point so far, and every solver's status."""
 
     def __init__(self) -> None:
         self.witness: Witness | None = None
@@ -49,7 +45,7 @@ class Trials:
         self._words, self._best = {}, (np.inf, None)
 
     def keep(self, solver: str, word: str, witness: Witness | None) -> None:
-        """Take down a solver's word and point; two that agree that there is no solution are enough."""
+        """Record a solver's status and point; two solvers that agree that there is no solution suffice."""
         self.witness = witness
         self._words[solver] = word
         self.refuse_unsolvable(among=2)
@@ -66,7 +62,7 @@ class Trials:
         self.witness = self._best[1]
 
     def refuse_unsolvable(self, among: int = 1) -> None:
-        """Say why there is no solution, if this many solvers agree that there is none."""
+        """Raise with the reason if this many solvers agree that there is no solution."""
         for word, why in _UNSOLVABLE.items():
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
             solvers = [solver for solver, said in self._words.items() if said in accepted]
@@ -74,12 +70,12 @@ class Trials:
                 raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
 
 
-#: Attributes of a variable that mean the same in any unit.
+#: Attributes of a variable that do not depend on its unit.
 _HOMOGENEOUS = frozenset({"nonneg", "nonpos", "pos", "neg", "symmetric", "diag", "PSD", "NSD"})
 
 
 def knows_units(problem: Any) -> bool:
-    """Whether no variable has an attribute that is bound to its unit."""
+    """Whether no variable has an attribute that depends on its unit."""
     return all(_attributes(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
 
 
@@ -114,14 +110,14 @@ class Machine:
     *substrates
         The substrates, each once (a list is accepted too).
     minimize
-        A convex cvxpy expression of the substrates' expressions, of parameters and of variables of one's own.
+        A convex cvxpy expression of the substrates' expressions, of parameters and of further variables.
     subject_to
         Convex cvxpy constraints.
 
     Attributes
     ----------
     problem : cvxpy.Problem
-        What is solved: the place-holders replaced by well-conditioned coordinates.
+        The problem that is solved: the place-holders replaced by well-conditioned coordinates.
     """
 
     def __init__(self, *substrates: Any, minimize: Any, subject_to: Iterable[Any] = ()) -> None:
@@ -147,7 +143,7 @@ class Machine:
     def solve(
         self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
     ) -> Result:
-        """Set parameters by name, solve, and return the solution; options of a solver go through ``problem.solve``.
+        """Set parameters by name, solve, and return the solution; for options of a solver, call ``problem.solve``.
 
         ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
         """
@@ -176,7 +172,7 @@ class Machine:
         )
 
     def certificate(self) -> Certificate:
-        """The report on the values the problem's variables hold now."""
+        """The report on the present values of the problem's variables."""
         if any(variable.value is None for variable in self.problem.variables()):
             raise CertificateError("there is nothing to certify yet; solve the machine first")
         attempts = self._record.attempts if self._record else ()
@@ -195,7 +191,7 @@ class Machine:
             CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves)) for s in self.substrates
         ]
         judged = {id(v) for v in objective.variables()}
-        #: Points besides the training points whose values the objective judges, as (20) and (23) do.
+        #: Points besides the training points whose values enter the objective, as in (20) and (23).
         self.fitted_points = tuple(
             holder.points
             for compiled in self._compiled
@@ -244,16 +240,16 @@ class Machine:
         return tuple(rows)
 
     def _trivial_cost(self) -> float:
-        """What the objective amounts to for a machine that is constant: the size that errors are judged by."""
+        """The objective of a constant machine: the size with which errors are compared."""
         objective, variables = self.problem.objective, self.problem.variables()
         means = {id(compiled.shift): compiled.mean for compiled in self._compiled[:1]}
         constant = [np.full(variable.shape, means.get(id(variable), 0.0)) for variable in variables]
         zero = [np.zeros(variable.shape) for variable in variables]
-        # a constant target costs nothing; then a millionth of its level is still a size
+        # a constant target costs nothing; the size is then a millionth of its level
         return cost_at(objective, variables, constant) + 1e-6 * cost_at(objective, variables, zero)
 
     def _worst(self, tolerance: float) -> float:
-        with np.errstate(all="ignore"):  # a point that ran away is judged like any other
+        with np.errstate(all="ignore"):  # a divergent point is judged like any other
             rows = self._rows(tolerance)
             if all(row.passes for row in rows):  # then by its answer too
                 answer, _ = self._answer.row(self.problem, self._trials.witness)

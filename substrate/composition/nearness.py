@@ -7,12 +7,12 @@ For a feasible x, the optimum :math:`x^\star`, :math:`d = x^\star - x`, any :mat
 
     d^T P d \le -(P x + q)^T d = z^T (A x + b) - z^T (A x^\star + b) - r^T d \le z^T s - r^T d ,
 
-since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, where P ties coordinates and where
-:math:`|d_j| \le R_j` is taken (:mod:`substrate.composition.determined`),
+since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, where P determines coordinates and where
+:math:`|d_j| \le R_j` is assumed (:mod:`substrate.composition.determined`),
 
 .. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 (z^T s + g^T R)} \right) .
 
-Every product is counted with what rounding may have changed in it. R enters linearly under a root: an optimum
+The rounding error of every product is included. R enters linearly under a root: an optimum
 :math:`\kappa` times farther away than R makes the bound at most :math:`\sqrt\kappa` times larger.
 """
 
@@ -32,7 +32,7 @@ from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
 _ROOM = 1.0 + 1e-9
-#: Largest matrix whose least squares are solved by its singular values.
+#: Largest matrix whose least-squares problems are solved by its singular values.
 _DENSE = 1_000_000
 
 
@@ -55,7 +55,7 @@ def nearness(program: ConeProgram, x: Array, z: Array, radius: Array, ties: Coor
 
 def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> float:
     weights = np.abs(z)
-    weights[program.equal] = 0.0  # equalities are met exactly
+    weights[program.equal] = 0.0  # equalities hold exactly
     slack, rounding = program.slack(point.x)
     unsure = rounding + program.sizes[1] @ point.apart
     inside = np.where(weights > 0.0, z * slack, 0.0)
@@ -91,7 +91,7 @@ def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
 
 
 def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int = 3) -> Array:
-    """Multipliers nearer to stationarity where P does not help: by least squares, in rows that may move both ways."""
+    """Multipliers nearer to stationarity where P has no effect: by least squares, in rows of either sign."""
     z = in_dual_cone(program, z)
     weak = program.alone == 0.0
     if not weak.any():

@@ -1,13 +1,11 @@
-r"""The point of a quadratic program made exact: the system of the optimality conditions of its active rows.
+r"""The point of a quadratic program made exact by its active rows, and a proof that every optimum is near it.
 
-Rows with a multiplier larger than their slack are taken for equalities; rows that the solution violates join, rows with
-a negative multiplier leave, a few times over. The way is that of :mod:`substrate.fusion.parametric_qp`; nothing is
-believed of the result.
+Rows with a multiplier larger than their slack are taken for equalities; rows that the solution violates are added, rows
+with a negative multiplier removed, a few times, as in :mod:`substrate.fusion.parametric_qp`; the result is not trusted.
 
-Whether all points of a quadratic program that are no worse than a given one lie within a radius of it.
-
-Let :math:`\tilde x` be feasible, :math:`f(y) \le f(\tilde x)` for another feasible y, :math:`d = y - \tilde x`, and z
-any multipliers with residual r at some :math:`x_c`. Then
+For the proof that all points that are no worse than a given one lie within a radius of it, let :math:`\tilde x` be
+feasible, :math:`f(y) \le f(\tilde x)` for another feasible y, :math:`d = y - \tilde x`, and z any multipliers with
+residual r at some :math:`x_c`. Then
 
 .. math::
 
@@ -43,7 +41,7 @@ _ROUNDS = 12
 
 
 def polished(program: ConeProgram, x: Array, z: Array) -> tuple[Array, Array]:
-    """The best of the points met on the way; the one that came in where none is better."""
+    """The best of the points computed; the given one where none is better."""
     return min([(x, z), *_met(program, x, z)], key=lambda point: _merit(program, *point))
 
 
@@ -88,7 +86,7 @@ def _on_rows(program: ConeProgram, x: Array, z: Array, active: IntegerArray) -> 
 
 
 def _merit(program: ConeProgram, x: Array, z: Array) -> float:
-    """Complementarity, violation and what stationarity lacks, in the units of the objective."""
+    """Complementarity, violation and the residual of stationarity, in the units of the objective."""
     slack = program.A @ x + program.b
     z = z.copy()
     z[program.linear] = np.maximum(z[program.linear], 0.0)
@@ -104,7 +102,7 @@ def _merit(program: ConeProgram, x: Array, z: Array) -> float:
 
 
 def interior_point(program: ConeProgram, accuracy: float) -> tuple[Array, Array] | None:
-    """A point of the quadratic program by PIQP; None where it gave up."""
+    """A point of the quadratic program by PIQP; None where it failed."""
     import piqp
 
     solver = piqp.SparseSolver()
@@ -159,7 +157,7 @@ def _proved(program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies,
 
 
 def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
-    """z moved by shares of itself so that the coordinates that P does not tie are stationary."""
+    """z changed in proportion to itself so that the coordinates that P does not determine are stationary."""
     weak = program.alone == 0.0
     shares = np.abs(z)
     shares[program.equal] += 1.0
@@ -169,7 +167,7 @@ def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
 
 
 def _reached(program: ConeProgram, distance: float, reach: Array, radius: Array) -> Array:
-    """How far each coordinate can be, from what the rows and the norm of P can move."""
+    """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
     m, n = program.b.size, program.q.size
     cost = np.full(m, 1e-6 * float(reach.min(initial=1.0)))  # equalities do not move
     cost[program.linear] = reach

@@ -1,7 +1,4 @@
-"""What is refused of a machine before anything is solved, in the words the user wrote.
-
-What is asked of a machine's answer: the fitted values of each substrate, as rows over the columns of a program.
-"""
+"""Checks of a machine before it is solved, in the user's terms, and the fitted values that its certificate bounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +33,7 @@ def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[An
 
 
 def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
-    """A problem must speak of its own substrates only, and leave nothing of them undetermined."""
+    """A problem must use its own substrates only, and determine all of them."""
     variables = problem.variables()
     if any(isinstance(variable, Standing) for variable in variables):
         raise DeclarationError("a term speaks of a substrate that the machine was not given; name all its substrates")
@@ -54,11 +51,11 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
 
 
 def refuse_parameters(problem: Any) -> None:
-    """Parameters enter affinely, and each can be called by its name."""
+    """Parameters must enter affinely, and have unique names."""
     if not problem.is_dpp():
         raise DeclarationError(
             "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
-            "anew; write products of parameters, or functions of one, as a parameter of their own"
+            "again; write products of parameters, or functions of one, as a parameter of their own"
         )
     names = [parameter.name() for parameter in problem.parameters()]
     if len(set(names)) != len(names):
@@ -80,7 +77,7 @@ class Question:
 
 
 def questions(compiled: list[CompiledSubstrate], columns: dict[int, int]) -> list[Question]:
-    """One for each substrate; ``columns`` says where the variables of each begin."""
+    """One question per substrate; ``columns`` gives the first column of each variable."""
     return [_question([one], columns, "fitted values") for one in compiled]
 
 

@@ -1,4 +1,4 @@
-"""What a solved machine is: plain numbers, a predictor, a certificate."""
+"""The solution of a machine: plain numbers, a predictor, a certificate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Expansion", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One substrate's part of a solution: all its quantities, and its values anywhere."""
+    """One substrate's part of a solution: all its quantities, and its values at any points."""
 
     substrate: Substrate
     alpha: Array
@@ -60,7 +60,7 @@ class Result:
     """A machine's solution.
 
     With one substrate its quantities are attributes here: ``alpha, b, c, e, f, squared_norm, maximal_variation``; with
-    several, ``result[s]`` has those of s, and ``predict`` adds their values up.
+    several, ``result[s]`` has those of s, and ``predict`` returns the sum of their values.
     """
 
     objective: float

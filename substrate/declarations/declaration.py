@@ -15,11 +15,12 @@ from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
 __all__ = ["AGREEMENT", "TOLERANCE", "UNSTATED", "Declared", "agreement_rows"]
 
-#: Relative residual at which a point is accepted when nobody says which solver made it.
+#: Relative residual at which a point of an unknown solver is accepted.
 TOLERANCE = 1e-6
-#: What a certificate says of the answer where a declaration does not say what its objective is strongly convex in.
-UNSTATED = "the declaration does not say what its objective is strongly convex in"
-#: Two ways to the same number count as one within this multiple of the tolerance.
+#: What a certificate states about the answer where a declaration does not state in what its objective is strongly
+#: convex.
+UNSTATED = "the declaration does not state in what its objective is strongly convex"
+#: Two computations of the same number agree within this multiple of the tolerance.
 AGREEMENT = 10.0
 
 
@@ -43,14 +44,14 @@ class Declared:
     record
         Facts for the certificate: kernel, Gram matrix, ranks.
     units
-        How large each quantity is at a trivial point; an agreement is judged in these units where the quantity itself
+        How large each quantity is at a trivial point; an agreement is measured in these units where the quantity itself
         vanishes.
     rescaled
-        Builds the same cvxpy problem in better units, and says the unit by which its variables and multipliers are to
-        be multiplied; for solvers with absolute tolerances.
+        Builds the same cvxpy problem in better units, and returns the unit by which its variables and multipliers are
+        multiplied; for solvers with absolute tolerances.
     accuracy
-        The row that bounds how far the fitted values of the current point are from those of the exact optimum, by what
-        the objective is strongly convex in; or, where it is in nothing that bounds them, the reason.
+        The row that bounds how far the fitted values of the current point are from those of the exact optimum, by the
+        strong convexity of the objective; or the reason why there is no bound.
     """
 
     title: str
@@ -94,7 +95,7 @@ class Declared:
         return {name: self._read(name) for name in self.values}
 
     def certificate(self, against: Mapping[str, Array] | None = None, tolerance: float | None = None) -> Certificate:
-        """The report on the current point; ``against`` adds the agreement with another way to the same numbers."""
+        """The report on the current point; ``against`` adds the agreement with another computation of them."""
         self._read(next(iter(self.values)))
         chosen = self._tolerance() if tolerance is None else tolerance
         rows = self.rows(chosen)
@@ -110,7 +111,7 @@ class Declared:
 
     @property
     def solver_record(self) -> SolverRecord | None:
-        """How the last :meth:`solve` went."""
+        """The record of the last :meth:`solve`."""
         return self._log[-1] if self._log else None
 
     def __getattr__(self, name: str) -> Array:
@@ -134,7 +135,7 @@ class Declared:
 def agreement_rows(
     ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float, units: Mapping[str, float] | None = None
 ) -> tuple[Row, ...]:
-    """One row a shared name: the largest difference against the largest entry, or a thousandth of its unit."""
+    """One row per shared name: the largest difference against the largest entry, or a thousandth of its unit."""
     shared = [name for name in ours if name in theirs]
     return tuple(
         Row(

@@ -1,14 +1,12 @@
-r"""What the pages of the substrate share: targets of either task, and quantities in the paper's sign.
+r"""Common parts of the problems of substrates: targets, quantities in the paper's sign, basis points, and L1 problems.
 
-What the L1 substrate, its fusion and its reduced basis share: one cvxpy problem on a matrix of atoms.
+The L1 substrate, its fusion and its reduced basis have one cvxpy problem on a matrix of atoms:
 
 .. math:: \min_{a, b, e} \; \tfrac12 \|e\|^2 + \zeta \|a\|_1
           \quad \text{s.t.} \quad t = \Phi a + b 1 + e, \quad 1^T a = 0
 
 with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23). On a
 reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero.
-
-What the pages of machines on a reduced basis share: which points are the basis.
 """
 
 from collections.abc import Callable, Mapping
@@ -123,7 +121,7 @@ class SparseExpansion:
         return sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
 
     def units(self) -> dict[str, float]:
-        """How large alpha and everything in the units of y is where nothing is fitted."""
+        """The sizes of alpha and of quantities in the units of y at the trivial point."""
         y = float(np.abs(self.target).max())
         names = ("bias", "errors", "constants", "validation_errors")
         atoms = dict.fromkeys(("support_values", "coefficients"), y / self._largest_atom())
@@ -163,7 +161,7 @@ def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanc
 
 
 def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
-    """The points named by ``basis``; with None as many feature vectors as ``n_basis`` says, a number or a share."""
+    """The points named by ``basis``; with None, ``n_basis`` feature vectors, a number or a share."""
     count = support_count(n_basis, gram.n, "n_basis")
     if basis is not None:
         return _given(basis, gram.n)
@@ -173,7 +171,7 @@ def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
 
 
 def _given(basis: Any, n: int) -> Any:
-    """Points among n, in the order given; one named twice counts once in the span, and is kept once."""
+    """Points among n, in the order given; a point that is named twice is kept once."""
     kept = np.asarray(basis)
     if kept.ndim != 1 or kept.size == 0 or kept.dtype.kind not in "iu" or not 0 <= kept.min() <= kept.max() < n:
         raise DataError(f"basis must be a list of points, integers from 0 to {n - 1}, received {basis!r}")

@@ -1,4 +1,4 @@
-r"""The optimality conditions of a penalised fit as cvxpy constraints, all but the products.
+r"""The optimality conditions of a penalised fit as cvxpy constraints, all but the products, and fusions built on them.
 
 .. math::
 
@@ -6,22 +6,20 @@ r"""The optimality conditions of a penalised fit as cvxpy constraints, all but t
     \;\; \forall l, \qquad \xi \ge 0, \qquad |C^l v| \le t_l 1
 
 with :math:`1^T (F v + b 1 - y) = 0` where there is a bias and :math:`1^T v = 0` where v are support values:
-[Pelckmans2005]_ eq. (27a)-(27d), corrected. They are linear in all variables together, :math:`\rho` among them. What
-they leave out, the products (27e) and (27f), is measured: their sum is the convex quadratic
+[Pelckmans2005]_ eq. (27a)-(27d), corrected. They are linear in all variables together, :math:`\rho` among them. The
+products (27e) and (27f), which are left out, are measured: their sum is the convex quadratic
 
 .. math:: \|P F v\|^2 - y^T P F v + \rho \sum_l t_l
 
 for fixed :math:`\rho`, and never negative; with :math:`\rho` a variable, :math:`\rho \sum_l t_l` is bilinear.
 
-What both fusions share: the validation error, and the penalty on the products, over the conditions (27a)-(27d).
+Both fusions minimise the validation error with a penalty on the products under the conditions (27a)-(27d),
 
 .. math:: \min \; \|y^v - M v - b 1\|^2 + \omega \Big( \|P F v\|^2 - y^T P F v + \rho \sum_l t_l \Big)
           \quad \text{s.t. (27a)-(27d)}
 
 For a fixed :math:`\rho` this is a convex quadratic program, [Pelckmans2005]_ eq. (29) at that :math:`\rho`; with
-:math:`\rho` among the variables its last term is bilinear, and it is not.
-
-The proof of a least-squares machine that is given by its kernel matrix, for pages with such a closed form.
+:math:`\rho` among the variables its last term is bilinear, and the program is not convex.
 """
 
 from collections.abc import Mapping
@@ -49,7 +47,7 @@ __all__ = ["FusedConditions", "OptimalityConditions", "fused_conditions", "optim
 
 @dataclass(frozen=True, slots=True)
 class OptimalityConditions:
-    """The variables, the labelled constraints (27a) to (27d), and the products (27e,f) as something to measure."""
+    """The variables, the labelled constraints (27a) to (27d), and the products (27e,f), which are measured."""
 
     fit: PenalizedFit
     rho: Any
@@ -139,7 +137,7 @@ class FusedConditions:
         """Feasibility, signs and slackness of all constraints, the Lagrangian, and what was declared, in plain numbers.
 
         There is no closed form to compare with: the conditions (27a)-(27d), the validation errors and the cost are
-        computed anew from the data, so that a slip in the declaration does not certify itself.
+        computed again from the data, so that an error in the declaration does not certify itself.
         """
         fit, point = self.level.fit, self.level.point()
         weight = float(self.weight.value)
@@ -187,8 +185,8 @@ class FusedConditions:
         }
 
         def facts() -> tuple[tuple[str, str], ...]:
-            said = "convex for this rho only; with rho free (29) is bilinear"
-            return (*record, ("rho", f"{level.rho.value:g}, fixed: {said}"), ("products", self.verdict()))
+            convexity = "convex for this rho only; with rho free (29) is bilinear"
+            return (*record, ("rho", f"{level.rho.value:g}, fixed: {convexity}"), ("products", self.verdict()))
 
         parameters = {"weight": self.weight}
         return Declared(
@@ -200,7 +198,7 @@ class FusedConditions:
         return self.level.complementary_slackness().verdict
 
     def units(self) -> dict[str, float]:
-        """How large each quantity is where nothing is fitted."""
+        """The size of each quantity at the trivial point."""
         fit = self.level.fit
         y = float(np.abs(fit.target).max())
         sizes = dict.fromkeys(("bias", "errors", "validation_errors"), y)

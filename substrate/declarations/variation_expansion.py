@@ -1,12 +1,11 @@
-r"""What the machines of maximal variation share: one cvxpy problem in the coordinates of their components.
+r"""The common cvxpy problem of machines of maximal variation, in the coordinates of their components.
 
 .. math:: \min_{v, b, e, t} \; \tfrac12 \|e\|^2 + \tfrac{\tau}{2} w^T w + \rho \sum_l t_l
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
-with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), else coordinates that
-:mod:`substrate.closed_form.component_coordinates` makes.
-
-What the pages of componentwise machines share: one kernel matrix a component.
+with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
+coordinates of :mod:`substrate.closed_form.component_coordinates`. Componentwise machines have one kernel matrix per
+component.
 """
 
 from collections.abc import Callable
@@ -120,7 +119,7 @@ class VariationExpansion:
         return variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
 
     def units(self) -> dict[str, float]:
-        """How large each quantity is where nothing is fitted."""
+        """The size of each quantity at the trivial point."""
         largest = float(np.abs(self.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
@@ -192,7 +191,7 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: f
 
 
 def fast_values(coordinates: ComponentCoordinates, target: Array, rho: float, task: str) -> dict[str, Array]:
-    """The same quantities by the fast path; alpha is left out, for the data determine it only up to the cut-off."""
+    """The same quantities by the closed form; alpha is left out, since the data determine it only up to the cut-off."""
     solved = solve_maximal_variation(coordinates, target, rho)
     values, b = coordinates.parts @ solved.v, coordinates.bias_of(target, solved.v)
     e = target - values.sum(axis=0) - b

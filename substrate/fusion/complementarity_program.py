@@ -9,13 +9,13 @@ r"""Fusion as a program with complementarity constraints, solved to global optim
 a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
 the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
 and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
-in either, as in (29), for the weight that makes (29) exact depends on it.
+in either, as in (29), since the weight that makes (29) exact depends on it.
 
-No optimum is lost by these bounds. In (28) the products vanish, so :math:`\|z\| \le \|Py\|` for z = PFv; in (29), with
-U the value at some trained point, they are at most :math:`U/\omega`, so that z is within
-:math:`\sqrt{U/\omega + \|Py\|^2/4}` of Py/2. Given v, the smallest :math:`\rho` will do, and multipliers that
-depend linearly on the residual Py - z exist, so that :math:`\rho` is at most a constant times its norm; t is what its
-bounds need.
+The following bounds exclude no optimum. In (28) the products vanish, so :math:`\|z\| \le \|Py\|` for z = PFv; in (29),
+with U the value at some trained point, they are at most :math:`U/\omega`, so that z is within
+:math:`\sqrt{U/\omega + \|Py\|^2/4}` of Py/2. Given v, the smallest :math:`\rho` suffices, and multipliers that depend
+linearly on the residual Py - z exist, so that :math:`\rho` is at most a constant times its norm; t is as large as its
+bounds require.
 """
 
 import time
@@ -40,20 +40,20 @@ _DETERMINED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptimum:
-    """What SCIP found and proved: the point, its parts of the objective, and the bound below it.
+    """The solution by SCIP: the point, its parts of the objective, and the lower bound.
 
     Parameters
     ----------
     point
         rho, v, b, t and the multipliers.
     support_values
-        The coefficients that v stands for.
+        The coefficients that v represents.
     validation_squares
         The sum of squared validation errors.
     slackness
         The products (27e,f) at the point.
     value, lower_bound
-        The objective, and SCIP's bound below it.
+        The objective, and SCIP's lower bound.
     certificate
         The conditions as rows, and the gap between value and bound.
     """
@@ -225,7 +225,7 @@ class _Program:
         self.model.setParam("limits/time", limit)
         self.model.optimize()
         status = str(self.model.getStatus())
-        if status == "userinterrupt":  # SCIP takes Ctrl-C for its own
+        if status == "userinterrupt":  # SCIP handles Ctrl-C itself
             raise KeyboardInterrupt
         if not self.model.getNSols() or status not in ("optimal", "gaplimit", "timelimit"):
             raise SolverError(f"SCIP ended with {status} and {self.model.getNSols()} points; try fewer rows")

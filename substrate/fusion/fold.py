@@ -1,9 +1,8 @@
 r"""One training set of a fusion: its program, its knots, and how validation errors follow from them.
 
-Beyond the last knot: a machine whose penalty has vanished does not change any more.
-
-The objective is :math:`f_\rho = g + \rho\, p` with a penalty :math:`p \ge 0` on all feasible points. If some feasible
-:math:`\hat x` has :math:`p(\hat x) = 0`, then :math:`g(x^\star_\rho) \le g(\hat x)` for every :math:`\rho`, since
+Beyond the last knot a machine whose penalty has vanished does not change any more. The objective is
+:math:`f_\rho = g + \rho\, p` with a penalty :math:`p \ge 0` on all feasible points. If some feasible :math:`\hat x` has
+:math:`p(\hat x) = 0`, then :math:`g(x^\star_\rho) \le g(\hat x)` for every :math:`\rho`, since
 :math:`f_\rho(x^\star_\rho) \le f_\rho(\hat x)`. The penalty of the optimum falls with rho, and a knot :math:`x_0` with
 gap :math:`\delta_0` at :math:`\rho_0 < \rho_1` bounds it: adding up the two optimality conditions,
 
@@ -18,8 +17,8 @@ gives for all :math:`\rho \ge \rho_1`
     \le \hat\delta + \rho_1 \Big( p(x_0) + \frac{\delta_0}{\rho_1 - \rho_0} \Big) .
 
 That :math:`p \ge 0` is read off the rows and not computed: every variable that rho weighs has a positive weight and is
-at least zero by a row of its own, or by two rows that are each other's mirror image. Where it cannot be read off,
-nothing is claimed beyond the last knot.
+at least zero by a row of its own, or by two rows whose sum has no other entry. Where it cannot be read off, no bound
+is claimed beyond the last knot.
 """
 
 import math
@@ -38,12 +37,12 @@ from substrate.paths.chord_certificate import Track
 __all__ = ["Fold", "never_negative", "tail_distance"]
 
 
-#: Entries of the last knot below this share of its largest count as zero.
+#: Entries of the last knot below this share of the largest count as zero.
 _NOUGHT = 1e-9
 
 
 def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | None:
-    """The distance in the norm of P of all optima beyond the last knot from that knot; None where nothing is known."""
+    """The distance in the norm of P of all optima beyond the last knot from that knot; None where it is unknown."""
     if not never_negative(program):
         return None
     x = np.where(np.abs(last.x) <= _NOUGHT * float(np.abs(last.x).max(initial=0.0)), 0.0, last.x)
@@ -70,7 +69,7 @@ def never_negative(program: ParametricQP) -> bool:
 
 
 def _bounded(rows: Any, h: Array, column: int) -> bool:
-    """Whether rows g'x <= h say that x_column >= 0: one alone, or two whose sum has no other entry."""
+    """Whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
     at = rows[:, [column]].tocoo()
     seen: dict[tuple[tuple[int, ...], bytes], float] = {}
     for row, value in zip(at.coords[0], at.data, strict=True):
@@ -91,7 +90,7 @@ def _bounded(rows: Any, h: Array, column: int) -> bool:
     return False
 
 
-#: Share of the squared radius that is given up for what may move validation errors besides.
+#: Share of the squared radius reserved for other errors of the validation errors.
 _SHARE = 1e-3
 
 
@@ -104,9 +103,9 @@ class Fold:
     errors_at_zero: Array
     sigma: float
     knots: dict[float, Knot]
-    #: How far validation errors may be moved besides, in units of the program.
+    #: Further errors of the validation errors, in units of the program.
     rest: float = 0.0
-    #: The size of the targets, by which the first knots go; that of the program where none is given.
+    #: The size of the targets, which sets the first knots; that of the program unless given.
     size: float | None = None
     tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
 
@@ -120,7 +119,7 @@ class Fold:
             self.knots[value] = self.program.solve(value)
 
     def track(self, values: Array) -> Track:
-        """The path through the common knots, as the bound wants it."""
+        """The path through the common knots, as the bound needs it."""
         knots = [self.knots[float(value)] for value in values]
         unit = self.program.unit
         crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
@@ -131,7 +130,7 @@ class Fold:
         return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
 
     def beside(self, knots: Sequence[Knot]) -> float:
-        """How far validation errors are from the computed ones, apart from the gap: rounding, and what is untied."""
+        """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""
         blurs = [0.0]
         for knot in knots:
             products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
@@ -139,7 +138,7 @@ class Fold:
         return self.program.unit * (self.rest + max(blurs))
 
     def tail(self, values: Array) -> float | None:
-        """How far validation errors are from those of the last knot at any larger value; None where nothing is known.
+        """How far validation errors are from those of the last knot at any larger value; None where it is unknown.
 
         :mod:`substrate.fusion.fold` has the argument.
         """

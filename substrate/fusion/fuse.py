@@ -6,9 +6,9 @@ r"""Fusion of training and validation: the parameter of a machine chosen with a 
     f_\rho = \arg\min \; \text{the machine at } \rho
 
 [Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
-turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here the true problem
-is solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
-path says how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`).
+turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28) itself is
+solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
+path states how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`).
 """
 
 import sys
@@ -61,7 +61,7 @@ def fuse(
     ----------
     machine
         A :class:`~substrate.Machine`; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an
-        estimator that knows how to be fused.
+        estimator that supports fusion.
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
         program: the weight of a norm, a maximum, a hinge.
@@ -75,20 +75,20 @@ def fuse(
     data
         X and y, for a function or an estimator.
     budget
-        Most solves; a search that spends them says so.
+        Largest number of solves; a search that uses all of them reports it.
     up_to
-        The largest value of the parameter that is looked at; ``None`` ends where a larger one changes nothing.
+        The largest value of the parameter that is considered; ``None`` ends where a larger one changes nothing.
     n_jobs
         How many folds are solved at a time.
     progress
-        Called with the number of solves, the best error and the bound (sums of squares) as the search goes on; True
-        writes them to a terminal.
+        Called with the number of solves, the best error and the bound (sums of squares) during the search; True writes
+        them to a terminal.
 
     Returns
     -------
     Fusion
-        With ``lower_bound`` minus infinity, and a certificate that says why, where no proof exists: a loss that is not
-        strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
+        With ``lower_bound`` minus infinity, and a certificate that states why, where no proof exists: a loss that is
+        not strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
     """
     target = positive(gap, "gap")
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
@@ -122,7 +122,7 @@ def fuse(
 
 
 def _shown(progress: Progress | bool | None) -> Progress:
-    """What is called as the search goes on: the user's function, a line on a terminal, or nothing."""
+    """The function called during the search: the user's, one that writes a line to a terminal, or none."""
     if callable(progress):
         return progress
     if progress is not True or not sys.stderr.isatty():
@@ -162,7 +162,7 @@ def _checked_validation(machine: Machine, X_val: Any, y_val: Any) -> tuple[Array
 
 
 def _refuse_fitted(machine: Machine, X: Array) -> None:
-    """Rows that the objective already fits cannot choose its weight: it would run to the end that fits them best."""
+    """Rows that the objective already fits cannot choose its weight: the search would end where it fits them best."""
     for points in machine.fitted_points:
         known = {row.tobytes() for row in np.asarray(points.toarray() if hasattr(points, "toarray") else points)}
         again = [number for number, row in enumerate(np.asarray(X)) if row.tobytes() in known]
@@ -176,7 +176,7 @@ def _refuse_fitted(machine: Machine, X: Array) -> None:
 def _folds(
     build: Callable[[Any, Any], Any], data: Any, cv: Any, validation: Any
 ) -> tuple[list[Machine], list[tuple[Array, Array]], Machine]:
-    """A machine and a validation set a fold, and the machine of all rows."""
+    """One machine and one validation set per fold, and the machine of all rows."""
     if data is None:
         raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
     X, y = real_points(data[0], "X"), real_array(data[1], "y", ndim=1)
@@ -249,7 +249,7 @@ def _fusion(
     proof: tuple[Row, ...] = ()
     if proved:
         formula = "validation error - lower bound over the values covered"
-        # an error of rounding size needs no bound
+        # an error of rounding size requires no bound
         _, rounding = spread_of(rows_known, np.ones(rows))
         scale = error + 1e-12 * float(np.var(rows_known)) + rounding**2
         proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
@@ -279,7 +279,7 @@ def _fusion(
 
 
 def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:
-    """The maximal variation of every component at the knots, where a machine speaks of components."""
+    """The maximal variation of every component at the knots, where a machine has components."""
     compiled = machine._compiled[0]
     parts = compiled.frame.components
     if len(machine._compiled) > 1 or parts is None or len(parts) < 2:

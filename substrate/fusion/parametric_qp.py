@@ -2,21 +2,21 @@ r"""A machine as a quadratic program whose linear term is affine in one paramete
 
 .. math:: \min_x \; \tfrac12 x^T P x + (q_0 + \rho \, q_1)^T x \quad \text{s.t.} \quad A x = b, \quad G x \le h
 
-The numbers are those cvxpy hands to a solver. A solution at one rho, its knot, is polished: the rows with a multiplier
-larger than their slack are taken for equalities and the linear system of the optimality conditions is solved; rows that
-its solution violates join, rows with a negative multiplier leave, a few times over.
+The numbers are those that cvxpy passes to a solver. A solution at one rho, its knot, is polished: the rows with a
+multiplier larger than their slack are taken for equalities and the linear system of the optimality conditions is
+solved; rows that its solution violates are added, rows with a negative multiplier removed, a few times.
 
-Then a knot is made a proof. Its x is moved to a point that satisfies all constraints exactly
+Then x is moved to a point that satisfies all constraints exactly
 (:mod:`substrate.composition.feasible_point`), so that no multiplier of the optimum need be known: with slacks
-:math:`s \ge 0`, multipliers :math:`\mu \ge 0` and what stationarity lacks, r,
+:math:`s \ge 0`, multipliers :math:`\mu \ge 0` and the residual r of stationarity,
 
 .. math:: \|x^\star - x\|_P^2 \le \mu^T s - r^T (x^\star - x)
 
 (:mod:`substrate.composition.nearness`). The first term is the duality gap, the second the allowance of a knot. Where P
-ties a coordinate, :math:`|d_j| \le c_j \|d\|_P`, it is quadratic in r; elsewhere it is :math:`|r_j| R_j`, with the
-optimum taken to be within :math:`R_j`: a thousand times the size of the variable that j belongs to, or one, whichever
-is more, in units in which solutions are of the order of one. It is of rounding size, and linear in R. All three of x,
-multipliers and r are interpolated between knots.
+determines a coordinate, :math:`|d_j| \le c_j \|d\|_P`, it is quadratic in r; elsewhere it is :math:`|r_j| R_j`, with
+the optimum assumed to be within :math:`R_j`: a thousand times the size of the variable that j belongs to, or one,
+whichever is more, in units in which solutions are of the order of one. It is of rounding size, and linear in R. All
+three of x, multipliers and r are interpolated between knots.
 """
 
 from dataclasses import dataclass
@@ -43,24 +43,24 @@ Point = tuple[Array, Array]
 
 __all__ = ["Knot", "ParametricQP"]
 
-#: Diagonal that makes the system of the optimality conditions regular; refinement takes its effect out again.
+#: Diagonal that makes the system of the optimality conditions regular; refinement removes its effect.
 _REGULAR = 1e-9
 _REFINEMENTS = 8
-#: Accuracies asked of the solver in turn: at the first the active rows stand out; where it stalls, the second.
+#: Accuracies requested from the solver in turn: the first reveals the active rows; the second is used where it stalls.
 _ACCURACIES = (1e-13, 1e-10)
 #: Gap at which the second is not tried any more.
 _POLISHED = 1e-12
-#: Times that rows may join and leave before the solver's point is kept.
+#: Times that rows may be added and removed before the solver's point is kept.
 _ROUNDS = 12
-#: How many times the size of a variable, or one, its optimum is taken to be away at most.
+#: The assumed largest distance of a variable from its optimum, in multiples of its size or of one.
 FAR = 1000.0
 #: Gap of a point that cannot be made feasible: it bounds nothing.
 _NOTHING = 1e30
-#: Distance, in units in which solutions are of the order of one, that predictions may have besides.
+#: Further error of predictions, in units in which solutions are of the order of one.
 _UNTIED = 1e-3
-#: Variables up to which it is looked up whether P ties them.
+#: Largest number of variables for which it is computed whether P determines them.
 _LARGEST = 3000
-#: Share of the squared distance that is given up for what stationarity lacks in coordinates that P ties.
+#: Share of the squared distance reserved for the residual of stationarity in coordinates that P determines.
 _YOUNG = 1e-3
 
 
@@ -69,7 +69,7 @@ class Knot:
     """A primal and dual point at one value.
 
     The primal point x, the multipliers of the rows (dual), their slacks from above, the gap, the part of the gap
-    (allowance) that makes up for what the point lacks in stationarity, and how far in each coordinate (apart) a point
+    (allowance) that covers the residual of stationarity, and how far in each coordinate (apart) a point
     is from x that is feasible exactly.
     """
 
@@ -85,7 +85,7 @@ class Knot:
 class ParametricQP:
     """The program, in units in which its solutions are of the order of one.
 
-    A power of two as the unit leaves all numbers as they are.
+    The unit is a power of two, so no number is rounded.
     """
 
     def __init__(self, problem: Any, parameter: Any, unit: float) -> None:
@@ -157,7 +157,7 @@ class ParametricQP:
         return merit if np.isfinite(merit) else np.inf
 
     def _interior(self, rho: float, accuracy: float) -> tuple[Array, Array] | None:
-        """The solver's point, None where it gave up; one that only stalled is judged by its gap."""
+        """The solver's point, None where it failed; one that only stalled is judged by its gap."""
         import piqp
 
         dense = self.q0.size * (self.h.size + self.b.size) < 2_000_000
@@ -173,7 +173,7 @@ class ParametricQP:
         return point if usable else None
 
     def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
-        """The points met on the way from a guess of the active rows to the rows that are."""
+        """The points computed between a guess of the active rows and the final ones."""
         points: list[Point] = []
         seen: set[bytes] = set()
         for _ in range(_ROUNDS):
@@ -213,7 +213,7 @@ class ParametricQP:
         return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
     def _knot(self, rho: float, x: Array, dual: Array) -> Knot:
-        """The knot at a feasible point next to x, with its gap; where there is none, one that bounds nothing."""
+        """The knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
         found = self.feasible.near(x)
         if isinstance(found, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
@@ -242,7 +242,7 @@ class ParametricQP:
         return np.abs((high - self.linear(rho)) + low)
 
     def radius(self, x: Array) -> Array:
-        """How far each coordinate of an optimum is taken to be from x at most."""
+        """The assumed largest distance of each coordinate of an optimum from x."""
         radius = np.zeros_like(x)
         for start, stop in pairwise(self._starts):
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
@@ -251,7 +251,7 @@ class ParametricQP:
     def cross(self, one: Knot, other: Knot) -> float:
         """Slacks of one knot times multipliers of the other, both ways.
 
-        Along a chord an allowance shrinks like theta, not like its square; the rest of it is part of the cross term.
+        Along a chord an allowance shrinks like theta, not like its square; the remainder is part of the cross term.
         """
         m = self.b.size
         products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)

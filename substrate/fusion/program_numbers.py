@@ -1,4 +1,4 @@
-"""The numbers that cvxpy hands to a solver for a quadratic program, with one parameter at a value."""
+"""The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value."""
 
 from typing import Any
 

@@ -1,12 +1,10 @@
-r"""Adaptive refinement: knots where the lower bound is weakest, until it meets the best value found.
+r"""Adaptive refinement: knots are added where the lower bound is weakest, until it reaches the best value found.
 
-The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there
-on the machine does not change any more, and where that is proved the bound is for all values
+The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there on
+the machine does not change any more, and where that is proved the bound is for all values
 (:mod:`substrate.fusion.fold`), elsewhere for those up to the last knot. Then the interval with the smallest lower bound
-is cut where that bound is attained, again and again. It ends when best value and bound are within the requested gap,
-when the interval to be cut has collapsed, or when the budget of solves is spent; each is said.
-
-Where a search begins: knots from nothing to where the penalty cannot shrink any more.
+is cut where that bound is attained, repeatedly. The search ends when best value and bound are within the requested gap,
+when the interval to be cut has collapsed, or when the budget of solves is spent; the reason is recorded.
 """
 
 from collections.abc import Callable
@@ -24,20 +22,20 @@ from substrate.paths.chord_certificate import interval_bounds, merged, settled
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
 
 
-#: Penalty, as a share of what it is without any weight, that counts as the smallest possible.
+#: Penalty, as a share of its value at weight zero, that counts as the smallest possible.
 _NOUGHT = 1e-9
-#: Where the first knot above zero stands for zero: rho in units of the target.
+#: The first knot above zero, in units of the target.
 _FIRST = 1e-8
 #: Gap, in the units of the program, up to which a knot counts as exact.
 _EXACT = 1e-12
 _GROWTH = 4.0
-#: Multiples of that first knot which stand in for it where it cannot be solved.
+#: Multiples of the first knot that replace it where it cannot be solved.
 _LADDER = (1.0, 1e1, 1e2, 1e3, 1e4)
 _DOUBLINGS = 60
 
 
 def solve_all(folds: list[Fold], value: float, workers: int) -> None:
-    """A knot for every fold."""
+    """One knot per fold."""
     if workers < 2 or len(folds) < 2:
         for fold in folds:
             fold.solve(value)
@@ -47,7 +45,7 @@ def solve_all(folds: list[Fold], value: float, workers: int) -> None:
 
 
 def spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
-    """The first knots, from nothing to twice beyond where the penalty cannot shrink any more, or to a given value."""
+    """The first knots, from zero to two values where the penalty does not shrink any more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.size or fold.program.unit for fold in folds)
     first = _start(folds, _FIRST * unit if up_to is None else min(_FIRST * unit, 1e-5 * up_to))
@@ -61,17 +59,17 @@ def spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
             low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
             for low, now, top in zip(least, left, most, strict=True)
         )
-        # one knot more where nothing changes any more: what is beyond is bounded by the last two
+        # one knot more where nothing changes any more: larger values are bounded by the last two
         if value == up_to or (up_to is None and ended > 1):
             return
         value *= _GROWTH
 
 
 def _start(folds: list[Fold], first: float) -> float:
-    """The knots at zero, where nothing keeps bounds like t tight, and at a tiny value, which is handed back.
+    """The knots at zero, where bounds like t are not unique, and at a tiny value, which is returned.
 
     A knot at zero is the limit along the segment of the tiny rho. Where a fold has none, the tiny value is the smallest
-    of a few that can be solved, and its primal point stands at zero too.
+    of a few that can be solved, and its primal point is used at zero too.
     """
     found = [_by_limit(fold, first) for fold in folds]
     if all(found):
@@ -107,7 +105,7 @@ def _by_limit(fold: Fold, first: float) -> bool:
 def _stand_in(fold: Fold, low: float) -> None:
     """A knot at zero from the primal point of a small rho and the multipliers of zero.
 
-    With primal x and dual w apart, the optimum is within twice the gap of x, hence the factors.
+    With different primal x and dual w, the optimum is within twice the gap of x, hence the factors.
     """
     near, program = fold.knots[low], fold.program
     limit = program.limit(0.0, near)
@@ -121,13 +119,13 @@ def _stand_in(fold: Fold, low: float) -> None:
 _COLLAPSED = 1e-12
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
-#: What the rounding of the few operations behind a bound may take from it.
+#: The effect of rounding in the few operations of a bound.
 _BELOW = 1.0 - 1e-10
 
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """Where the search ended: knots, the sum of squares at each, the lower bound, and why."""
+    """The result of the search: knots, the sum of squares at each, the lower bound, and why it ended."""
 
     values: Array
     squares: Array
@@ -142,7 +140,7 @@ class Refined:
         return int(self.squares.argmin())
 
     def ends(self) -> list[tuple[str, str]]:
-        """That the choice is at an end of its range, and what that means, as a fact for a certificate."""
+        """Facts for a certificate where the choice is at an end of its range."""
         chosen = f"{self.values[self.best]:g}"
         if self.best == 0:
             return [("choice", f"at {chosen}, the lower end of its range")]
@@ -161,10 +159,10 @@ def refined(
     workers: int = 1,
     up_to: float | None = None,
 ) -> Refined:
-    """Minimise the validation error over rho >= 0; an interruption ends the search with what is known.
+    """Minimise the validation error over rho >= 0; an interruption ends the search with the best value so far.
 
-    ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho, if
-    the search is not to end by itself.
+    ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho,
+    unless the search ends by itself.
     """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
     stop, solves = "", 0
@@ -246,7 +244,7 @@ def _cut(values: Array, squares: Array, bounds: Array, places: Array) -> float |
 
 
 def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
-    """Without bounds: a geometric grid first, for a minimum may hide anywhere, then the neighbours of its best knot."""
+    """Without bounds: a geometric grid first, since a minimum may be anywhere, then the neighbours of its best knot."""
     low, high = values[1:-1], values[2:]  # the first interval starts at zero
     ratios = high / low
     if ratios.size and ratios.max() > _RATIO:

@@ -1,4 +1,4 @@
-"""What a fused machine is: the best parameter, the machine there, and the proof."""
+"""The result of a fusion: the best parameter, the machine there, and the proof."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["FusedPath", "Fusion"]
 
 @dataclass(frozen=True, slots=True)
 class FusedPath:
-    """The path a search has seen.
+    """The path of a search.
 
     Parameters
     ----------
@@ -29,11 +29,12 @@ class FusedPath:
     coverage
         The values over which the lower bound holds.
     holes
-        Intervals inside the coverage on which nothing is claimed.
+        Intervals inside the coverage on which the bound is not claimed.
     stop
         Why the search ended, in words.
     maximal_variation
-        Those of the components at the knots (a row a knot), where there are components and one validation set.
+        Maximal variations of the components at the knots (one row per knot), where there are components and one
+        validation set.
     """
 
     parameter: str
@@ -50,7 +51,7 @@ class FusedPath:
 
     @property
     def claim(self) -> str:
-        """What the lower bound speaks of, in words: the values that were covered, and no others."""
+        """The values that the lower bound covers, in words."""
         return claimed(self.parameter, self.coverage, self.holes)
 
 
@@ -64,7 +65,7 @@ class Fusion:
     Parameters
     ----------
     parameter, value
-        Its name, and its best value.
+        The name of the parameter, and its best value.
     validation_error
         The mean square of y - f over the validation rows.
     lower_bound
@@ -74,7 +75,7 @@ class Fusion:
     path
         The knots.
     certificate
-        Of the machine and of the search.
+        The certificate of the machine and of the search.
     """
 
     parameter: str

@@ -1,7 +1,7 @@
-"""Proofs in ball arithmetic: the bounds of the certificates, computed anew with rigorous enclosures.
+"""Proofs in ball arithmetic: the bounds of the certificates, computed again with rigorous enclosures.
 
-Needs python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model: kernels
-are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs.
+They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
+kernels are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs.
 """
 
 from substrate.proof.balls import Proof, worst_proof

@@ -1,9 +1,4 @@
-"""Ball arithmetic: the few functions of python-flint that the proofs use, and how numbers get in and out.
-
-Kernel values in ball arithmetic, each kernel by its formula on two points given as lists of balls.
-
-What a proof says.
-"""
+"""Ball arithmetic with python-flint: conversion of numbers, kernels by their formulas, and the record of a proof."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +37,7 @@ def flint() -> Any:
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """That many bits inside the block."""
+    """Set the precision in bits inside the block."""
     context = flint().ctx
     before = context.prec
     context.prec = bits
@@ -240,8 +235,8 @@ def _(kernel: Componentwise, x: Point) -> list[Any]:
 class Proof:
     """A rigorous bound on the distance of the fitted values from those of the exact optimum.
 
-    ``accuracy`` and ``spread`` are upper and lower ends of their enclosures, in units of y; ``proved`` says whether the
-    accuracy is within the tolerance of the spread. ``reason`` says why there is no bound, where there is none.
+    ``accuracy`` and ``spread`` are upper and lower ends of their enclosures, in units of y; ``proved`` is whether the
+    accuracy is within the tolerance of the spread. ``reason`` states why there is no bound, where there is none.
     """
 
     accuracy: float
@@ -253,7 +248,7 @@ class Proof:
 
     @property
     def proved(self) -> bool:
-        """Whether the fitted values are proved to be as near as the tolerance asks."""
+        """Whether the fitted values are proved to be as near as the tolerance requires."""
         return math.isfinite(self.accuracy) and self.accuracy <= self._allowed
 
     @property
@@ -287,5 +282,5 @@ class Proof:
 
 
 def worst_proof(proofs: Sequence[Proof]) -> Proof:
-    """Of several outputs' proofs the one that is farthest from what is allowed."""
+    """The proof, of several outputs, that is farthest from its tolerance."""
     return max(proofs, key=lambda one: one.share)

@@ -1,6 +1,6 @@
 r"""Bounds by duality in ball arithmetic, from the stored numbers.
 
-As in :mod:`~substrate.closed_form.l1_accuracy` and its siblings: P - Q is a sum of terms that cannot be negative, of a
+As in :mod:`~substrate.closed_form.l1_accuracy`, P - Q is a sum of terms that cannot be negative, of a
 primal point that is made feasible exactly and a dual one that is shrunk into its set, and with squared errors
 
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \sqrt{2 (P - Q)} .
@@ -34,7 +34,7 @@ def prove_sparse(
     tolerance: float = ACCURATE,
     bits: int = _BITS,
 ) -> Proof:
-    """The proof for one output of an L1 substrate; ``witnesses`` are errors to make dual points of, the best speaks."""
+    """The proof for one output of an L1 substrate; ``witnesses`` are errors that give dual points; the best counts."""
     if not (np.isfinite(machine.a).all() and np.isfinite(machine.fitted).all() and np.isfinite(machine.b)):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
@@ -68,7 +68,7 @@ def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[An
 def _at_limits(kernel: Kernel, X: Any, a: Array, zeta: float, errors: list[Any]) -> list[tuple[list[int], Array]]:
     """Columns that a step may take to their limits, with signs: those in use, and with these all that are nearly there.
 
-    Any choice gives a dual point; numbers in working precision are good enough to make one.
+    Any choice gives a dual point; numbers in working precision suffice.
     """
     used = a != 0.0
     if not used.any():
@@ -84,7 +84,7 @@ def _at_limits(kernel: Kernel, X: Any, a: Array, zeta: float, errors: list[Any])
 def _stepped(kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, errors: list[Any]) -> list[Any]:
     """The errors less their part in some columns by which correlations there are not at their limits.
 
-    The errors as they are where the bits do not tell these columns apart.
+    The errors unchanged where the bits do not distinguish these columns.
     """
     n, k = len(errors), len(some)
     columns = [centred(_column(kernel, X, j)) for j in some]

@@ -72,7 +72,7 @@ def prove_huber(
 
 
 def kernel_matrix(kernel: Kernel, X: Any) -> list[list[Any]]:
-    """All kernel values in balls; a matrix or a function counts as the values it gives."""
+    """All kernel values in balls; a matrix or a function is defined by its values."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if kernel.pairwise or isinstance(kernel, Foreign):
         return [balls(row) for row in (dense if kernel.pairwise else np.asarray(kernel(dense)))]
@@ -116,7 +116,7 @@ def _feasible(
 
 
 def _kriging(K: list[list[Any]], i: int, tied: list[int], stiff: list[Any]) -> list[Any]:
-    """Weights that sum to one, from a solve whose own error does not matter."""
+    """Weights that sum to one, from a linear system whose own error is immaterial."""
     n = len(tied)
     system = np.ones((n + 1, n + 1))
     system[:n, :n] = [[float(K[j][k].mid()) for k in tied] for j in tied]
@@ -128,7 +128,7 @@ def _kriging(K: list[list[Any]], i: int, tied: list[int], stiff: list[Any]) -> l
 
 
 def _tied(K: list[list[Any]], i: int, tied: list[int], c: list[Any], stiff: list[Any], both: Any, rho: Any) -> Any:
-    """How far the value at row i is off, by these weights of rows inside."""
+    """The error of the value at row i, by these weights of interior rows."""
     size = sum((one * one / stiff[k] for one, k in zip(c, tied, strict=True)), ball(0.0)).sqrt()
     return size * both + rho / 2 * _distance(K, i, tied, c)
 

@@ -1,4 +1,4 @@
-r"""The bound of a kernel least-squares machine in ball arithmetic, from the stored numbers.
+r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers: with all or some support vectors.
 
 As in :mod:`~substrate.closed_form.saddle_certificate`: with fitted values f as ``predict`` returned them,
 :math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
@@ -6,19 +6,18 @@ As in :mod:`~substrate.closed_form.saddle_certificate`: with fitted values f as 
 
 .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \|y - \tilde f - D \tilde a\|_v .
 
-K must be positive semi-definite. The kernels with a formula are; a matrix or a function from elsewhere is tried by a
+K must be positive semi-definite. The kernels with a formula are; a matrix or a function from elsewhere is tested by a
 Cholesky factorisation whose rounding is bounded [Rump2006]_, and where only :math:`K + \lambda I` is semi-definite the
 second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sigma = \lambda \gamma \max_i v_i`.
 
 A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and, with
 :math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
 
-Where the balls are too wide to tell, the computation is repeated with twice the bits.
+Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
-The bound of least squares on some columns of the LS-SVM's system in ball arithmetic, from the stored numbers.
-
-With :math:`C = A_S`, :math:`x = (b, \alpha_S)`, :math:`e = B - C x` and :math:`\delta = (C^T C)^{-1} C^T e`, the exact
-solution is :math:`x + \delta`, and its fitted values are those of the machine with these coefficients:
+For least squares on some columns of the LS-SVM's system, with :math:`C = A_S`, :math:`x = (b, \alpha_S)`,
+:math:`e = B - C x` and :math:`\delta = (C^T C)^{-1} C^T e`, the exact solution is :math:`x + \delta`, and its fitted
+values are those of the machine with these coefficients:
 
 .. math:: f^\star = K_S (\alpha + \delta_\alpha) + (b + \delta_b) 1 .
 
@@ -54,7 +53,7 @@ __all__ = [
 
 _BITS = 160
 _MOST_BITS = 2560
-#: A bound whose own enclosure is wider than this share of it deserves more bits.
+#: A bound whose own enclosure is wider than this share of it is computed with more bits.
 _WIDE = 0.01
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 
@@ -145,7 +144,7 @@ def prove_primal(
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
-    """The values of a matrix or a function from elsewhere, made symmetric, and how far they are from semi-definite.
+    """The values of a given matrix or function, made symmetric, and how far they are from semi-definite.
 
     None and zero for a kernel that has a formula.
     """
@@ -157,7 +156,7 @@ def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
 
 
 def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
-    """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function counts as the values it gives."""
+    """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function is defined by its values."""
     if kernel.pairwise or not kernel.trusted:
         matrix = given_values(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
         return _matrix_products(np.asarray(matrix), a)
@@ -219,7 +218,7 @@ def points_of(X: Any) -> list[list[Any]]:
 
 
 def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
-    """The proof of a bound, with more bits as long as they decide."""
+    """The proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
             try:
@@ -275,7 +274,7 @@ def prove_kept_columns(
         across = C.transpose()
         try:
             step = (across * C).solve(across * (B - C * x))
-        except ZeroDivisionError:  # what python-flint says where no enclosure of an inverse is found
+        except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             spread, rounding = spread_of(y, np.ones(n))
             return Proof(math.inf, spread, tolerance, rounding, bits, f"{bits} bits cannot tell the columns apart")
         exact = [
@@ -286,7 +285,7 @@ def prove_kept_columns(
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
-    """Kernel values of all rows against the kept ones; a matrix or a function counts as the values it gives."""
+    """Kernel values of all rows against the kept ones; a matrix or a function is defined by its values."""
     if kernel.pairwise or isinstance(kernel, Foreign):
         return [balls(row) for row in given_values(kernel, X)[:, columns]]
     points = points_of(X)

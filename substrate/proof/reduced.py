@@ -1,15 +1,14 @@
 r"""The bounds of machines on a reduced basis in ball arithmetic, from the stored numbers.
 
 The machine that is fitted has features :math:`z(x) = T^T k_S(x)`, T from the eigenvectors of the kernel matrix of the
-basis that were kept. T is a matrix of numbers, and whatever they are, the machine with these features has one exact
-optimum
+basis that were kept. T is a matrix of plain numbers, and the machine with these features has one exact optimum
 
 .. math:: H u^\star = Z^T V (y - \bar y), \qquad H = \lambda I + Z^T V (Z - 1 \bar z^T), \qquad
           f^\star = \bar y + (Z - 1 \bar z^T) u^\star ,
 
 which is enclosed, row by row, and compared with what ``predict`` returned. The uncut machine has the coefficients of
-all basis vectors and the penalty :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`; its system is nearly singular as a
-rule, and is solved in as many bits as that takes. A lasso is bounded by the duality gap at a dual point
+all basis vectors and the penalty :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`; its system is usually nearly
+singular, and is solved in as many bits as that requires. A lasso is bounded by the duality gap at a dual point
 :math:`\tau \theta` with :math:`1^T \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|^2
@@ -30,7 +29,7 @@ from substrate.proof.balls import Proof, above, ball, balls, below, flint, formu
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 
 _BITS = 200
-#: Tried in turn for the uncut machine, whose system is the harder the smoother the kernel.
+#: Bits tried in turn for the uncut machine, whose system is harder for smoother kernels.
 _MANY_BITS = (400, 1200, 3600)
 
 
@@ -41,13 +40,13 @@ class ReducedProof(Proof):
     uncut: float = float("inf")
 
     def __str__(self) -> str:
-        told = super(ReducedProof, self).__str__()
-        return told if self.reason else f"{told}; within {self.uncut:.2e} of the machine on all directions"
+        text = super(ReducedProof, self).__str__()
+        return text if self.reason else f"{text}; within {self.uncut:.2e} of the machine on all directions"
 
 
 @dataclass(frozen=True, slots=True)
 class BasisRows:
-    """A kernel between rows and basis vectors; without a kernel, matrices of values that count as they are."""
+    """A kernel between rows and basis vectors; without a kernel, matrices of values, taken as exact."""
 
     kernel: Kernel | None
     X: Any
@@ -65,7 +64,7 @@ class BasisRows:
         return [[formula(x, z) for z in others] for x in rows]
 
     def directions(self, rank: int) -> Array:
-        """T, from the eigenvectors of so many largest eigenvalues: plain numbers, which define the machine."""
+        """T, from the eigenvectors of the largest eigenvalues: plain numbers, which define the machine."""
         K = np.asarray(self.points) if self.kernel is None else np.asarray(self.kernel(self.points))
         values, vectors = np.linalg.eigh(K)
         kept = np.arange(values.size - 1, values.size - 1 - rank, -1)
@@ -153,8 +152,7 @@ def prove_reduced_l1(
 ) -> Proof:
     """The proof for one output of the L1 substrate; ``beta`` has an entry for every basis vector.
 
-    Correlations may be larger than zeta by more powers of ten than ``bits`` can tell apart: then with four times as
-    many.
+    Correlations may exceed zeta by more powers of ten than ``bits`` can resolve; then four times as many are used.
     """
     made = _proved_l1(rows, y, zeta, beta, fitted, tolerance, bits)
     if made.proved:

@@ -1,15 +1,14 @@
-r"""The bound of a machine of maximal variation in ball arithmetic, from a point and multipliers.
+r"""The bounds of machines of maximal variation in ball arithmetic, on all rows and on a reduced basis.
 
-As in :mod:`~substrate.closed_form.variation_accuracy`: in the coordinates that the cut-off keeps,
+On all rows, from a point and multipliers in the coordinates that the cut-off keeps, as in
+:mod:`~substrate.closed_form.variation_accuracy`,
 
 .. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
 
 What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 
-The bound of maximal variation on a reduced basis in ball arithmetic, from the stored numbers and any dual point.
-
-With features :math:`z^l(x) = T_l^T k^l_S(x)` and weights v of the stored expansions, as in
-:mod:`~substrate.reduced.variation_accuracy`,
+On a reduced basis, from the stored numbers and any dual point, with features :math:`z^l(x) = T_l^T k^l_S(x)` and
+weights v of the stored expansions, as in :mod:`~substrate.reduced.variation_accuracy`,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le \tfrac12 g^T H^{-1} g
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big) .
@@ -72,7 +71,7 @@ def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: Varia
     _, n, r = coordinates.parts.shape
     C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
     v = mat(r, 1, balls(witness.v))
-    xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # what rounding leaves of the ball is given away
+    xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # a margin for the rounding of the ball
     F = C[0]
     for part in C[1:]:
         F = F + part
@@ -96,7 +95,7 @@ def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: Varia
         H = mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
     try:
         gap += (q.transpose() * H.solve(q))[0, 0] / 2
-    except ZeroDivisionError:  # singular, as far as these bits tell
+    except ZeroDivisionError:  # singular to this number of bits
         gap = ball(float("inf"))
     return gap, [t - e for t, e in zip(balls(y), errors, strict=True)]
 
@@ -120,7 +119,7 @@ def prove_reduced_variation(
     tolerance: float = ACCURATE,
     bits: int = _REDUCED_BITS,
 ) -> Proof:
-    """The proof for stored coefficients, one column per component; ``xi`` has a row per component, any numbers."""
+    """The proof for stored coefficients, one column per component; ``xi`` has one row per component, of any numbers."""
     library, n = flint(), y.size
     with precision(bits):
         zero, limit, targets = ball(0.0), ball(rho), balls(y)
