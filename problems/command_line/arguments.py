@@ -1,4 +1,4 @@
-"""What can be typed after ``substrate``; kept apart so that asking for help is quick."""
+"""The arguments of ``substrate``, in a module of their own so that help is printed quickly."""
 
 import argparse
 from typing import TypeAlias
@@ -61,7 +61,8 @@ _REPRODUCE = f"""examples:
   substrate reproduce --page reproductions.md --from reproductions
 
 Each study prints the published figures, ours with their spread over seeds, and a verdict made from the numbers; its
-figure (PNG) and its record (JSON) are in the folder before the next study begins. No verdict is a failure.
+figure (PNG) and its record (JSON) are in the folder before the next study begins. A verdict never makes the command
+fail.
 {_CODES}"""
 
 _VERIFY = f"""examples:
@@ -71,13 +72,13 @@ _VERIFY = f"""examples:
   substrate verify --strict --json
   substrate verify --prove
 
-A solver holds where residuals that are computed anew accept its point, otherwise it misses. A problem passes where at
+A solver holds where recomputed residuals accept its point, otherwise it misses. A problem passes where at
 least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
 --solver that one must hold, and agree with the closed form or else with the first other solver that holds. Misses are
 shown and counted; they fail a problem only with --strict, or when too few solvers are left.
 
-With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" says how near
-their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,
+With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" states how
+near their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,
 pip install "lssvm-substrate[proof]".
 {_CODES}"""
 
@@ -121,7 +122,7 @@ def _fit(commands: _Commands) -> None:
         default="auto",
         help="auto: classification if the target is not numeric",
     )
-    fit.add_argument("--model", choices=_MODELS, default="lssvm", help="see below; lssvm unless given")
+    fit.add_argument("--model", choices=_MODELS, default="lssvm", help="see below (lssvm)")
     fit.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
     fit.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
     fit.add_argument("--gamma", type=float, help="weight of the errors (lssvm, robust, sparse); otherwise chosen")
@@ -138,14 +139,14 @@ def _fit(commands: _Commands) -> None:
     fit.add_argument(
         "--executor",
         choices=("serial", "joblib", "dask"),
-        help="read the rows in passes instead of into memory, and by whom (sparse only, Parquet only)",
+        help="read the rows in passes instead of into memory, by this executor (sparse only, Parquet only)",
     )
     fit.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
-    fit.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes goes on from")
+    fit.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
     fit.add_argument("--n-basis", type=int, default=100, metavar="N", help="basis vectors of a fit in passes (100)")
     fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
     fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
-    fit.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
+    fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
 
 
 def _predict(commands: _Commands) -> None:

@@ -1,7 +1,4 @@
-"""``substrate fit``: from a table to a certified model, and what was done on the way, said and stored.
-
-How well a fitted model does on the rows that train and on those that validate, beside doing nothing.
-"""
+"""``substrate fit``: from a table to a certified model, its scores and the bound on its weight."""
 
 import warnings
 from collections.abc import Sequence
@@ -31,7 +28,7 @@ __all__ = ["Bound", "Choices", "Fit", "Score", "bound_of", "fit_table", "scores"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the command line decided."""
+    """The choices of the command line."""
 
     target: str
     task: str = "auto"
@@ -47,7 +44,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A fitted model with its rows (``X`` prepared), what was said, and the warnings raised."""
+    """A fitted model with its rows (``X`` prepared), a description of its data, and the warnings raised."""
 
     model: TabularModel
     preparation: Preparation
@@ -56,12 +53,12 @@ class Fit:
     y: NDArray[Any]
     X_val: Array
     y_val: NDArray[Any]
-    said: tuple[str, ...]
+    description: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
-    """Regression or classification, and the sentence that says why."""
+    """Regression or classification, and the sentence that states why."""
     cells = table.column(target)
     table.refuse_missing([target])
     numeric = all(number(cell) is not None for cell in cells)
@@ -86,14 +83,14 @@ def _targets(table: Table, target: str, task: str) -> NDArray[Any]:
         targets = np.array(numbers, dtype=np.float64)
         refuse_overflow(target, targets)
         return targets
-    # whole numbers stay numbers where a float holds them exactly; all else is a class by its text
+    # whole numbers stay numbers where a float represents them exactly; other classes are their text
     if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
         return np.array([int(value) for value in numbers if value is not None])
     return np.array(cells)
 
 
 def fit_table(table: Table, choices: Choices) -> Fit:
-    """Prepare, fit and gather; every refusal that needs no fit comes before it."""
+    """Prepare and fit; every error that needs no fit is raised before it."""
     task, why = task_of(table, choices.target, choices.task)
     inputs = inputs_of(table, choices.target, choices.one_hot)
     weight = choices.weights.of(choices.model)
@@ -116,21 +113,21 @@ def fit_table(table: Table, choices: Choices) -> Fit:
             choices.model, task, choices.kernel, choices.sigma, choices.weights, choices.seed,
             X[train], y[train], X[held], y[held],
         )  # fmt: skip
-    told = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
-    said = (why, _split_said(train.size, held.size, choices), _scaling_said(preparation))
+    raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
+    description = (why, _split_description(train.size, held.size, choices), _scaling_description(preparation))
     model = TabularModel(estimator, preparation)
-    return Fit(model, preparation, choices, X[train], y[train], X[held], y[held], said, told)
+    return Fit(model, preparation, choices, X[train], y[train], X[held], y[held], description, raised)
 
 
-def _split_said(n_train: int, n_held: int, choices: Choices) -> str:
+def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
     if not n_held:
         return f"rows: all {n_train} train, none validate"
     kind = MODELS[choices.model]
     use = f"they choose {kind.weight}" if kind.validated and choices.weights.of(choices.model) is None else "they judge"
-    return f"rows: {n_train} train, {n_held} validate ({use}); drawn by lot, seed {choices.seed}"
+    return f"rows: {n_train} train, {n_held} validate ({use}); drawn at random, seed {choices.seed}"
 
 
-def _scaling_said(preparation: Preparation) -> str:
+def _scaling_description(preparation: Preparation) -> str:
     coded = [one.name for one in preparation.inputs if one.categories is not None]
     coding = f"; one-hot: {named_columns(coded)}" if coded else ""
     if not preparation.standardised:
@@ -140,7 +137,7 @@ def _scaling_said(preparation: Preparation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One line: what is measured, on the rows that train, on those that validate, and by the constant guess there."""
+    """One line: what is measured, on the rows that train, on those that validate, and of a constant prediction."""
 
     name: str
     training: float
@@ -150,7 +147,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A weight that was chosen, its error, and what no other weight of the range can go below."""
+    """A weight that was chosen, its error, and the lower bound over all weights of the range."""
 
     weight: str
     value: float
@@ -160,7 +157,7 @@ class Bound:
 
 
 def scores(fit: Fit) -> list[Score]:
-    """Mean squared error and its root, or the share of wrong classes; the guess is the training mean or majority."""
+    """Mean squared error and its root, or the share of wrong classes; the constant is the training mean or majority."""
     model = fit.model.estimator
     y = fit.y_val if fit.y_val.size else fit.y
     inside = model.predict(fit.X)

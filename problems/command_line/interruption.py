@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM at the prompt: one line that says what is on disk, and the exit status that shells expect.
+"""Ctrl-C and SIGTERM at the prompt: one line that states what is on disk, and the exit status that shells expect.
 
-A signal becomes a :class:`KeyboardInterrupt`, which unwinds whatever runs: temporary files are removed, a cluster is
-closed, and files that were there keep their bytes, since every output replaces its file as a whole or not at all. What
-was written is read off the disk afterwards, so the line is right wherever the signal came.
+A signal becomes a :class:`KeyboardInterrupt`, which ends the running code: temporary files are removed, a cluster is
+closed, and existing files keep their bytes, since every output replaces its file as a whole or not at all. What was
+written is read from the disk afterwards, so the line is right whenever the signal arrives.
 """
 
 import os
@@ -17,25 +17,25 @@ from typing import Any
 
 __all__ = ["Interruption", "interruptible"]
 
-#: Signals that end a command, by the word for it; each is taken over only where nobody else has.
+#: Signals that end a command, with their names; each is handled only where no other handler is installed.
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated"}
-#: Seconds after which an interrupt that a finalizer swallowed is sent again.
+#: Seconds after which an interrupt that a finalizer suppressed is sent again.
 _AGAIN = 0.05
 
 
 @dataclass(slots=True)
 class Interruption:
-    """Which signal came, if any, and what the output files were before the command began."""
+    """The signal received, if any, and the output files as they were before the command began."""
 
     number: int | None = None
     files: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
-    #: What else there is to say, for instance where finished studies are.
+    #: A further remark, for instance where finished studies are.
     remark: str = ""
-    #: Where the same command goes on from, if it has come that far.
+    #: The checkpoint from which the same command continues, if there is one.
     checkpoint: str | None = None
     reported: bool = False
     hook: Callable[[Any], Any] = sys.unraisablehook
-    #: Sends an interrupt again that a finalizer swallowed.
+    #: Sends an interrupt again that a finalizer suppressed.
     again: threading.Timer | None = None
 
     def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
@@ -44,18 +44,18 @@ class Interruption:
         self.remark, self.checkpoint = remark, checkpoint
 
     def check(self) -> None:
-        """Raise where a signal came and somebody caught what it raised: before anything is written."""
+        """Raise, before anything is written, if a signal arrived and its exception was caught."""
         if self.number is not None:
             raise KeyboardInterrupt
 
     def report(self) -> int:
-        """Say it in one line on standard error; the exit status is 128 and the number of the signal."""
+        """Report it in one line on standard error; the exit status is 128 plus the number of the signal."""
         self.reported = True
-        if self.again is not None:  # another interrupt got through: one more would end the process without its status
+        if self.again is not None:  # another interrupt was raised: one more would end the process without its status
             self.again.cancel()
             self.again.join()
         number = signal.SIGINT if self.number is None else self.number
-        clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may stand there
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may be there
         print(f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}", file=sys.stderr, flush=True)
         return 128 + int(number)
 
@@ -80,7 +80,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def swallowed(self, unraisable: Any) -> None:
-        """An interrupt inside a finalizer cannot leave it: send it again, a moment later; print all else as usual."""
+        """An interrupt cannot leave a finalizer: send it again a moment later; print other errors as usual."""
         if self.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self.hook(unraisable)
         elif not self.reported:
@@ -95,12 +95,12 @@ class Interruption:
 
 @contextmanager
 def interruptible(ending: bool) -> Iterator[Interruption]:
-    """Signals that end the command are heard inside the block; ``ending`` says that the process ends with it.
+    """Signals that end the command are handled inside the block; ``ending`` is whether the process ends with it.
 
     Then a second signal, while libraries shut down, ends the process at once and without a traceback.
     """
     made = Interruption(hook=sys.unraisablehook)
-    if threading.current_thread() is not threading.main_thread():  # no other may set handlers, and none hears signals
+    if threading.current_thread() is not threading.main_thread():  # the main thread alone handles signals
         yield made
         return
     before: Mapping[int, Any] = {
@@ -119,14 +119,14 @@ def interruptible(ending: bool) -> Iterator[Interruption]:
             signal.signal(number, signal.SIG_DFL if ended else handler)
         if ended:
             # Python ends itself by SIGINT, whatever the exit status, once an interrupt has left code that was compiled
-            # from a string, as imports do for named tuples; the next such code lets it forget that
+            # from a string, as imports do for named tuples; further code of this kind resets that
             exec("")
         else:
             sys.unraisablehook = made.hook
 
 
 def _sent(number: int) -> None:
-    """To the main thread, even where it waits for a lock."""
+    """Send it to the main thread, even where that waits for a lock."""
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
         signal.pthread_kill(main, number)
@@ -135,7 +135,7 @@ def _sent(number: int) -> None:
 
 
 def _identity(path: str) -> tuple[int, ...] | None:
-    """What changes when a file is replaced; None where there is none."""
+    """What identifies a file and changes when it is replaced; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,7 +1,4 @@
-"""Arguments and exit codes of the command ``substrate``.
-
-Where a command writes to: refused before any work where something else would be destroyed, and written whole.
-"""
+"""The command ``substrate``: exit codes, and outputs that are checked before any work and written whole."""
 
 import argparse
 import os
@@ -21,7 +18,7 @@ __all__ = ["main", "printed_warnings", "refuse_unwritable", "write"]
 
 
 def refuse_unwritable(path: str | None, *taken: str | None) -> None:
-    """Before any long work: ``path`` is a regular file or absent, in a folder that is there, and none of ``taken``."""
+    """Before any long work: ``path`` is a regular file or absent, in an existing folder, and none of ``taken``."""
     if path is None:
         return
     writable_file(path)
@@ -34,8 +31,8 @@ def printed_warnings() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for said in dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught):
-        print(f"substrate: {said}", file=sys.stderr)
+    for line in dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught):
+        print(f"substrate: {line}", file=sys.stderr)
 
 
 def write(path: str | None, text: str) -> None:
@@ -77,7 +74,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
     try:
         return commands[options.command](options)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
@@ -87,7 +84,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
 
 
 def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
-    """The files that a command may write, and what an interrupted one says where that is not a matter of files."""
+    """The files that a command may write, and what an interrupted command reports where it writes none."""
     if options.command == "verify":
         return [], "nothing is written by this command"
     if options.command == "reproduce" and options.page is None:
@@ -120,7 +117,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
-        if target is None:  # an embedded data set knows its question
+        if target is None:  # an embedded data set has a target of its own
             target, known = question_of(source[1:])
             task = known if task == "auto" else task
         choices = Choices(
@@ -144,7 +141,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
-        print(*fit.said, certificate, sep="\n")
+        print(*fit.description, certificate, sep="\n")
         print(*(f"written: {path}" for path in (options.out, options.report) if path is not None), sep="\n")
     return _verdict(certificate)
 
@@ -169,12 +166,12 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
         n_basis=options.n_basis, drop=tuple(options.drop), standardise=not options.no_standardise, seed=options.seed,
         executor=options.scheduler or options.executor, checkpoint=options.checkpoint,
     )  # fmt: skip
-    model, said = fit_stream(options.data, choices)
+    model, description = fit_stream(options.data, choices)
     interruption.check()
     model.save(options.out)
     certificate = model.estimator.certificate_
     if not options.quiet:
-        print(*said, certificate, f"written: {options.out}", sep="\n")
+        print(*description, certificate, f"written: {options.out}", sep="\n")
     return _verdict(certificate)
 
 

@@ -53,7 +53,7 @@ MODELS: Mapping[str, ModelKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights given on the command line, None where the model is to choose."""
+    """The weights given on the command line, None where the model chooses."""
 
     gamma: float | None = None
     zeta: float | None = None
@@ -70,7 +70,7 @@ class Weights:
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
-    """The estimator behind a name, or a refusal before any work."""
+    """The estimator of a name, or an error before any work."""
     kind = MODELS[model]
     if kind.regression_only and task != "regression":
         raise DeclarationError(
@@ -115,7 +115,7 @@ def fitted(
 
 
 def kernel_of(name: str, sigma: float | None) -> Kernel:
-    """The kernel behind a name, with its width where one was given."""
+    """The kernel of a name, with its width where one was given."""
     kernel = as_kernel(name)
     if kernel.pairwise:
         raise DeclarationError("--kernel precomputed needs a matrix, not a table; use it from Python")

@@ -4,8 +4,8 @@ A numeric input is standardised by the rows that train,
 
 .. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},
 
-a categorical one becomes a 0-1 column a category. The record is what ``substrate predict`` needs to treat new rows
-alike; it travels as JSON in the notes of the model file.
+a categorical one becomes one 0-1 column per category. The record is what ``substrate predict`` needs to treat new rows
+alike; it is stored as JSON in the notes of the model file.
 """
 
 import math
@@ -32,7 +32,7 @@ __all__ = [
     "standardised",
 ]
 
-#: Columns that a message suggests at most.
+#: The largest number of columns in a message.
 _SHOWN = 5
 
 
@@ -96,7 +96,7 @@ class Preparation:
         return scaled
 
     def as_notes(self) -> dict[str, Any]:
-        """The record as plain JSON values; of the table its name alone, for a file is not to tell where it was made."""
+        """The record as plain JSON values, with the name but not the folder of the table."""
         inputs, source = [_fields(one) for one in self.inputs], Path(self.source).name or self.source
         return {"table": {**_fields(self), "source": source, "inputs": inputs, "split": _fields(self.split)}}
 
@@ -115,7 +115,7 @@ class Preparation:
         return made
 
     def _check(self) -> None:
-        """Refuse, of what was read from a file, all that is not of its kind."""
+        """Refuse values from a file that are not of the expected type."""
         if self.task not in ("regression", "classification") or not isinstance(self.standardised, bool):
             raise ValueError(f"the task is {self.task!r}, standardised {self.standardised!r}")
         if not all(isinstance(text, str) for text in (self.source, self.target)):
@@ -210,7 +210,7 @@ def _indicators(one: Input, table: Table) -> Array:
 
 
 def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) -> tuple[Any, Any]:
-    """Sorted row numbers that train and that validate; ``labels`` keep their proportions where they can."""
+    """Sorted row numbers that train and that validate; ``labels`` keep their proportions where possible."""
     from sklearn.model_selection import train_test_split
 
     if not 0.0 <= fraction < 1.0:
@@ -242,7 +242,7 @@ def refuse_overflow(name: str, values: Array) -> None:
 
 def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """The inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
-    columns = np.ascontiguousarray(X.T)  # all at a time, each added up in the order of a column by itself
+    columns = np.ascontiguousarray(X.T)  # all columns at once, each summed in the order of a single column
     means, spreads, largest = columns.mean(axis=1), columns.std(axis=1), np.abs(columns).max(axis=1)
     # a constant column may have a deviation of rounding size
     scales = np.where(spreads > 1e-12 * largest, spreads, 1.0)

@@ -1,4 +1,4 @@
-"""``substrate reproduce``: the studies run, told, drawn and written down, each as soon as it is done."""
+"""``substrate reproduce``: studies are run, printed, drawn and written to files, each as soon as it is done."""
 
 import sys
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 
 from problems.displays.canvas import pyplot
 from problems.reproductions import STUDIES, Outcome, Study
-from problems.reproductions.record import as_json, from_json, page, told
+from problems.reproductions.record import as_json, from_json, page, summary
 from substrate.errors import CertificateError, DataError
 from substrate.progress import Progress
 from substrate.whole_file import writable_file, written_whole
@@ -15,7 +15,7 @@ from substrate.whole_file import writable_file, written_whole
 __all__ = ["chosen_studies", "files_of", "listing", "page_from", "reproduce"]
 
 _DPI = 90
-#: Of a study's figure and of its record.
+#: Suffixes of a study's figure and of its record.
 _SUFFIXES = (".png", ".json")
 
 
@@ -30,13 +30,13 @@ def chosen_studies(names: Sequence[str]) -> tuple[Study, ...]:
 
 
 def listing() -> str:
-    """All studies, one a line."""
+    """All studies, one per line."""
     width = max(map(len, STUDIES))
     return "\n".join(f"{s.name.ljust(width)}  [{s.paper}] {s.what}; {s.seeds} seeds" for s in STUDIES.values())
 
 
 def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str) -> int:
-    """Run the studies; what is finished is on disk before the next begins. One whose certificates fail counts as 1."""
+    """Run the studies, each written before the next begins; the status is 1 where a certificate fails."""
     if seeds is not None and seeds < 1:
         raise DataError(f"--seeds must be at least 1; received {seeds}")
     folder = _writable(out, studies)
@@ -55,7 +55,7 @@ def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str
                 continue
             _keep(study, outcome, folder)
             progress.close()
-            print(told(outcome), flush=True)
+            print(summary(outcome), flush=True)
     finally:
         progress.close()
     return failed

@@ -1,9 +1,8 @@
 """Tables of text: a CSV or Parquet file, or an embedded data set, as named columns of cells.
 
-Nothing is guessed beyond what a cell says: a column is numeric when every cell of it is a finite number, and a missing
-cell (empty, ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``) is never filled in.
-
-``substrate datasets``: the embedded data sets, listed, or one of them as a CSV.
+Nothing is guessed: a column is numeric when every cell of it is a finite number, and a missing cell (empty, ``NA``,
+``N/A``, ``NaN``, ``null``, ``None`` or ``?``) is never filled in. ``substrate datasets`` lists the embedded data sets,
+or writes one of them as CSV.
 """
 
 import csv
@@ -54,7 +53,7 @@ def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
 
 
 def question_of(name: str) -> tuple[str, str]:
-    """The column that a data set is about, and the task: regression or classification."""
+    """The target column of a data set, and the task: regression or classification."""
     bunch = _bunch(name)
     return str(bunch.target_name), "classification" if len(bunch.target_names) > 1 else "regression"
 
@@ -68,7 +67,7 @@ def as_csv(name: str) -> str:
 
 
 def listing() -> str:
-    """One line a data set: name, size, task, target, and what it is."""
+    """One line per data set: name, size, task, target, and what it is."""
     head = ("name", "rows", "inputs", "task", "target", "what it is")
     cells = [head]
     for name in datasets.__all__:
@@ -114,7 +113,7 @@ class Table:
         return self.columns[name]
 
     def numbers(self, name: str) -> list[float] | None:
-        """The numbers that the cells of a column say, or None where one says none."""
+        """The numbers in the cells of a column, or None where a cell is not a number."""
         cells = self.column(name)
         try:
             values = list(map(float, cells))
@@ -142,7 +141,7 @@ class Table:
 
 
 def number(cell: str) -> float | None:
-    """The finite number that a cell says, or None."""
+    """The finite number in a cell, or None."""
     try:
         value = float(cell)
     except ValueError:

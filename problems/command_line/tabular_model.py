@@ -1,8 +1,6 @@
 """A model with the preparation of its table: what ``substrate fit`` writes and ``substrate predict`` reads.
 
-``substrate predict``: a model file and a table in, a table of predictions out.
-
-``substrate fit --executor`` and ``substrate predict``: tables that are read in passes and never held.
+Predictions of a table are a table too. With ``--executor``, tables are read in passes and never held in memory.
 """
 
 import csv
@@ -48,7 +46,7 @@ class TabularModel:
 
     @classmethod
     def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
-        """What a file was found to hold, if it belongs together."""
+        """The contents of a file, if model and preparation agree."""
         if not estimator.__sklearn_is_fitted__():
             raise DataError(f"{path} holds a {type(estimator).__name__} that was never fitted")
         preparation = None if notes is None else Preparation.from_notes(notes)
@@ -61,7 +59,7 @@ class TabularModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write model and preparation to one file, which :func:`problems.load` reads too, without the latter."""
         notes = None if self.preparation is None else self.preparation.as_notes()
-        save(self.estimator, path, notes, lambda estimator, told: self._of(estimator, told, path))
+        save(self.estimator, path, notes, lambda estimator, notes: self._of(estimator, notes, path))
 
     def matrix(self, table: Table) -> Array:
         """X for the rows of a table, found by the names of the columns where they are known."""
@@ -108,7 +106,7 @@ def predictions_csv(model: TabularModel, table: Table) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamChoices:
-    """What the command line decided."""
+    """The choices of the command line."""
 
     target: str
     task: str = "auto"
@@ -158,7 +156,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
 
 
 def _task(rows: ParquetSource, choices: StreamChoices) -> str:
-    """As asked for; otherwise classification where the first targets are text."""
+    """The requested task; otherwise classification where the first targets are text."""
     if choices.task != "auto":
         return choices.task
     first = next(rows.blocks(0, min(rows.n_rows, LEAF), LEAF))
@@ -187,7 +185,7 @@ def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
 
 
 def _widths(kernel: Kernel, rows: Source, passes: Passes) -> list[Kernel] | None:
-    """Kernels of several widths around the one that a fit would find, where the width was not given."""
+    """Kernels of several widths around that of a fit, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
     middle: Any = kernel.resolved(passes.taken(rows, width_rows(rows.n_rows)))
@@ -195,7 +193,7 @@ def _widths(kernel: Kernel, rows: Source, passes: Passes) -> list[Kernel] | None
 
 
 def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
-    """Whether rows can go through the model without being held: a sparse machine, numbers only, and Parquet."""
+    """Whether rows can be predicted without being held in memory: a sparse machine, numbers only, and Parquet."""
     numeric = model.preparation is None or all(one.categories is None for one in model.preparation.inputs)
     columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
     return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise

@@ -14,13 +14,13 @@ _HEAD = ("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "m
 
 
 def table(lines: list[Line]) -> str:
-    """A heading per problem with its equations, a line per case, what went wrong below, and the count."""
+    """One heading per problem with its equations, one line per case with its failures below, and the count."""
     cells = [_cells(line) for line in lines]
     widths = [max(len(row[j]) for row in (_HEAD, *cells)) for j in range(len(_HEAD))]
     if not any(line.misses for line in lines):
-        widths[-1] = 0  # nothing was missed, and the column goes
+        widths[-1] = 0  # nothing was missed: no column
     if all(line.proved is None for line in lines):
-        widths[4] = 0  # likewise
+        widths[4] = 0  # nothing was proved: no column
     head = _aligned(_HEAD, widths)
     asked = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
     text = [f"solvers: {' '.join(name for name in ORDER if name in asked)}", head, "-" * len(head)]
@@ -48,7 +48,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
-    """Words to the left, numbers to the right."""
+    """Text aligned left, numbers right."""
     left = (True, False, False, False, False, True, False, True)
     cells = zip(row, widths, left, strict=True)
     kept = [cell.ljust(width) if words else cell.rjust(width) for cell, width, words in cells if width]

@@ -1,7 +1,7 @@
 """``substrate verify``: every problem, declared on its data set, solved several ways, and compared.
 
-The folder is walked: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one exists) a
-``closed_form`` appears here without being registered anywhere.
+All modules of the package are searched: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one
+exists) a ``closed_form`` appears here without being registered anywhere.
 
 A solver *holds* where our own residuals accept its point, otherwise it *misses*. A problem passes where at least two
 solvers hold and all that hold agree with the closed form, or with each other where there is none. A solver that misses
@@ -70,12 +70,12 @@ class Line:
     agreement: float
     seconds: float
     complaints: tuple[str, ...]
-    #: How near the closed form is proved to be, as a share of the spread of y; None where nothing was to be proved.
+    #: How near the closed form is proved to be, as a share of the spread of y; None where no proof was requested.
     proved: float | None = None
 
     @property
     def passes(self) -> bool:
-        """Whether a solver holds and nothing is left to complain about."""
+        """Whether a solver holds and there is no complaint."""
         return bool(self.solvers) and not self.complaints
 
     @property
@@ -168,7 +168,7 @@ def _line(run: _Run) -> Line:
             proof = run.module.prove(reference, **_understood(run.module.prove, arguments))
             proved = proof.accuracy / proof.spread if proof.spread > 0.0 else float("inf")
             complaints += [] if proof.proved else [f"the closed form is not proved: {proof}"]
-    except Exception as error:  # one problem that cannot be declared or read must not hide the others
+    except Exception as error:  # a problem that cannot be declared or read must not hide the others
         complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
     return Line(
         problem=run.name,
@@ -200,7 +200,7 @@ def _solved(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
 
 
 def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:
-    """Solve, and say what went wrong, if anything."""
+    """Solve, and return what went wrong, if anything."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rejected point is shown as a miss
@@ -218,7 +218,7 @@ def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:
 
 
 def _brief(status: str) -> str:
-    """A solver's word without cvxpy's advice to try another one."""
+    """A solver's status without cvxpy's advice to try another one."""
     return re.sub(r"failed \(Solver '\w+' failed\..*\)", "failed", status)
 
 
@@ -248,7 +248,7 @@ def _compared(
         if not rows:
             complaints.append(f"{who} have no quantity in common, so nothing can be compared")
         distances += [row.relative for row in rows]
-        complaints += [f"{who} disagree: {_said(row)}" for row in rows if not row.passes]
+        complaints += [f"{who} disagree: {_missed(row)}" for row in rows if not row.passes]
     return against, distances, complaints
 
 
@@ -269,11 +269,11 @@ def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
     return short + [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]
 
 
-def _said(row: Row) -> str:
+def _missed(row: Row) -> str:
     return f"{row.name} {row.relative:.1e} > {row.tolerance:.1e}"
 
 
 def _understood(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a closed form takes: it need not know which form was declared."""
+    """The arguments that a closed form takes: it may not take the form that was declared."""
     known = inspect.signature(function).parameters
     return {name: value for name, value in arguments.items() if name in known}

@@ -1,13 +1,13 @@
-"""Pictures of models, one a file, in scikit-learn's Display convention; matplotlib is imported when one is drawn.
+"""Pictures of models in scikit-learn's Display convention; matplotlib is imported when one is drawn.
 
 ``Display.from_estimator(model, ...)`` draws at once and returns a display, which keeps the plotted numbers as
-attributes and can be drawn again by ``display.plot(ax=...)``. Everything can be told apart without colour.
+attributes and can be drawn again by ``display.plot(ax=...)``. All elements can be distinguished without colour.
 """
 
 from importlib import import_module
 from typing import Any
 
-#: Where each display lives.
+#: The module of each display.
 DISPLAYS = {
     "BasisSizeDisplay": "problems.displays.sizes",
     "CertificateDisplay": "problems.displays.residuals",

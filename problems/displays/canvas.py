@@ -1,6 +1,6 @@
-"""What every display needs: matplotlib when there is something to draw, axes to draw on, and the marks in use.
+"""Common parts of the displays: matplotlib when something is drawn, axes to draw on, and the marks in use.
 
-Marks differ in shape, line style and lightness, so that a print without colour says the same.
+Marks differ in shape, line style and lightness, so that a print without colour is readable.
 """
 
 from itertools import cycle, islice
@@ -27,11 +27,11 @@ __all__ = [
     "with_unit",
 ]
 
-#: The model; dark enough to be told from grey data in a print without colour.
+#: The model; dark enough to be distinguished from grey data in a print without colour.
 ACCENT = "#b03060"
 #: Data, and whatever stays in the background.
 GREY = "0.6"
-#: Of every legend: a plain ground, so that lines behind it do not cross its words.
+#: The style of every legend: a plain background, so that lines behind it do not cross its text.
 LEGEND = {"fontsize": "small", "framealpha": 0.9, "edgecolor": "none"}
 LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -39,7 +39,7 @@ _SHADES = ("black", ACCENT, "0.45")
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot, or the command that installs it."""
+    """matplotlib's pyplot, or an error with the command that installs it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -63,7 +63,7 @@ def axes_for(
 
 
 def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
-    """Refuse an estimator of another kind, or one that is not fitted, and say at once if matplotlib is missing."""
+    """Refuse an estimator of another kind, or one that is not fitted, and raise at once if matplotlib is missing."""
     if not isinstance(estimator, kinds):
         raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     check_is_fitted(estimator)
@@ -77,12 +77,12 @@ def column_names(estimator: Any, names: Any = None) -> list[str]:
     if known is None:
         return [f"x{column + 1}" for column in range(count)]
     if isinstance(known, str) or len(known) != count:
-        raise DeclarationError(f"names must be a list of one name an input, {count} of them; received {known!r}")
+        raise DeclarationError(f"names must be a list of one name per input, {count} of them; received {known!r}")
     return [str(name) for name in known]
 
 
 def with_unit(name: str) -> str:
-    """A label that says its unit: in brackets, as in "time (ms)", where the name has one."""
+    """A label with its unit: in brackets, as in "time (ms)", where the name has one."""
     return name if "(" in name else f"{name} (its unit)"
 
 
@@ -92,7 +92,7 @@ def unit_of(name: str) -> str:
 
 
 def training_rows(estimator: Any, X: Any) -> None:
-    """Refuse rows other than those of the fit, of which ``support_`` speaks."""
+    """Refuse rows other than those of the fit, to which ``support_`` refers."""
     support, count = estimator.support_, X.shape[0]
     if support.size and int(support.max()) >= count:
         raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")
@@ -105,7 +105,7 @@ def training_rows(estimator: Any, X: Any) -> None:
 
 
 def distinct(count: int) -> list[dict[str, Any]]:
-    """Marks that differ in marker, line style and shade, for so many curves."""
+    """Marks that differ in marker, line style and shade, for a number of curves."""
     parts = zip(cycle(_MARKERS), cycle(LINES), cycle(_SHADES), strict=False)
     return [
         {"marker": marker, "linestyle": line, "color": shade, "markersize": 4.5, "linewidth": 1.4}

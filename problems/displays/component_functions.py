@@ -1,4 +1,4 @@
-r"""Component functions of an additive model, with the data that speak about each.
+r"""Component functions of an additive model, with the partial residuals of each.
 
 .. math:: f(x) = \sum_l f^l(x^l) + b, \qquad r_i^l = y_i - b - \sum_{m \ne l} f^m(x_i^m) = f^l(x_i^l) + e_i
 
@@ -20,7 +20,7 @@ __all__ = ["Component", "ComponentFunctionsDisplay"]
 
 #: Points of a curve.
 _GRID = 200
-#: Most panels, unless components are named.
+#: Largest number of panels, unless components are named.
 _PANELS = 12
 
 
@@ -40,19 +40,19 @@ class Component:
 
 
 class ComponentFunctionsDisplay:
-    """Curves of components, a panel each.
+    """Curves of components, one panel per component.
 
     Parameters
     ----------
     components : tuple of Component
-        What is drawn.
+        The components that are drawn.
     target : str
-        In whose unit the functions are given.
+        The name of y, in whose unit the functions are given.
 
     Attributes
     ----------
     axes_, figure_
-        One axes a component, and their figure.
+        One axes per component, and their figure.
     """
 
     def __init__(self, components: tuple[Component, ...], target: str = "y") -> None:
@@ -96,7 +96,7 @@ class ComponentFunctionsDisplay:
             if len(columns) == 1:
                 places = X[:, columns[0]]
                 grid = np.linspace(places.min(), places.max(), _GRID)
-                points = np.tile(X[:1], (_GRID, 1))  # a component looks at its own column only
+                points = np.tile(X[:1], (_GRID, 1))  # a component uses its own column only
                 points[:, columns[0]] = grid
                 curve = _of_machine(estimator._component_values(points), machine)[:, number]
             else:
@@ -106,7 +106,7 @@ class ComponentFunctionsDisplay:
         return cls(tuple(parts), target).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on the axes given, one a component, or on new ones."""
+        """Draw on the given axes, one per component, or on new ones."""
         count = len(self.components)
         columns = min(count, 3)
         rows = -(-count // columns)

@@ -1,12 +1,13 @@
-r"""A criterion of model selection over gamma, its certified minimum, and the bound below all of it.
+r"""Criteria of a model: the criterion over gamma with its certified minimum, and leave-one-out predictions of all rows.
 
-.. math:: F(\gamma) \ge \underline F \quad \text{for every } \gamma \text{ of the range}, \qquad
+The criterion and its lower bound satisfy
+
+.. math:: F(\gamma) \ge \underline F \quad \text{for every } \gamma \text{ of
+the range}, \qquad
           F(\gamma^\star) - \underline F \le \text{gap} \cdot F(\gamma^\star)
 
 ([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.paths.gamma_search`). The criterion is not convex in gamma; the bound
-is what says that no valley was missed.
-
-What a machine says of a row it has seen, and of the same row left out.
+proves that no minimum was missed. The prediction of a row by the machine that was fitted without it is
 
 .. math:: f^{(-i)}(x_i) = y_i - \frac{\alpha_i}{B_{ii}}
 
@@ -53,9 +54,9 @@ class CriterionDisplay:
     values : array of shape (n_points,)
         The criterion there, in squared units of y.
     best_gamma, best_value, lower_bound : float
-        The gamma chosen, its criterion, and what no gamma of the range (and no candidate kernel) can go below.
+        The gamma chosen, its criterion, and the lower bound over all gamma of the range (and all candidate kernels).
     name : str
-        What the criterion is.
+        The name of the criterion.
 
     Attributes
     ----------
@@ -123,7 +124,7 @@ class LeaveOneOutDisplay:
     targets : array of shape (n,)
         y, or the codes -1 and +1 of the classes.
     places : array of shape (n,) or None
-        The one input there is, or None.
+        The input, where there is only one, or None.
     mean_square : float
         The mean squared leave-one-out residual.
     name, target : str

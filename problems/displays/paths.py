@@ -1,15 +1,16 @@
-r"""The maximal variation evolution diagram: which components are left as rho grows.
+r"""Diagrams of solution paths: maximal variations over rho, and the support values of the L1 substrate over zeta.
+
+The maximal variation evolution diagram shows which components are left as rho grows,
 
 .. math:: t_l(\rho) = \max_i |f^l(x_i)|, \qquad
           \min_{\alpha, b, t} \tfrac12 \|e\|^2 + \rho \sum_l t_l
 
-([Pelckmans2005]_ Fig. 4 and 6). Above, t of every component along the exact path, affine in rho between knots. Below,
-the error on the validation rows, the rho that fusion chose, and the bound that no rho of the path can go below. The
-errors are joined by chords; between two knots the truth is a parabola that hangs below its chord. Near rho = 0
-components may be enormous and cancel each other, so that the diagram begins a little below the optimum unless told
-otherwise.
+([Pelckmans2005]_ Fig. 4 and 6). The upper panel shows t of every component along the exact path, affine in rho between
+knots; the lower one the error on the validation rows, the rho that fusion chose, and the lower bound over all rho of
+the path. The errors are joined by chords; between two knots the exact error is a parabola below its chord. Near rho = 0
+components may be enormous and cancel each other, so that by default the diagram begins a little below the optimum.
 
-The support values of the sparse substrate along zeta, and how many there are.
+The path of the sparse substrate shows the support values over zeta, and their number,
 
 .. math:: \min_{a, b} \tfrac12 \|y - K a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
 
@@ -34,9 +35,9 @@ from substrate.paths.knots import Path, claimed
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
 
-#: Components that get a name; the others are thin grey lines.
+#: Number of components with a name; the others are thin grey lines.
 _NAMED = 6
-#: Where the diagram begins unless told, as a share of the chosen rho.
+#: Default begin of the diagram, as a share of the chosen rho.
 _BELOW_BEST = 0.05
 #: Points drawn beside the knots: a logarithmic axis bends the lines between them.
 _POINTS = 200
@@ -54,17 +55,17 @@ class EvolutionDiagramDisplay:
     validation_errors : array of shape (n_knots,)
         Mean squared error on the validation rows at the knots.
     best_parameter, validation_error, lower_bound : float
-        The rho of fusion, its error, and what no rho of ``coverage`` can go below.
+        The rho of fusion, its error, and the lower bound over all rho of ``coverage``.
     names : list of str
-        A name a component.
+        One name per component.
     target : str
-        In whose unit t and rho are given.
+        The name of y, in whose unit t and rho are given.
     holes : tuple of pairs
-        Intervals of rho on which the path claims nothing; nothing is drawn there.
+        Intervals of rho that the path does not cover; nothing is drawn there.
     rho_min : float or None
         Where the diagram begins; 0 draws all of it on a linear axis.
     coverage : pair of float
-        The values of rho that the lower bound speaks of.
+        The values of rho that the lower bound covers.
 
     Attributes
     ----------
@@ -140,7 +141,7 @@ class EvolutionDiagramDisplay:
         return np.union1d(between.clip(low, largest), self.values[self.values >= low])
 
     def _between(self, rho: Array, values: Array) -> Array:
-        """Values at the knots, carried to rho by chords; NaN in holes."""
+        """Values at the knots, interpolated linearly at rho; NaN in holes."""
         found = np.interp(rho, self.values, values)
         for low, high in self.holes:
             found[(low < rho) & (rho < high)] = np.nan
@@ -150,7 +151,7 @@ class EvolutionDiagramDisplay:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
         above, below = self.axes_
-        # named are those that matter at the optimum; where those are few, the largest elsewhere
+        # the components that matter at the optimum are named; where those are few, the largest elsewhere too
         rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
         styles = distinct(min(_NAMED, rank.size))
         rho = self.drawn()
@@ -180,7 +181,7 @@ class EvolutionDiagramDisplay:
         return self
 
 
-#: Rows that get a name; the others are thin grey lines.
+#: Number of rows with a name; the others are thin grey lines.
 _NAMED_VALUES = 5
 #: Points drawn between two knots, which a logarithmic axis bends.
 _BETWEEN = 4
@@ -194,7 +195,7 @@ class L1PathDisplay:
     values : array of shape (n_points,)
         zeta, ascending: the knots and points between them.
     coefficients : array of shape (n_points, n_rows)
-        The coefficients there; NaN in holes of the path, where nothing is claimed and nothing is drawn.
+        The coefficients there; NaN in holes of the path, where nothing is drawn.
     zeta : float or None
         The zeta of a model, if there is one.
 

@@ -1,16 +1,19 @@
-r"""Errors of a robust fit in units of their scale, and what each weighs.
+r"""Residuals: the errors of a robust fit in units of their scale with their weights, and a certificate as bars.
+
+Errors and weights are
 
 .. math:: r_k = e_k / \hat s, \qquad v_k = v(r_k)
 
-([Suykens2002]_ Fig. 1, 2 and 9). Above, the errors of the plain fit and of the weighted one, counted. Below, the weight
-function with every training row on it: the weights of the last fit come from the errors of the one before.
+([Suykens2002]_ Fig. 1, 2 and 9). The upper panel has histograms of the errors of the plain fit and of the weighted one,
+the lower panel the weight function with every training row on it: the weights of the last fit follow from the errors of
+the one before.
 
-A certificate as bars.
+The bars of a certificate have the length
 
 .. math:: \log_{10} \frac{|\text{residual}| / \text{scale}}{\text{tolerance}}
 
-A bar that ends left of zero passes, and its length says by how many powers of ten. What the certificate promises of
-the answer stands above the bars.
+A bar that ends left of zero passes, and its length shows by how many powers of ten. What the certificate states about
+the answer is printed above the bars.
 """
 
 from textwrap import wrap
@@ -29,7 +32,7 @@ from substrate.errors import DataError, DeclarationError
 __all__ = ["CertificateDisplay", "ResidualsDisplay"]
 
 
-#: Width of a bin in units of the scale, and the most bins: an enormous error widens them.
+#: Width of a bin in units of the scale, and the largest number of bins: an enormous error widens them.
 _WIDTH, _BINS = 0.5, 80
 
 
@@ -122,14 +125,14 @@ class ResidualsDisplay:
         return self
 
 
-#: How much farther than the longest bar an exact zero, or an unknown residual, is drawn, in powers of ten.
+#: Powers of ten by which an exact zero, or an unknown residual, is drawn farther than the longest bar.
 _BEYOND = 2.0
 #: Characters in a line of the title.
 _LINE = 60
 
 
 class CertificateDisplay:
-    """Bars of log10(residual / tolerance), a row of the certificate each.
+    """Bars of log10(residual / tolerance), one per row of the certificate.
 
     Parameters
     ----------
@@ -140,9 +143,10 @@ class CertificateDisplay:
     passes : array of bool of shape (n_rows,)
         The verdicts.
     title : str
-        What the certificate is of.
+        The title of the certificate.
     promise : str, default=""
-        What it says of the answer: how near the fitted values are to those of the exact optimum, or why none is known.
+        What it states about the answer: how near the fitted values are to those of the exact optimum, or why none is
+        known.
 
     Attributes
     ----------
@@ -188,7 +192,7 @@ class CertificateDisplay:
         places = np.arange(count)[::-1]
         self.bars_ = self.ax_.barh(places, lengths, height=0.6, color=ACCENT, edgecolor="black", linewidth=0.8)
         for bar, margin, place, passed in zip(self.bars_, self.margins, places, self.passes, strict=True):
-            if not passed:  # hatching tells a failure without colour
+            if not passed:  # hatching marks a failure without colour
                 bar.set(facecolor="white", hatch="////")
             words = "" if passed else "FAILS"
             if np.isinf(margin):
@@ -197,7 +201,7 @@ class CertificateDisplay:
             side = {"xytext": (5 if margin < 0.0 else -5, 0), "ha": "left" if margin < 0.0 else "right"}
             self.ax_.annotate(words, (0.0, place), textcoords="offset points", va="center", fontsize="small", **side)
         self.ax_.axvline(0.0, color="black", linewidth=1.2)
-        room = 0.25 * (high - low)  # for the words
+        room = 0.25 * (high - low)  # for the text
         left, right = low - room * (not self.passes.all()), high + room * bool((self.margins == -np.inf).any())
         self.ax_.set(xlim=(left - 0.3, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
         self.ax_.set_yticks(places, self.names)

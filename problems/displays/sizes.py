@@ -1,15 +1,15 @@
-r"""Error against the number of basis vectors, and what the basis leaves of the kernel's feature vectors.
+r"""Errors against the number of vectors: on a reduced basis, and of a pruned machine.
+
+On a reduced basis, the errors and the mean relative reconstruction error are drawn,
 
 .. math:: \delta_S = 1 - \frac1N \sum_i \frac{k_{Si}^T K_{SS}^{-1} k_{Si}}{k_{ii}}
 
-The first is drawn in [Cawley2002]_ Fig. 1-2 for several ways to choose the basis, the second, the mean relative
-reconstruction error, in [Cawley2004]_ Fig. 3. Both are taken as plain arrays.
-
-The way down of a pruned machine: its index over the rows left, and the spectra of support values.
+([Cawley2002]_ Fig. 1-2 for several choices of the basis, [Cawley2004]_ Fig. 3). Both are given as plain arrays. For a
+pruned machine, its index over the remaining rows and the spectra of support values are drawn,
 
 .. math:: |\alpha_{(1)}| \ge |\alpha_{(2)}| \ge \dots \ge |\alpha_{(n)}|
 
-([Suykens2002]_ Fig. 10 and 11). The rows at the right end of a spectrum are the next to leave.
+([Suykens2002]_ Fig. 10 and 11). The rows at the right end of a spectrum are removed next.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class BasisSizeDisplay:
     reconstruction_errors : dict of str to array of shape (n_sizes,)
         Mean relative reconstruction errors, by the name of the selection; may be empty.
     error_label : str
-        What the errors are, with their unit.
+        The name of the errors, with their unit.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class BasisSizeDisplay:
         return cls(given, drawn, rest, error_label).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on the axes given, one a panel, or on new ones."""
+        """Draw on the given axes, one per panel, or on new ones."""
         panels = 2 if self.reconstruction_errors else 1
         self.figure_, self.axes_ = axes_for(ax, panels, 1, (6.4, 3.4 * panels), sharex=True)
         every = [(self.errors, self.error_label), (self.reconstruction_errors, "relative reconstruction error (share)")]
@@ -102,7 +102,7 @@ def _curves(values: Any, sizes: Array, name: str, single: str) -> dict[str, Arra
 
 
 def _decades(curves: Mapping[str, Array]) -> float:
-    """How many times the largest value is the smallest."""
+    """The ratio of the largest value to the smallest."""
     return max(float(v.max()) for v in curves.values()) / min(float(v.min()) for v in curves.values())
 
 
@@ -117,13 +117,13 @@ class PruningPathDisplay:
     sizes : array of shape (n_steps,)
         Rows left at every step.
     scores : array of shape (n_steps,)
-        The performance index at every step, the smaller the better.
+        The performance index at every step; smaller is better.
     chosen : int
-        The step the model is.
+        The step of the model.
     spectra : dict of int to array
         Sizes of the support values, largest first, of some steps.
     index : str
-        What the index is.
+        The name of the index.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class PruningPathDisplay:
             style = LINES[number % len(LINES)]
             shade = ACCENT if step == self.chosen else "black"
             label = f"step {step}, {sizes.size} rows" + (", chosen" if step == self.chosen else "")
-            # a mark at its end tells a spectrum from another that it lies on
+            # a mark at its end distinguishes a spectrum from another one below it
             marks = {"marker": "os^D"[number % 4], "markevery": [-1], "linestyle": style, "linewidth": 1.6}
             spectrum.plot(np.arange(1, sizes.size + 1), sizes, color=shade, label=label, **marks)
         spectrum.set(xlabel="rank (number)", ylabel="|alpha|, sorted (units of gamma times y)")

@@ -1,9 +1,9 @@
-r"""Where the support vectors are, of a machine of ours and of a support vector machine.
+r"""The support vectors of a machine of this package, beside those of a support vector machine.
 
 .. math:: f(x) = \sum_{i \in S} \alpha_i k(x_i, x) + b
 
 ([Pelckmans2005]_ Fig. 2 and 3): regression in one input, or two classes in two inputs. A ring marks a row of the
-support S; its area grows with :math:`|\alpha_i|`. Support vectors of an SVM crowd at the tube or the margin; those of
+support S; its area grows with :math:`|\alpha_i|`. Support vectors of an SVM lie at the tube or the margin; those of
 the sparse substrate are spread over the data.
 """
 
@@ -37,7 +37,7 @@ class Supported:
 
 
 class SupportVectorsDisplay:
-    """Data, machines and their support vectors, a panel a machine.
+    """Data, machines and their support vectors, one panel per machine.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SupportVectorsDisplay:
     grid : tuple of arrays
         Where the outputs are given: points of one input, or of each of two.
     names : list of str
-        Of the inputs.
+        The names of the inputs.
     classes : array of shape (2,) or None
         None in regression.
     target : str
@@ -59,7 +59,7 @@ class SupportVectorsDisplay:
     Attributes
     ----------
     axes_, figure_
-        One axes a machine, and their figure.
+        One axes per machine, and their figure.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SupportVectorsDisplay:
         return cls(X, numbers, tuple(machines), grid, column_names(estimator, names), classes, target).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on the axes given, one a machine, or on new ones."""
+        """Draw on the given axes, one per machine, or on new ones."""
         count = len(self.machines)
         self.figure_, self.axes_ = axes_for(ax, 1, count, (4.6 * count + 1.4, 4.2), sharex=True, sharey=True)
         draw = self._curve if self.classes is None else self._plane
@@ -158,7 +158,7 @@ class SupportVectorsDisplay:
 
 
 def _wide(column: Array) -> tuple[float, float]:
-    """The range of an input and a little more."""
+    """The range of an input, slightly widened."""
     margin = 0.04 * float(np.ptp(column)) or 0.5
     return float(column.min()) - margin, float(column.max()) + margin
 
@@ -171,6 +171,6 @@ def _machine(machine: Any, title: str, alpha: Any, points: Array, classes: Any) 
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             output = machine.predict(points) if classes is None else machine.decision_function(points)
     sizes = np.abs(np.asarray(alpha)).ravel()
-    if sizes.size != machine.support_.size:  # an expansion a component: the size of a row's coefficients together
+    if sizes.size != machine.support_.size:  # one expansion per component: the norm of a row's coefficients
         sizes = np.linalg.norm(np.asarray(alpha).reshape(machine.support_.size, -1), axis=1)
     return Supported(title, np.asarray(machine.support_), sizes, np.asarray(output))

@@ -1,7 +1,7 @@
-"""The published tables and figures of the five papers, measured again: one experiment a file, judged by stated rules.
+"""The published tables and figures of the five papers, measured again and judged by stated rules.
 
 A :class:`~problems.reproductions.study.Study` measures seed by seed, makes its claims from the numbers alone, and draws
-them; ``substrate reproduce`` runs them. Every name is that of the paper and of what is reproduced.
+them; ``substrate reproduce`` runs them. A study is named by the paper and by what is reproduced.
 """
 
 from problems.reproductions import (

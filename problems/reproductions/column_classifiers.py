@@ -1,19 +1,18 @@
-r"""The sparse LS-SVM classifiers beside the SVM, with a control ([Carvalho2006]_ Tables 1-3).
+r"""The sparse LS-SVM classifiers beside the SVM, with controls of our own ([Carvalho2006]_ Tables 1-3).
 
 Mean and deviation over random splits, two thirds for training (the paper does not state its split), of training time,
 training and test accuracy, and the share of support vectors. All methods share kernel and gamma (C of the SVM), fixed
 for a data set and not tuned on its splits; tolerance and wanted numbers are set to about the published support. The
-control has as many columns as the others, drawn by lot, and the same least squares.
+control has as many columns as the others, drawn at random, and the same least squares.
 
 Rule: a printed test accuracy reproduces where the two means differ by at most the sum of the two deviations and 0.005
 for rounding; "near the SVM" holds where the mean test accuracy is at most 0.03 below that of the SVM; a statement on
-training times, where their medians are ordered as it says (the times themselves are of other machines and programs).
+training times, where their medians are ordered as stated (the times themselves are of other machines and programs).
 
 :place [Carvalho2006]_ Tables 1-3: the comparison, with controls
 
-The classifiers that [Carvalho2006]_ compares, as it names them, with a dense machine and two controls of our own.
-
-Tables 1 to 3 of [Carvalho2006]_ as printed: training seconds, training and test accuracy, support vectors.
+The classifiers have the names of the paper; the printed columns are training seconds, training and test accuracy, and
+support vectors.
 """
 
 import time
@@ -96,7 +95,7 @@ FEW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Kernel width and gamma that work on a data set, and what gives about the published support."""
+    """Kernel width and gamma that suit a data set, and the settings that give about the published support."""
 
     standardise: bool
     sigma: float
@@ -115,7 +114,7 @@ SETTINGS = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RandomColumns(IPLSSVMClassifier):
-    """The control: as many columns as the others, drawn by lot, the same least squares."""
+    """The control: as many columns as the others, drawn at random, the same least squares."""
 
     seed: int = 0
 
@@ -129,7 +128,7 @@ class UnfinishedALSSVM(ALSSVMClassifier):
     """A-LSSVM with the weights as they are when elimination ends, as published; its certificate does not hold."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit without the warning: that these weights solve nothing is what is shown."""
+        """Fit without the warning, since the study shows that these weights are no solution."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", f"{self._title}: the certificate does not hold", ConvergenceWarning)
             return super().fit(X, y)
@@ -219,7 +218,7 @@ def _accuracy(measured: Measured, method: str, printed: tuple[float, float]) -> 
     mean, deviation = printed
     wide = deviation + measured.deviation(full) + 0.005
     rule = "means within the sum of the deviations, and rounding"
-    seen = measured.told(full, "deviation")
+    seen = measured.summary(full, "deviation")
     return Claim(f"{full}: {mean:.2f} ± {deviation:.2f}", "level", rule, seen, abs(measured.mean(full) - mean) <= wide)
 
 
@@ -234,8 +233,8 @@ def _notes(measured: Measured) -> tuple[str, ...]:
     ]
     control = "do as well" if lead[most] <= 0.01 else "do worse"
     return (
-        f"The control: as many columns drawn by lot {control}: the best rule, {most}, is {lead[most]:+.3f} from them "
-        "in test accuracy (errata: [Carvalho2006] Tables 1-3).",
+        f"The control: as many columns drawn at random {control}: the best rule, {most}, is {lead[most]:+.3f} from "
+        "them in test accuracy (errata: [Carvalho2006] Tables 1-3).",
         f"With a tenth of the columns: {', '.join(tenth)}.",
     )
 

@@ -41,12 +41,12 @@ Case = tuple[SparseLSSVMRegressor, Array, Array]
 
 
 def motorcycle_case() -> Case:
-    """A machine on 15 basis vectors of the motorcycle data, and these."""
+    """A machine on 15 basis vectors of the motorcycle data, and the data."""
     return _on_given_basis(*motorcycle(), RBF(10.0), 20.0, 15)
 
 
 def boston_case(rows: int, n_basis: int, seed: int) -> Case:
-    """A machine on basis vectors of some rows of the standardised Boston data, and these."""
+    """A machine on basis vectors of some rows of the standardised Boston data, and the rows."""
     X, y = boston()
     X = standardised(X)[0]
     some = np.sort(np.random.default_rng(seed).permutation(y.size)[:rows])
@@ -59,7 +59,7 @@ def _on_given_basis(X: Array, y: Array, kernel: Any, gamma: float, count: int) -
 
 
 def refits(model: SparseLSSVMRegressor, X: Array, y: Array, some: Any) -> Array:
-    """What machines fitted without a row say of it, for some rows, by as many fits on the same basis."""
+    """Predictions of some rows by machines fitted without them, by as many fits on the same basis."""
     rows = np.arange(y.size)
     again = SparseLSSVMRegressor(model.kernel, model.gamma, basis=model.basis)
     return np.array([again.fit(X[rows != i], y[rows != i]).predict(X[i : i + 1])[0] for i in some])

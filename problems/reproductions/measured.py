@@ -1,20 +1,18 @@
-r"""What a study measures: numbers a seed, curves a seed, and their spread.
+r"""The measurements of a study, one number or curve per seed, their spread, and the verdict on the claims of a paper.
+
+Over the seeds, a study prints one of
 
 .. math:: q_{1/4} \le q_{1/2} \le q_{3/4} \quad\text{or}\quad \bar x \pm s, \qquad
           s^2 = \tfrac{1}{n - 1} \textstyle\sum_i (x_i - \bar x)^2
 
-over the seeds; a study says which of the two it prints.
-
-Verdicts: what a paper claims, whether our numbers bear it out, and one sentence for all claims of a study.
-
-A claim is of one of two kinds: a *ranking* says which is larger, or what a curve does; a *level* is a printed number.
-From how many of each hold the sentence follows, by the rule of :func:`verdict`; nothing else goes into it. Claims are
-made by the functions below, whose rules are the same for all studies:
+A claim is of one of two kinds: a *ranking* states which is larger, or how a curve behaves; a *level* is a printed
+number. The verdict follows from how many of each hold, by the rule of :func:`verdict`, and from nothing else. Claims
+are made by the functions below, whose rules are the same for all studies:
 
 .. math:: \text{better: } \#\{s : a_s < b_s\} \ge \tfrac34 n, \qquad
           \text{level: } q_{1/4} - \tau \le p \le q_{3/4} + \tau
 
-for numbers a and b of n seeds, a printed p and its tolerance :math:`\tau`, a tenth of p unless a study says otherwise.
+for numbers a and b of n seeds, a printed p and its tolerance :math:`\tau`, a tenth of p unless a study states another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +27,7 @@ __all__ = ["Claim", "Curve", "Measured", "Printed", "Round", "better", "collecte
 
 
 class Printed(NamedTuple):
-    """A figure of a paper: as it stands there, and as a number where it is one, with its deviation."""
+    """A figure of a paper: as printed, and as a number where it is one, with its deviation."""
 
     text: str
     value: float | None = None
@@ -37,7 +35,7 @@ class Printed(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What one seed gives: numbers by name, and curves by name, each a grid and the values over it."""
+    """The measurements of one seed: numbers by name, and curves by name, each a grid and the values over it."""
 
     values: Mapping[str, float]
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]] = {}
@@ -55,18 +53,18 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Numbers by name, one a seed, and curves by name."""
+    """Numbers by name, one per seed, and curves by name."""
 
     of: Mapping[str, tuple[float, ...]]
     curves: Mapping[str, Curve]
 
     @property
     def seeds(self) -> int:
-        """How many seeds there were."""
+        """The number of seeds."""
         return len(next(iter(self.of.values())))
 
     def median(self, name: str) -> float:
-        """The middle of a number's values."""
+        """The median of a number's values."""
         return float(np.median(self.of[name]))
 
     def quartiles(self, name: str) -> tuple[float, float]:
@@ -79,7 +77,7 @@ class Measured:
         return float(np.mean(self.of[name]))
 
     def deviation(self, name: str) -> float:
-        """Their standard deviation; zero of one value."""
+        """Their standard deviation; zero for one value."""
         values = self.of[name]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
@@ -91,7 +89,7 @@ class Measured:
         """The median over the seeds of one number divided by another."""
         return float(np.median(np.divide(self.of[name], self.of[against])))
 
-    def told(self, name: str, spread: str) -> str:
+    def summary(self, name: str, spread: str) -> str:
         """Median and quartiles, or mean and deviation, in words."""
         if spread == "deviation":
             return f"{self.mean(name):.3g} ± {self.deviation(name):.2g}"
@@ -113,7 +111,7 @@ def collected(rounds: Sequence[Round]) -> Measured:
 
 
 class Claim(NamedTuple):
-    """One statement of a paper with what was seen; ``erratum`` is where the errata page speaks of it, if it does."""
+    """One statement of a paper with what was measured; ``erratum`` is its place on the errata page, if it has one."""
 
     says: str
     kind: Literal["ranking", "level"]
@@ -137,8 +135,8 @@ def verdict(claims: Sequence[Claim]) -> str:
         return f"the ranking reproduces, the level {_part(level)}"
     if ranking and level and all(level):
         return f"the level reproduces, the ranking {_part(ranking)}"
-    told = [f"{sum(held)} of {len(held)} {kind}s" for kind, held in counts.items() if held]
-    return f"reproduces in part: {', '.join(told)}"
+    parts = [f"{sum(held)} of {len(held)} {kind}s" for kind, held in counts.items() if held]
+    return f"reproduces in part: {', '.join(parts)}"
 
 
 def _part(held: list[bool]) -> str:
@@ -161,4 +159,4 @@ def level(measured: Measured, name: str, printed: Printed, tolerance: float | No
     low, high = measured.quartiles(name)
     rule = f"the printed number between our quartiles widened by {wide:.2g}"
     holds = low - wide <= printed.value <= high + wide
-    return Claim(f"{name}: {printed.text}", "level", rule, measured.told(name, "quartiles"), holds, erratum)
+    return Claim(f"{name}: {printed.text}", "level", rule, measured.summary(name, "quartiles"), holds, erratum)

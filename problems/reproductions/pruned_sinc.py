@@ -1,11 +1,11 @@
 r"""Pruning of the weighted LS-SVM ([Suykens2002]_ section 5, Algorithm 2, Fig. 10-11).
 
-The sinc data with three outliers, from 300 rows down to 100, 50 and 20. The paper keeps gamma and sigma as long as that
-goes and says that about 20 support vectors are needed for good generalisation; it prints no numbers.
+The sinc data with three outliers, from 300 rows down to 100, 50 and 20. The paper keeps gamma and sigma as long as
+possible and states that about 20 support vectors are needed for good generalisation; it prints no numbers.
 
-Rule: a number of support vectors is enough where the pruned machine, with gamma and sigma searched anew when the index
+Rule: a number of support vectors is enough where the pruned machine, with gamma and sigma searched again when the index
 degrades, is no further from the true function than the unweighted LS-SVM on all rows, which the paper calls quite
-robust, on at least three quarters of the seeds. Pruning is said to keep what the weights gain where this holds against
+robust, on at least three quarters of the seeds. Pruning keeps the gain of the weights where this holds against
 the weighted machine on all rows within a factor of two.
 """
 
@@ -27,7 +27,7 @@ _ERRATUM = "[Suykens2002] section 5"
 
 
 def _named(size: int, retune: bool) -> str:
-    return f"{size} rows, gamma and sigma searched anew" if retune else f"{size} rows, gamma and sigma kept"
+    return f"{size} rows, gamma and sigma searched again" if retune else f"{size} rows, gamma and sigma kept"
 
 
 def _one(seed: int, quick: bool) -> Round:
@@ -70,8 +70,8 @@ PRUNING = Study(
     "suykens2002-pruning",
     "Suykens2002",
     "pruning the weighted LS-SVM on sinc with outliers (Fig. 10-11)",
-    "gamma and sigma of the machine on all rows by ten folds, with a lower bound; pruned in steps of 5 %, weights anew "
-    "at every step.",
+    "gamma and sigma of the machine on all rows by ten folds, with a lower bound; pruned in steps of 5 %, weights "
+    "recomputed at every step.",
     {_named(20, True): Printed('"about 20" are needed')},
     20,
     2,

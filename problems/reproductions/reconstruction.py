@@ -2,7 +2,7 @@ r"""How many vectors span the data in feature space ([Cawley2004]_ section 3, Fi
 
 Boston, standardised: the mean relative reconstruction error over the number of basis vectors found by the fast
 stochastic feature vector selection, which the paper calls negligible beyond about 200. Motorcycle, time scaled to
-[0, 1], which the text does not say: the machine on 15 vectors is "functionally identical" to that on all rows.
+[0, 1], which the text does not state: the machine on 15 vectors is "functionally identical" to that on all rows.
 
 Rule, on medians over the seeds of the selection: "negligible beyond 200" holds where the error with 200 vectors is
 below 1 %; "identical", where the largest difference of the outputs is below 1 % of the range of the targets.

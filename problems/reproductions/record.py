@@ -1,4 +1,4 @@
-"""The JSON record of an outcome, version 1, written and read back.
+"""An outcome as a JSON record, version 1, as text for a terminal, and on a Markdown page of all outcomes.
 
 ========================  ==========================================================================================
 key                       value
@@ -12,12 +12,10 @@ key                       value
 ``verdict``               the sentence that the claims make
 ``claims``                list of ``says``, ``kind``, ``rule``, ``seen``, ``holds``, ``erratum`` (empty: none)
 ``notes``                 list of sentences computed from the numbers
-``quantities``            by name: ``values``, a number a seed, and ``published``, null or ``text``, ``value``,
+``quantities``            by name: ``values``, one per seed, and ``published``, null or ``text``, ``value``,
                           ``deviation`` (both null where the paper prints none)
 ``curves``                by name: ``x``, and over it ``low``, ``middle``, ``high``: the quartiles over the seeds
 ========================  ==========================================================================================
-
-An outcome in words: for a terminal, and for a page of all outcomes in Markdown.
 """
 
 import json
@@ -29,14 +27,14 @@ from problems.reproductions.measured import Claim, Curve, Measured, Printed
 from problems.reproductions.study import Outcome
 from substrate.errors import DataError
 
-__all__ = ["SCHEMA", "as_json", "from_json", "page", "told"]
+__all__ = ["SCHEMA", "as_json", "from_json", "page", "summary"]
 
 
 SCHEMA = "lssvm-substrate reproduction, version 1"
 
 
 def as_json(outcome: Outcome) -> str:
-    """The record as text, numbers in full: what is read back is judged alike."""
+    """The record as text, numbers in full, so that a record that is read back gives the same verdict."""
     quantities = {
         name: {
             "published": outcome.published[name]._asdict() if name in outcome.published else None,
@@ -65,7 +63,7 @@ def as_json(outcome: Outcome) -> str:
 
 
 def from_json(text: str, where: str) -> Outcome:
-    """The outcome that a record holds; what does not follow the schema is refused."""
+    """The outcome of a record; one that does not follow the schema is refused."""
     try:
         record = json.loads(text)
         outcome = _outcome(record)
@@ -83,7 +81,7 @@ def _outcome(record: dict[str, Any]) -> Outcome:
     published = {name: Printed(**part) for name, part in parts.items() if part is not None}
     values = {name: tuple(map(float, entry["values"])) for name, entry in record["quantities"].items()}
     if not values or any(len(of) != record["seeds"] for of in values.values()):
-        raise ValueError("every quantity has one value a seed")
+        raise ValueError("every quantity has one value per seed")
     curves = {
         name: Curve(**{part: tuple(map(float, over)) for part, over in entry.items()})
         for name, entry in record["curves"].items()
@@ -100,15 +98,15 @@ _HEAD = """# The papers re-run
 
 Made by `substrate reproduce --page`, from the records beside this page; not edited. Each study measures a published
 table or figure again, over several seeds, and judges every claim by a rule fixed in its docstring
-(`problems/reproductions/`): a *ranking* says which is larger or what a curve does, a *level* is a printed number. The
-verdict follows from how many of each hold. What does not reproduce is left as it is.
+(`problems/reproductions/`): a *ranking* states which is larger or how a curve behaves, a *level* is a printed number.
+The verdict follows from how many of each hold. What does not reproduce is left as it is.
 
 Run all of it with `substrate reproduce --out FOLDER`, or one study or paper by its name; `substrate reproduce --list`
 names them. Times are CPU seconds on one core.
 """
 
 
-def told(outcome: Outcome) -> str:
+def summary(outcome: Outcome) -> str:
     """The outcome for a terminal: numbers, claims, notes, verdict."""
     seeds = _seeds(outcome) + (", quick: small sizes" if outcome.quick else "")
     head = ("", "published", f"ours, {_SPREAD[outcome.spread]}")
@@ -156,7 +154,7 @@ def _section(outcome: Outcome, folder: str) -> list[str]:
 def _figures(outcome: Outcome) -> list[tuple[str, ...]]:
     printed = outcome.published
     return [
-        (name, printed[name].text if name in printed else "", outcome.measured.told(name, outcome.spread))
+        (name, printed[name].text if name in printed else "", outcome.measured.summary(name, outcome.spread))
         for name in outcome.measured.of
     ]
 

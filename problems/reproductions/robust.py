@@ -1,30 +1,28 @@
-r"""Sinc with outliers, and with heavy-tailed noise ([Suykens2002]_ section 5, Fig. 1-6).
+r"""The weighted LS-SVM on sinc, on the motorcycle data and on the Boston housing data ([Suykens2002]_ section 5).
+
+*Sinc* with outliers, and with heavy-tailed noise (Fig. 1-6),
 
 .. math:: y_k = \operatorname{sinc}(x_k) + e_k, \qquad k = 1, \dots, 300,
 
-e Gaussian with three outliers, or Student's t with 4 degrees of freedom. The paper shows one data set of each and says
-that weights improve the LS-SVM, and that the weighted LS-SVM beats a standard SVM. It prints no numbers.
+e Gaussian with three outliers, or Student's t with 4 degrees of freedom. The paper shows one data set of each and
+states that weights improve the LS-SVM, and that the weighted LS-SVM beats a standard SVM. It prints no numbers.
 
 Rule: "improves" and "beats" hold where the mean squared distance from the true function is smaller on at least three
 quarters of the seeds; that the median over the seeds is smaller is judged apart, as the weaker claim.
 
 :place [Suykens2002]_ section 5: sinc with outliers, sinc with t noise
 
-Weighted LS-SVM and SVM on the motorcycle data ([Suykens2002]_ section 5, Fig. 7-8).
-
-The paper shows fits to all rows, at gamma = 2 and sigma = 6.6, beside an SVM with sigma = 11, epsilon = 0 and C
-infinite (:math:`10^4` here). It says that weights improve the LS-SVM in parts of the range, and that the SVM suffers
-more at the boundary; it prints no numbers.
+*Motorcycle*, beside an SVM (Fig. 7-8). The paper shows fits to all rows, at gamma = 2 and sigma = 6.6, beside an SVM
+with sigma = 11, epsilon = 0 and C infinite (:math:`10^4` here). It states that weights improve the LS-SVM in parts of
+the range, and that the SVM suffers more at the boundary; it prints no numbers.
 
 Rule: rows are left out in ten folds. "Improves" holds where the error over all rows is smaller on at least three
-quarters of the seeds, each of which cuts the folds anew (the paper does not delimit the parts it means); "suffers at
+quarters of the seeds, each of which has its own folds (the paper does not delimit the parts it means); "suffers at
 the boundary" where the error of the SVM over the first tenth and the last tenth of the time axis is larger than that of
 the LS-SVM on at least three quarters.
 
-Weighted LS-SVM on the Boston housing data ([Suykens2002]_ section 5, Fig. 9).
-
-One random split into 406 and 100 rows; inputs normalised except the binary one, and the target too, as the size of the
-printed errors shows; gamma and sigma by ten folds on the training rows.
+*Boston housing* (Fig. 9). One random split into 406 and 100 rows; inputs normalised except the binary one, and the
+target too, as the size of the printed errors shows; gamma and sigma by ten folds on the training rows.
 
 Rule: "weights improve" holds where the test error is smaller on at least three quarters of the splits; each printed
 error, where it lies between our quartiles widened by a tenth of it.

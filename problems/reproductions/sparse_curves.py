@@ -1,10 +1,10 @@
 r"""Error against the number of vectors, improved and conventional pruning ([Cawley2002]_ section 3, Fig. 1-2).
 
 Ten-fold cross-validation error, root mean square. The improved machine counts the errors of all rows, ranks its vectors
-by :math:`|\beta_j|`, and keeps the sigma and gamma of the machine on all rows; the conventional one forgets the rows it
-removes, by :math:`|\alpha_k|`, and is given sigma and gamma anew, by four folds of the rows left, at every size drawn
-(the paper does it at every step). Two controls: the conventional one with sigma and gamma kept, and one with vectors
-drawn by lot that counts the errors of all rows.
+by :math:`|\beta_j|`, and keeps the sigma and gamma of the machine on all rows; the conventional one drops the rows it
+removes, by :math:`|\alpha_k|`, and chooses sigma and gamma again, by four folds of the rows left, at every size drawn
+(the paper does it at every step). There are two controls: the conventional one with sigma and gamma kept, and one with
+vectors drawn at random that counts the errors of all rows.
 
 Rule, on medians over the seeds: "consistently lower" holds where the improved curve is below the conventional one at
 every size drawn; "almost constant down to 9 vectors" (motorcycle) where the error with 9 is at most 5 % above that of
@@ -34,7 +34,7 @@ from substrate.streaming.passes import Passes
 __all__ = ["BOSTON", "MOTORCYCLE"]
 
 _IMPROVED, _CONVENTIONAL, _KEPT = "improved", "conventional", "conventional, gamma kept"
-_LOT, _ALL = "drawn by lot, all errors", "all rows"
+_RANDOM, _ALL = "drawn at random, all errors", "all rows"
 _ERRATUM = "[Cawley2002] section 3"
 
 
@@ -45,7 +45,7 @@ class _Case(NamedTuple):
     sigmas: tuple[float, ...]
     sizes: tuple[int, ...]
     quick_sizes: tuple[int, ...]
-    told: tuple[int, ...]
+    reported: tuple[int, ...]
 
 
 _MOTORCYCLE = _Case(motorcycle, (6.6, 10.0, 15.0), (100, 60, 40, 25, 15, 9, 7, 5), (60, 9, 5), (9, 5))
@@ -60,7 +60,7 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
         some = np.random.default_rng(seed).permutation(y.size)[:120]
         X, y = X[some], y[some]
     sizes = case.quick_sizes if quick else case.sizes
-    squares: dict[str, Any] = {name: np.zeros(len(sizes)) for name in (_IMPROVED, _CONVENTIONAL, _KEPT, _LOT)}
+    squares: dict[str, Any] = {name: np.zeros(len(sizes)) for name in (_IMPROVED, _CONVENTIONAL, _KEPT, _RANDOM)}
     dense = 0.0
     for train, test in folds(seed, 3 if quick else 10).split(X):
         points, known = X[test], y[test]
@@ -69,7 +69,7 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
         kept, order = np.arange(train.size), np.random.default_rng(seed).permutation(train.size)
         for at, size in enumerate(sizes):
             kept = _pruned(full, X[train], y[train], kept, size)
-            for name, basis in ((_IMPROVED, kept), (_LOT, order[:size])):
+            for name, basis in ((_IMPROVED, kept), (_RANDOM, order[:size])):
                 model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=basis)
                 f = held(model.fit(X[train], y[train])).predict(points)
                 squares[name][at] += np.sum((known - f) ** 2)
@@ -83,18 +83,18 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
                 f = (setting if name == _CONVENTIONAL else pruned).predict(points)
                 squares[name][at] += np.sum((known - f) ** 2)
     errors = {name: np.sqrt(square / y.size) for name, square in squares.items()}
-    told = {
+    reported = {
         f"{name}, {size} vectors": float(error[sizes.index(size)])
-        for size in case.told
+        for size in case.reported
         if size in sizes
         for name, error in errors.items()
     }
-    values = {_ALL: float(np.sqrt(dense / y.size)), **told}
+    values = {_ALL: float(np.sqrt(dense / y.size)), **reported}
     return Round(values, {name: (sizes, error) for name, error in errors.items()})
 
 
 def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
-    """So many of some rows: the basis that the improved pruning goes on with from there."""
+    """The basis of a given size that the improved pruning keeps of some rows."""
     candidates = Candidates(full.kernel_, X, rows, np.arange(y.size))
     return select_by_pruning(candidates, ArraySource(X, y[:, None]), Passes(), size, 1.0 / float(full.gamma_)).rows
 
@@ -126,10 +126,10 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
 
 def _notes(measured: Measured) -> tuple[str, ...]:
     improved = np.array(measured.curves[_IMPROVED].middle)
-    by_lot, kept = (np.array(measured.curves[name].middle) / improved for name in (_LOT, _KEPT))
+    at_random, kept = (np.array(measured.curves[name].middle) / improved for name in (_RANDOM, _KEPT))
     return (
-        f"Vectors drawn by lot, with the errors of all rows: {by_lot.min():.2f} to {by_lot.max():.2f} times the "
-        f"improved error (errata: {_ERRATUM}).",
+        f"Vectors drawn at random, with the errors of all rows: {at_random.min():.2f} to {at_random.max():.2f} times "
+        f"the improved error (errata: {_ERRATUM}).",
         f"The conventional machine with sigma and gamma kept: {kept.min():.2f} to {kept.max():.2f} times the improved "
         "error.",
     )
@@ -137,7 +137,7 @@ def _notes(measured: Measured) -> tuple[str, ...]:
 
 def _draw(label: str, measured: Measured) -> Any:
     figure, (axes,) = axes_for(None, size=(6.4, 4.0))
-    draw_curves(axes, measured, (_IMPROVED, _CONVENTIONAL, _KEPT, _LOT), "vectors (number)", label)
+    draw_curves(axes, measured, (_IMPROVED, _CONVENTIONAL, _KEPT, _RANDOM), "vectors (number)", label)
     axes.axhline(measured.median(_ALL), color="0.4", linewidth=0.8, linestyle=":")
     axes.annotate(_ALL, (axes.get_xlim()[1], measured.median(_ALL)), ha="right", va="top", fontsize="small")
     logarithmic(axes, "x")

@@ -2,8 +2,8 @@ r"""Sparse LS-SVM substrates beside SVM and LS-SVM ([Pelckmans2005]_ Table 1, pr
 
 Sinc and motorcycle (100 training rows, mean squared error), Ripley (250) and Pima (468; per cent classified). Widths
 and weights are chosen by ten folds for every machine. For sinc the test error is the distance from the true function,
-the only reading under which the printed errors are below the variance of the noise. The paper says that the substrates
-are at least comparable in performance, and sparser.
+the only reading under which the printed errors are below the variance of the noise. The paper states that the
+substrates are at least comparable in performance, and sparser.
 
 Rule, for each data set: "comparable" holds where the substrate's error is at most a tenth above the better of the other
 two (its rate, at most two points below) in the median over the seeds; "sparser", where its share of support vectors is

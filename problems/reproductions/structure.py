@@ -1,4 +1,6 @@
-r"""Which inputs of an additive function matter ([Pelckmans2005]_ section 5.2, eq. (31), Fig. 4-5).
+r"""Which inputs matter, in an additive function and in the Boston housing data ([Pelckmans2005]_ section 5.2).
+
+*An additive function* (eq. (31), Fig. 4-5):
 
 .. math:: y = 10 \sin(x^1) + 20 (x^2 - 0.5)^2 + 10 x^3 + 5 x^4 + e
 
@@ -10,11 +12,10 @@ seeds; "the others are zero" where the largest of theirs is below a millionth of
 "nearly zero" where it is below a tenth; rho, where it is within a factor of three of 300, or of 150, which is what 300
 in (14) is in (25).
 
-Which inputs of the Boston housing data matter ([Pelckmans2005]_ section 5.2, Fig. 6-7).
-
-250 rows train, 100 validate sigma and rho, 156 test; everything standardised. The paper finds that CRIM, ZN, CHAS, TAX
-and B have zero maximal variation, that the additive model is better by 22 % without them, and that this is 32 % better
-than a general LS-SVM. The data are a benchmark here and nothing else: see :func:`substrate.datasets.boston`.
+*The Boston housing data* (Fig. 6-7). 250 rows train, 100 validate sigma and rho, 156 test; everything standardised. The
+paper finds that CRIM, ZN, CHAS, TAX and B have zero maximal variation, that the additive model is better by 22 %
+without them, and that this is 32 % better than a general LS-SVM. The data are a benchmark here and nothing else: see
+:func:`substrate.datasets.boston`.
 
 Rule: an input is idle where its maximal variation is below 5 % of the largest (an RBF component never vanishes alone);
 an input of the list reproduces where it is idle on more than half of the splits; so does the rest of the list, that the
@@ -201,8 +202,8 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
 
 def _notes(measured: Measured) -> tuple[str, ...]:
     idle = {name: sum(value <= _TOLERANCE for value in measured.of[_at_heavy(name)]) for name in _IDLE}
-    told = ", ".join(f"{name} on {count} of {measured.seeds}" for name, count in idle.items())
-    return (f"What is idle follows from rho: at rho = {_HEAVY:g} and sigma = 1, {told}.",)
+    idle_inputs = ", ".join(f"{name} on {count} of {measured.seeds}" for name, count in idle.items())
+    return (f"What is idle follows from rho: at rho = {_HEAVY:g} and sigma = 1, {idle_inputs}.",)
 
 
 def _draw_boston(measured: Measured) -> Any:

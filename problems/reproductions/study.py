@@ -1,13 +1,9 @@
 """A study: one published table or figure, how it is measured again, and by which rule it is judged.
 
-How the studies choose hyper-parameters where a paper did: by cross-validation on the training rows alone.
-
-Ours come with the lower bound that their certificate states (:class:`~problems.LSSVMRegressorCV`); support vector
-machines of scikit-learn are searched on a grid.
-
-The two kinds of figure of the studies: numbers with their spread beside the printed ones, and curves over a grid.
-
-Everything is told apart by shape and line style as well as by shade, on the canvas of :mod:`problems.displays`.
+Hyper-parameters that a paper chose are chosen by cross-validation on the training rows alone. Machines of this package
+have the lower bound that their certificate states (:class:`~problems.LSSVMRegressorCV`); support vector machines of
+scikit-learn are searched on a grid. Figures show numbers with their spread beside the printed ones, or curves over a
+grid, distinguished by shape and line style as well as by shade.
 """
 
 import time
@@ -49,7 +45,7 @@ _Model = TypeVar("_Model")
 
 
 class Outcome(NamedTuple):
-    """What a run of a study gave. Claims and verdict follow from the numbers; the rest says how they were made."""
+    """The result of a study. Claims and verdict follow from the numbers; the rest states how they were obtained."""
 
     study: str
     paper: str
@@ -77,9 +73,9 @@ def _nothing(measured: Measured) -> tuple[str, ...]:
 class Study:
     """One published table or figure.
 
-    ``one`` measures a seed, ``judge`` makes the claims from the numbers of all, ``draw`` a figure, and ``notes`` says
-    what else the numbers show. ``settings`` says where hyper-parameters come from. ``published`` has the printed figure
-    of a number by its name; ``seeds`` and ``quick_seeds`` are how many are drawn unless the user says otherwise.
+    ``one`` measures a seed, ``judge`` makes the claims from the numbers of all, ``draw`` a figure, and ``notes`` states
+    what else the numbers show. ``settings`` states where hyper-parameters come from. ``published`` has the printed
+    figure of a number by its name; ``seeds`` and ``quick_seeds`` are the default numbers of seeds.
     """
 
     name: str
@@ -96,7 +92,7 @@ class Study:
     spread: Spread = "quartiles"
 
     def count(self, seeds: int | None, quick: bool) -> int:
-        """How many seeds a run has."""
+        """The number of seeds of a run."""
         return seeds if seeds is not None else self.quick_seeds if quick else self.seeds
 
     def run(self, seeds: int | None, quick: bool, progress: Progress) -> Outcome:
@@ -109,7 +105,7 @@ class Study:
         return self.judged(collected(rounds), quick, time.process_time() - start)
 
     def judged(self, measured: Measured, quick: bool, cpu_seconds: float) -> Outcome:
-        """The outcome that these numbers make."""
+        """The outcome that follows from these numbers."""
         claims, notes = self.judge(measured), self.notes(measured)
         return Outcome(
             self.name, self.paper, self.what, self.settings, self.spread, quick, cpu_seconds, self.published, measured,
@@ -118,7 +114,7 @@ class Study:
 
 
 def held(model: _Model) -> _Model:
-    """A fitted model of ours whose certificate holds; a study does not go on with another."""
+    """A fitted model whose certificate holds; a study does not continue with another."""
     certificate = model.certificate_  # type: ignore[attr-defined]
     if not certificate.holds:
         failed = ", ".join(row.name for row in certificate.failures)
@@ -127,7 +123,7 @@ def held(model: _Model) -> _Model:
 
 
 def folds(seed: int, count: int = 10) -> KFold:
-    """Folds of shuffled rows, others for every seed."""
+    """Folds of shuffled rows, different for every seed."""
     return KFold(count, shuffle=True, random_state=seed)
 
 
@@ -151,7 +147,7 @@ def tuned_peer(model: Any, grid: Mapping[str, Sequence[float]], X: Array, y: Any
 
 
 def standardised(X: Array, *others: Array) -> tuple[Array, ...]:
-    """Columns to mean zero and variance one, by the first rows given; the others follow."""
+    """Columns to mean zero and variance one, by the first rows given; the others are scaled alike."""
     centre, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     return tuple((part - centre) / scale for part in (X, *others))
@@ -161,7 +157,7 @@ def draw_spread(
     axes: Any, measured: Measured, names: Sequence[str], published: Mapping[str, Printed], label: str,
     shown: Sequence[str] | None = None,
 ) -> None:  # fmt: skip
-    """A line a number: a dot a seed, a bar from quartile to quartile, its median, and the printed figure."""
+    """One line per number: one dot per seed, a bar from quartile to quartile, its median, and the printed figure."""
     places = np.arange(len(names))[::-1]
     printed = [(place, published[name].value) for place, name in zip(places, names, strict=True) if name in published]
     known = [(value, place) for place, value in printed if value is not None]
@@ -182,7 +178,7 @@ def draw_spread(
 
 
 def legend_above(figure: Any, axes: Any) -> None:
-    """One legend for all panels, those of the marks of one of them, where it covers nothing."""
+    """One legend for all panels, with the marks of one of them, where it covers nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, **LEGEND)
 
 

@@ -22,7 +22,7 @@ def test_weights_help_against_outliers_and_beat_the_tuned_svm():
 
 def test_about_20_support_vectors_are_too_few_even_with_retuning():
     errors = measured("pruning", 5)
-    anew = "rows, gamma and sigma searched anew"
+    anew = "rows, gamma and sigma searched again"
     assert errors.mean(f"50 {anew}") < errors.mean("LS-SVM, all rows")
     assert errors.mean(f"20 {anew}") > 3.0 * errors.mean("weighted LS-SVM, all rows")
 

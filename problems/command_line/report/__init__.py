@@ -1,1 +1,1 @@
-"""The report of a fit: one page of HTML that stands alone."""
+"""The report of a fit: one self-contained page of HTML."""

@@ -1,10 +1,10 @@
-r"""The bare HTML of a report: one page, no scripts, nothing fetched.
+r"""The HTML of a report and its mathematics: one page, without scripts or network.
 
-The mathematics of a report as MathML, which browsers set without help from the network.
+Formulas are MathML, which browsers typeset by themselves, for instance
 
 .. math:: \min_{w, b, e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i e_i^2
 
-A formula is put together from small pieces, each a function that returns text.
+A formula is composed of small pieces, each a function that returns text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,7 +95,7 @@ def code(text: str) -> str:
 def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of plain text; ``kinds`` are classes of columns: "", "number", "wide" or both.
 
-    In a cell, what follows a line break is printed small below.
+    In a cell, text after a line break is printed small below.
     """
     heads = "".join(_cell("th", kind, text) for kind, text in zip(kinds, head, strict=True))
     lines = ["".join(_cell("td", kind, text) for kind, text in zip(kinds, row, strict=True)) for row in rows]
@@ -185,20 +185,20 @@ _SUBJECT = _text("subject to") + _SPACE
 
 
 def _fit_rows(output: str, task: str) -> str:
-    """The equalities of level one, a row i each."""
+    """The equalities of level one, one per row i."""
     if task == "classification":
         return _row(_YI, _in(output), _o("="), _n(1), _o("−"), _EI)
     return _row(_YI, _o("="), output, _o("+"), _EI)
 
 
 def _zero_sum(task: str) -> str:
-    """The support values add up to nothing; with a classifier's sign, times the labels."""
+    """The support values sum to zero; with a classifier's sign, times the labels."""
     label = _YI if task == "classification" else ""
     return _displayed(_sum(_i("i"), _sub(_i("alpha"), _i("i")), label), _o("="), _n(0))
 
 
 def problem_formulas(model: str, task: str) -> tuple[str, ...]:
-    """Objective and constraints of the problem that was solved, a line each."""
+    """Objective and constraints of the problem that was solved, one per line."""
     if model == "l1":
         objective = _row(_HALF, _sup(_norm(_i("e")), _n(2)), _o("+"), _i("zeta"), _norm(_i("alpha"), "1"))
         names, coefficient = ("alpha", "b", "e"), _sub(_i("alpha"), _i("j"))
@@ -239,7 +239,7 @@ def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
 
 
 def kernel_formula(kernel: Kernel) -> str:
-    """The kernel with its letters; nothing for one that has no short formula here."""
+    """The formula of the kernel; empty for one without a short formula."""
     if isinstance(kernel, Componentwise):
         part = _row(_sup(_i("k"), _i("l")), _in(_sup(_i("x"), _i("l")), _o(","), _sup(_i("z"), _i("l"))))
         return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), _sum(_i("l"), part))

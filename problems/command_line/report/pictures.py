@@ -33,7 +33,7 @@ _COMPONENTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` says why not."""
+    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why."""
 
     title: str
     caption: str
@@ -42,7 +42,7 @@ class Picture:
 
 
 def pictures(fit: Fit) -> list[Picture]:
-    """Everything that can be drawn of a fit; without matplotlib one entry that says how to get it."""
+    """Everything that can be drawn of a fit; without matplotlib one entry that states how to install it."""
     try:
         import matplotlib
     except ImportError:
@@ -65,7 +65,7 @@ def _all(fit: Fit) -> Iterator[Picture]:
     if task == "regression" and n_inputs == 1:
         yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
     elif task == "regression":
-        yield _drawn("Predicted against observed", "On the dashed line a prediction is exact.", lambda: _against(fit))
+        yield _drawn("Predicted against observed", "Predictions on the dashed line are exact.", lambda: _against(fit))
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the validation error along the same path."
         yield _drawn(
@@ -78,17 +78,17 @@ def _all(fit: Fit) -> Iterator[Picture]:
     if isinstance(model, AdditiveEstimator):
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
-        caption = "The error by which gamma was chosen, with the chosen kernel; no gamma goes below the dashed line."
+        caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
         yield _drawn("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model))
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
-        caption = "Each row predicted by the machine without it. Far from the line, the row matters to its own fit."
+        caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
         yield _drawn(
             "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
         )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
         yield _drawn("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
-    caption = "One bar a check: left of zero it passes, and the length says by how many powers of ten."
+    caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
     yield _drawn("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
@@ -112,13 +112,13 @@ def _drawn(title: str, caption: str, draw: Callable[[], Any], small: bool = Fals
 
 @dataclass(frozen=True, slots=True)
 class _Canvas:
-    """A figure drawn here, in the shape of a display."""
+    """A figure drawn here, with the interface of a display."""
 
     figure_: Any
 
 
 def _plain(text: object) -> str:
-    """Text in which matplotlib does not look for formulas."""
+    """Text in which matplotlib does not find formulas."""
     return str(text).replace("$", r"\$")
 
 
@@ -187,10 +187,10 @@ def _validation(fit: Fit) -> _Canvas:
 
 
 def _components(fit: Fit) -> Iterator[Picture]:
-    """One small picture a component that matters, all with one vertical axis."""
+    """One small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
-    mask = model.get_support()  # a component an input
+    mask = model.get_support()  # one component per input
     chosen = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
     names = _names(fit)
     drawn = [_component(fit, model, number, names, target) for number in chosen[:_COMPONENTS]]
@@ -207,7 +207,7 @@ def _components(fit: Fit) -> Iterator[Picture]:
             display.axes_[0].set_ylim(low - room, high + room)
             for legend in (display.axes_[0].get_legend(), *display.figure_.legends):
                 if legend is not None:
-                    legend.remove()  # small pictures: the caption says it
+                    legend.remove()  # small pictures: the caption explains it
             return display
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""

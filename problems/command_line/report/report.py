@@ -1,4 +1,4 @@
-"""The report of ``substrate fit``: what was fitted, how well, how surely, and how to use it, on one page."""
+"""The report of ``substrate fit`` on one page: what was fitted, how well it predicts, its certificate, and its use."""
 
 from collections.abc import Iterable
 from html import escape
@@ -75,7 +75,7 @@ def _summary(fit: Fit) -> str:
     if certificate.holds:
         verdict = (
             f"The certificate holds: {certificate.promise}. All {len(certificate.rows)} conditions of the solution, "
-            "computed anew, are met."
+            "recomputed, are met."
         )
         return paragraph(words) + paragraph(verdict, "verdict") + _facts(fit)
     failed = ", ".join(row.name for row in certificate.failures)
@@ -84,7 +84,7 @@ def _summary(fit: Fit) -> str:
 
 
 def _facts(fit: Fit) -> str:
-    return "<ul>" + "".join(f"<li>{escape(one[0].upper() + one[1:])}.</li>" for one in fit.said) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escape(one[0].upper() + one[1:])}.</li>" for one in fit.description) + "</ul>"
 
 
 def _fitted(fit: Fit, bound: Bound | None) -> str:
@@ -94,7 +94,7 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
     n_classes = len(estimator.classes_) if task == "classification" else 0
     if task == "classification":
         several = n_classes > 2
-        coded = "one such machine a class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
+        coded = "one such machine per class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
         parts.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
     parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
     parts.append(kernel_formula(kernel))
@@ -141,11 +141,11 @@ def _errors(fit: Fit, bound: Bound | None) -> str:
         if bound.by == "validation":
             parts.append(
                 paragraph(
-                    "The validation rows chose this weight, so their error is a little too good to expect of new rows."
+                    "The validation rows chose this weight, so their error is slightly smaller than that of new rows."
                 )
             )
     if not fit.y_val.size:
-        parts.append(paragraph("No rows were held out; the training error says little about new rows."))
+        parts.append(paragraph("No rows were held out; the training error is no estimate of the error on new rows."))
     elif classification:
         parts.append(_confusion(fit))
     return section("How good it is", *parts)
@@ -219,9 +219,9 @@ def _certificate(fit: Fit, bars: Picture) -> str:
     ]  # fmt: skip
     words = (
         "The accuracy bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
-        "A solution of the problem above is also recognised by equations, whoever computed it. Each further line is "
-        "one of them, with what is left of it when the numbers of this model are put in; it passes when that is "
-        "rounding, and the gap of a chosen weight when it is as small as was asked."
+        "A solution of the problem above also satisfies equations. Each further line is one of them, with its residual "
+        "for the numbers of this model; it passes when that is rounding. The gap of a chosen weight passes when "
+        "it is as small as requested."
     )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
     verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."

@@ -165,7 +165,7 @@ def test_what_was_said_is_stored(tmp_path, regression, capsys):
     out = tmp_path / "m.npz"
     assert main(["fit", str(path), "--target", "y", "--seed", "5", "--validation", "0.5", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "rows: 24 train, 24 validate (they judge); drawn by lot, seed 5" in said
+    assert "rows: 24 train, 24 validate (they judge); drawn at random, seed 5" in said
     assert "inputs: 2, standardised by the rows that train" in said
     split = TabularModel.load(out).preparation.split
     train = np.setdiff1d(np.arange(48), split.validation_rows)

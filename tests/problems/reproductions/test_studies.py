@@ -62,7 +62,7 @@ ALL_HOLD = {
     },
     "suykens2002-pruning": {
         "LS-SVM, all rows": 3.0, "weighted LS-SVM, all rows": 1.0,
-        **{f"{n} rows, gamma and sigma searched anew": 1.5 for n in (100, 50, 20)},
+        **{f"{n} rows, gamma and sigma searched again": 1.5 for n in (100, 50, 20)},
     },
     "pelckmans2005-additive": {
         "inputs 1-4 have the largest four": 1.0, "largest of the others / largest": 0.0, "validated rho": 300.0,
