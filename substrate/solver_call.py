@@ -154,7 +154,7 @@ class Attempt:
     def __str__(self) -> str:
         verdict = "accepted" if self.accepted else "rejected"
         units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
-        word = f": {self.status}" if self.out_of_time else f" says {self.status}"
+        word = f": {self.status}" if self.out_of_time else f" reports {self.status}"
         found = f"{verdict} at {self.worst:.1e} of its tolerance" if self.worst < float("inf") else "without a point"
         return f"{self.solver}{units}{word}, {found}"
 

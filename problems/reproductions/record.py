@@ -72,7 +72,7 @@ def from_json(text: str, where: str) -> Outcome:
     if record["schema"] != SCHEMA:
         raise DataError(f"{where} has the schema {record['schema']!r}, this version reads {SCHEMA!r}")
     if record["verdict"] != outcome.verdict:
-        raise DataError(f"{where} says {record['verdict']!r}, but its claims make {outcome.verdict!r}")
+        raise DataError(f"{where} states {record['verdict']!r}, but its claims make {outcome.verdict!r}")
     return outcome
 
 

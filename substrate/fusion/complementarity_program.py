@@ -91,7 +91,7 @@ def solve_complementarity_program(
         Row("gap to SCIP's bound", value - lower, scale, _TOLERANCE, "value - bound over the whole program"),
     )
     facts = (
-        ("solver", f"SCIP {program.model.version()} says {status}, {seconds:.1f} s"),
+        ("solver", f"SCIP {program.model.version()} reports {status}, {seconds:.1f} s"),
         ("products", report.verdict),
         ("optimal rho", f"{point.rho:.10g}"),
     )

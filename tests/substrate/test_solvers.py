@@ -277,7 +277,7 @@ def test_a_rejected_problem_is_tried_in_other_units_before_the_next_solver():
 def test_an_iteration_limit_warns_and_is_not_accepted(need):
     need("OSQP")
     problem, x = _projection()
-    with pytest.warns(ConvergenceWarning, match="OSQP says user_limit, rejected"):
+    with pytest.warns(ConvergenceWarning, match="OSQP reports user_limit, rejected"):
         record = solve_problem(problem, _worst_of(x), "OSQP", max_iter=1)
     assert not record.accepted
     assert record.attempts[0].status == "user_limit"
@@ -396,6 +396,6 @@ def test_verbose_lets_the_solver_speak(capfd):
 
 def test_records_are_values():
     attempt = Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0)
-    assert str(attempt) == "OSQP says optimal, accepted at 1.0e-01 of its tolerance"
+    assert str(attempt) == "OSQP reports optimal, accepted at 1.0e-01 of its tolerance"
     assert SolverRecord((attempt,)) == SolverRecord((Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0),))
     assert not SolverRecord(()).accepted

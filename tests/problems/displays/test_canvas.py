@@ -68,9 +68,9 @@ def test_names_of_inputs():
     assert column_names(model, ["a", "b"]) == ["a", "b"]
     model.feature_names_in_ = np.array(["u", "v"])
     assert column_names(model) == ["u", "v"]
-    with pytest.raises(DeclarationError, match=r"one name an input, 2 of them; received \['a'\]"):
+    with pytest.raises(DeclarationError, match=r"one name per input, 2 of them; received \['a'\]"):
         column_names(model, ["a"])
-    with pytest.raises(DeclarationError, match="one name an input"):
+    with pytest.raises(DeclarationError, match="one name per input"):
         column_names(model, "ab")
     assert (with_unit("time"), with_unit("time (ms)")) == ("time (its unit)", "time (ms)")
 

@@ -155,7 +155,7 @@ def test_a_record_is_read_back_as_it_was_written():
     [
         ("version 1", "version 9", "schema"),
         ('"verdict": "', '"verdict": "un', "claims make"),
-        ('"seeds": 20', '"seeds": 19', "one value a seed"),
+        ('"seeds": 20', '"seeds": 19', "one value per seed"),
         ('"claims"', '"claim"', "not a record"),
         ("{", "[", "not a record"),
     ],

@@ -100,7 +100,7 @@ def test_what_is_not_affine_in_its_parameters_is_refused():
 
 def test_an_iteration_limit_leaves_a_certificate_that_does_not_hold():
     declared = _declare()
-    with pytest.warns(ConvergenceWarning, match="OSQP says user_limit, rejected"):
+    with pytest.warns(ConvergenceWarning, match="OSQP reports user_limit, rejected"):
         declared.solve("OSQP", max_iter=1)
     certificate = declared.certificate()
     assert not certificate.holds
