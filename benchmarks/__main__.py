@@ -1,8 +1,8 @@
 """``python -m benchmarks [topic ...] [--quick] [--write]``: measure, print, and write RESULTS.md.
 
-A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found by itself. A topic
+A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found automatically. A topic
 that cannot be measured here returns None, and its section stays as it is. A full run of all topics writes RESULTS.md; a
-quick or partial one writes only when ``--write`` asks for it, and then the sections of its own topics only.
+quick or partial one writes only with ``--write``, and then the sections of its own topics only.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def section(table: Table, command: str) -> str:
 
 
 def verdicts(text: str) -> list[bool]:
-    """What the columns "met" of all tables in a report say."""
+    """The entries of the columns "met" of all tables in a report."""
     found, columns = [], []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
@@ -65,14 +65,14 @@ def counted(body: str) -> str:
 
 
 def replaced(text: str, title: str, made: str) -> str:
-    """A written report with one section replaced or added; what it says of its machine stays."""
+    """A written report with one section replaced or added; the description of its machine stays."""
     head, _, _ = text.partition("\n## ")
     body = "\n".join({**sections(text), title: made}.values())
     return re.sub(r"\d+ of \d+ targets met\.", counted(body), head) + f"\n{body}"
 
 
 def report(parts: dict[str, str]) -> str:
-    """The whole report: the machine, the count, and a section a topic."""
+    """The whole report: the machine, the count, and one section per topic."""
     body = "\n".join(parts.values())
     head = [
         "# Benchmark results",

@@ -35,7 +35,7 @@ def run(quick: bool) -> Table:
         "Adaline: conjugate directions against the plain rule",
         f"`solve_by_adaline` on all {len(X)} boards, RBF(2), gamma {GAMMA:g}, condition number "
         f"{np.abs(values).max() / np.abs(values).min():.0f}, to a relative residual of {TOLERANCE:g}. The plain rule "
-        "is stopped early: its error along every eigenvector shrinks by a known factor an epoch, by which it needs "
+        "is stopped early: its error along every eigenvector shrinks by a known factor per epoch, by which it needs "
         f"{plain_epochs(values, vectors.T @ B):.1e} epochs. CPU seconds.",
         ("rule", "epochs", "relative residual", "seconds", "target", "met"),
         tuple(rows),

@@ -20,7 +20,7 @@ __all__ = ["run"]
 KERNEL = RBF(4.0)
 FULL = (100_000, 500, 1)
 QUICK = (20_000, 100, 1)
-#: Rows that no rule has seen.
+#: Rows that are not given to any rule.
 OTHERS = 1000
 MOST_SLOWER = 1.5
 RULES = ("feature_vectors", "stochastic", "pivoted_cholesky", "renyi", "kmeans++", "random")
@@ -49,27 +49,28 @@ def run(quick: bool) -> Table:
     contenders: dict[str, Callable[[], object]] = {rule: (lambda rule=rule: chosen(rule)) for rule in RULES}  # type: ignore[misc]
     contenders["peer"] = lambda: kmeans_plusplus(X, count, random_state=0)
     t = interleaved(contenders, repeats)
-    by_lot = error(X[chosen("random")], others)
+    at_random = error(X[chosen("random")], others)
     spread = f"{error(X[kmeans_plusplus(X, count, random_state=0)[1]], others):.4f}"
     rows = [("kmeans_plusplus of scikit-learn", f"{t['peer']:.2f}", "1.00", "", "", spread, "", "")]
     shortfalls = []
     for rule in RULES:
         slower, found = t[rule] / t["peer"], error(X[chosen(rule)], others)
         judged = rule == "feature_vectors"
-        quick_enough, good = slower <= MOST_SLOWER, found < by_lot
+        quick_enough, good = slower <= MOST_SLOWER, found < at_random
         rows.append(
             (
                 rule, f"{t[rule]:.2f}", f"{slower:.2f}", f"≤ {MOST_SLOWER:g}" if judged else "",
-                yes_no(quick_enough) if judged else "", f"{found:.4f}", f"< {by_lot:.4f}" if judged else "",
+                yes_no(quick_enough) if judged else "", f"{found:.4f}", f"< {at_random:.4f}" if judged else "",
                 yes_no(good) if judged else "",
             )
         )  # fmt: skip
         if judged and not (quick_enough and good):
-            shortfalls.append(f"{rule}: {slower:.2f} times k-means++, error {found:.4f} against {by_lot:.4f} by lot.")
+            compared = f"error {found:.4f} against {at_random:.4f} at random"
+            shortfalls.append(f"{rule}: {slower:.2f} times k-means++, {compared}.")
     return Table(
         "Choosing a basis",
         f"{count} of {n} rows in sixty clusters of ten dimensions, {KERNEL!r}, 2000 candidates and 1000 scoring rows "
-        f"where a rule asks for them; the error is the mean relative reconstruction error on {OTHERS} other rows of "
+        f"where a rule needs them; the error is the mean relative reconstruction error on {OTHERS} other rows of "
         "the same clusters. Median CPU seconds.",
         ("rule", "s", "of k-means++", "target", "met", "reconstruction error", "target ", "met "),
         tuple(rows),

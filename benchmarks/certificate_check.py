@@ -1,4 +1,4 @@
-"""What the promise of a certificate costs: the check inside a fit, the same with care, and a proof in balls."""
+"""The cost of a certificate: the check inside a fit, the same in doubled precision, and a proof in ball arithmetic."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

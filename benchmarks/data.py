@@ -20,7 +20,7 @@ def regression_data(n: int, seed: int = 0) -> tuple[Array, Array]:
 def classification_data(
     n: int, n_classes: int = 2, noise: float = 0.0, seed: int = 0
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Classes by equal slices of the same smooth function; a share ``noise`` of the labels is drawn anew."""
+    """Classes by equal slices of the same smooth function; a share ``noise`` of the labels is replaced at random."""
     X, y = regression_data(n, seed)
     labels = np.searchsorted(np.quantile(y, np.linspace(0.0, 1.0, n_classes + 1)[1:-1]), y)
     rng = np.random.default_rng(seed + 1)

@@ -90,7 +90,7 @@ def contenders(torch: Any, quick: bool) -> dict[str, tuple[str, Callable[[], obj
 
 
 def _seconds(torch: Any, calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median wall seconds, to the end of the work on the device; they take turns, a first round is not counted."""
+    """Median wall seconds, to the end of the work on the device; interleaved, and a first round is not counted."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + 1):
         for name, call in calls.items():
@@ -126,8 +126,8 @@ def run(quick: bool) -> Table | None:
         torch.cuda.empty_cache()
         ratio = t["fit"] / t["plain"]
         met = bool(ratio <= MOST and held)
-        told = dict(fitted.certificate_.record)
-        how = "; ".join(told[key] for key in ("statistic", "solver", "search of gamma") if key in told)
+        record = dict(fitted.certificate_.record)
+        how = "; ".join(record[key] for key in ("statistic", "solver", "search of gamma") if key in record)
         rows.append(
             (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {MOST:g}", yes_no(met), how)
         )

@@ -37,7 +37,7 @@ CLOSE, SINGLE = 1e-10, 1e-5
 
 
 def homes() -> dict[str, Callable[[Any], Any]]:
-    """Where arrays can be sent here."""
+    """The libraries and devices to which arrays can be moved."""
     found: dict[str, Callable[[Any], Any]] = {}
     try:
         import torch
@@ -52,7 +52,7 @@ def homes() -> dict[str, Callable[[Any], Any]]:
 
         if cupy.cuda.runtime.getDeviceCount():
             found["cupy"] = cupy.asarray
-    except Exception as error:  # an installation without a device says so in many ways
+    except Exception as error:  # an installation without a device raises errors of many types
         print(f"no cupy: {error!r}")
     return found
 
@@ -78,7 +78,7 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def _left_out(model: Any, *training: Any) -> Any:
-    """Leave-one-out residuals; sparse machines want their training rows again."""
+    """Leave-one-out residuals; sparse machines need their training rows again."""
     return to_numpy(model.leave_one_out(*(training if hasattr(model, "n_rows_") else ())).residuals)
 
 

@@ -1,6 +1,6 @@
-"""Where the time of a fit on a GPU goes: ``python -m benchmarks.device_phases [--quick]``.
+"""The time of a fit on a GPU by functions: ``python -m benchmarks.device_phases [--quick]``.
 
-Functions are waited for one by one, so the sum is above the time of a fit that runs ahead of its device.
+The device is synchronised after every function, so the sum exceeds the time of an ordinary, asynchronous fit.
 """
 
 import sys

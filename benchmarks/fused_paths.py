@@ -69,7 +69,7 @@ def grid_of(K: Array, y: Array) -> Callable[[float], str]:
     assert problem.is_dcp(dpp=True)
 
     def solve(value: float) -> str:
-        """Its status; a solve that is inaccurate or fails has taken its time as well."""
+        """Its status; inaccurate and failed solves are timed as well."""
         zeta.value = value
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -83,8 +83,8 @@ def grid_of(K: Array, y: Array) -> Callable[[float], str]:
 
 
 def grid_seconds(X: Array, y: Array, folds: int, values: int) -> tuple[float, Counter[str]]:
-    """CPU seconds of one warm-started solve, the mean over some values of some folds; and what Clarabel said."""
-    elapsed, said = [], Counter[str]()
+    """CPU seconds of one warm-started solve, the mean over some values of some folds; and Clarabel's statuses."""
+    elapsed, counts = [], Counter[str]()
     for train, _ in list(KFold(FOLDS).split(X))[:folds]:
         K, target = KERNEL(X[train]), y[train]
         top = zeta_max(K, target)
@@ -92,9 +92,9 @@ def grid_seconds(X: Array, y: Array, folds: int, values: int) -> tuple[float, Co
         solve(top)  # compiles
         for value in np.geomspace(top, 1e-4 * top, values):
             begin = time.process_time()
-            said[solve(float(value))] += 1
+            counts[solve(float(value))] += 1
             elapsed.append(time.process_time() - begin)
-    return float(np.mean(elapsed)), said
+    return float(np.mean(elapsed)), counts
 
 
 def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], list[str]]:
@@ -107,13 +107,13 @@ def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], li
     model = ours()
     first = time.process_time() - begin
     seconds = interleaved({"ours": ours}, repeats)["ours"]
-    one, said = grid_seconds(X, y, *solved)
-    peer, statuses = FOLDS * VALUES * one, ", ".join(f"{count} {status}" for status, count in said.items())
+    one, counts = grid_seconds(X, y, *solved)
+    peer, statuses = FOLDS * VALUES * one, ", ".join(f"{count} {status}" for status, count in counts.items())
     faster, gap = peer / seconds, relative_gap(model.criterion_, model.criterion_lower_bound_)
     met = faster >= FASTER and model.certificate_.holds
     cells = (
         f"zeta, {FOLDS} folds", str(ROWS), str(model.path_["values"].size), f"{model.zeta_:.4g}",
-        f"{gap:.1e}", f"{seconds:.2f}", f"{FOLDS * VALUES} solves, from {said.total()} ({statuses})", f"{peer:.1f}",
+        f"{gap:.1e}", f"{seconds:.2f}", f"{FOLDS * VALUES} solves, from {counts.total()} ({statuses})", f"{peer:.1f}",
         f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(met), f"{first:.1f}",
     )  # fmt: skip
     holds = "holds" if model.certificate_.holds else "does not hold"
@@ -130,9 +130,9 @@ def run(quick: bool) -> Table:
         f"rho: data set (31), RBF({WIDTH:g}) per column, {N} further rows to validate on; coordinates, the whole path, "
         f"its certificate and the optimum, against one cvxpy/Clarabel solve at rho = {RHO:g} on the raw matrices. "
         f"zeta: `FusedL1SubstrateRegressor(cv={FOLDS}).fit` with its final machine and certificate, against {VALUES} "
-        f"values of zeta on each of {FOLDS} folds by Clarabel, one DPP problem a fold, compiled beforehand and solved "
-        "again with `warm_start=True`; only some solves are measured, inaccurate and failed ones included, and the "
-        "rest extrapolated by their mean. "
+        f"values of zeta on each of {FOLDS} folds by Clarabel, one DPP problem per fold, compiled beforehand and "
+        "solved again with `warm_start=True`; only some solves are measured, inaccurate and failed ones included, and "
+        "the rest extrapolated by their mean. "
         "The gap is the error less its lower bound over the values covered, relative. CPU seconds, ours the "
         "median; the last column is the first call, with compilation where the store of compiled code was empty.",
         (

@@ -1,4 +1,4 @@
-"""What importing costs: a closed-form user must not pay for cvxpy."""
+"""The cost of imports: closed forms must not import cvxpy."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def run(quick: bool) -> Table:
     shortfalls = []
     if t[light] > MOST * t[heavy]:
         shortfalls.append(
-            f"`import numpy`, which the kernels cannot do without, is {100.0 * t['import numpy'] / t[light]:.0f} % of "
+            f"`import numpy`, which the kernels need, is {100.0 * t['import numpy'] / t[light]:.0f} % of "
             f"`{light}` and {100.0 * t['import numpy'] / t[heavy]:.0f} % of `{heavy}`."
         )
     rows = tuple(

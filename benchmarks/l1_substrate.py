@@ -78,7 +78,7 @@ def run(quick: bool) -> Table:
         "Clarabel's, less one.",
         (
             "N", "zeta / zeta_max", "support values", "steps", "active set, s", "Clarabel, s", "Clarabel / active set",
-            "target", "met", "Clarabel says", "objective",
+            "target", "met", "Clarabel's status", "objective",
         ),
         tuple(rows),
         tuple(shortfalls),

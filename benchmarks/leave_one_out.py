@@ -1,4 +1,4 @@
-"""Leave-one-out without refitting, against one refit a row, on the motorcycle data."""
+"""Leave-one-out without refitting, against one refit per row, on the motorcycle data."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from substrate.kernels import RBF
 __all__ = ["run"]
 
 LEAST_FASTER = 100.0
-#: Calls a measurement, each being too short to time.
+#: Calls per measurement, each being too short to time.
 TIMES = 20
 
 
@@ -46,7 +46,7 @@ def run(quick: bool) -> Table:
     met = faster >= LEAST_FASTER
     missed = f"{faster:.0f} times faster than {y.size} refits, {LEAST_FASTER:g} wanted."
     return Table(
-        "Leave-one-out: one fit against one a row",
+        "Leave-one-out: one fit against one per row",
         "`leave_one_out()` of `LSSVMRegressor(RBF(10), gamma=20)` on motorcycle, certificate and a check by one refit "
         "included, against a fit and a prediction for every row. Median CPU seconds.",
         (

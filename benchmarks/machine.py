@@ -1,4 +1,4 @@
-"""On what the figures were measured."""
+"""The computer on which the figures were measured."""
 
 import os
 import platform

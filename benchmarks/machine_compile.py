@@ -1,4 +1,4 @@
-"""What a hierarchical machine costs besides its solver: compiling it, and solving it again for another parameter."""
+"""The cost of a hierarchical machine besides its solver: compiling it, and solving it again for another parameter."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def run(quick: bool) -> Table:
         f"Machines: compilation, N = {N}",
         "A machine with one parameter on the data of the other topics. Compiling is `Machine(...)` on a fresh "
         "substrate, whose kernel matrix is not counted; the total adds its first `solve`, certificate included. "
-        "Solving again is `solve` with another value of the parameter; rebuilding makes the machine anew on the same "
+        "Solving again is `solve` with another value of the parameter; rebuilding makes the machine again on the same "
         "substrate. Median CPU seconds.",
         (
             "machine", "compile, s", "compile and solve, s", "share", "target", "met",

@@ -99,7 +99,7 @@ def run(quick: bool) -> Table:
             if faster < FASTER:
                 shortfalls.append(
                     f"N = {n}, d = {d}, rho = {rho:g}: {cells[4]} of {2 * n * d} rows were needed; after {cells[7]} s "
-                    f"Clarabel says: {cells[11]}."
+                    f"Clarabel's status: {cells[11]}."
                 )
     return Table(
         "Maximal variation: generated rows against the raw problem",
@@ -110,7 +110,7 @@ def run(quick: bool) -> Table:
         "Clarabel's alpha over ours, less one.",
         (
             "N", "d", "rho", "coordinates", "rows used", "polished", "ours, s", "raw cvxpy, s", "raw / ours", "target",
-            "met", "Clarabel says", "objective",
+            "met", "Clarabel's status", "objective",
         ),
         tuple(rows),
         tuple(shortfalls),

@@ -1,4 +1,4 @@
-"""Peak memory of a fit, in units of the one N x N array it cannot do without."""
+"""Peak memory of a fit, in units of the one N x N array that it needs."""
 
 from collections.abc import Callable
 

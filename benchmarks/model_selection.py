@@ -25,7 +25,7 @@ SIGMAS = np.geomspace(2.0, 30.0, 10)
 GAMMAS = np.logspace(-2.0, 6.0, 50)
 FOLDS = 10
 MOST_ABOVE_LIMIT = 1.3
-#: The limit is asked for where the decompositions dominate.
+#: The limit is required where the decompositions dominate.
 LIMIT_FROM = 2000
 
 
@@ -35,7 +35,7 @@ def ours() -> LSSVMRegressorCV:
 
 
 def peer(sigmas: int, gammas: int) -> GridSearchCV:
-    """A share of the grid: a fit costs the same wherever in the grid it stands."""
+    """A share of the grid: all fits of the grid cost the same."""
     grid = {"gamma": 1.0 / SIGMAS[:sigmas] ** 2, "alpha": 1.0 / GAMMAS[:gammas]}
     return GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=FOLDS, scoring="neg_mean_squared_error", refit=False)
 

@@ -121,7 +121,7 @@ def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
         )
         for rows in (n, 4 * n)
     ]  # fmt: skip
-    reason = f"Memory: {growth / (3 * n):.1f} bytes a row are held beside input and output."
+    reason = f"Memory: {growth / (3 * n):.1f} bytes per row are held beside input and output."
     return table, [] if met else [reason]
 
 

@@ -53,8 +53,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Robust and pruned LS-SVMs, in plain fits",
         f"On {COLUMNS} columns: `LSSVMRegressor(RBF(sqrt(10)), gamma=2).fit`; the robust fit, whose kernel matrix is "
-        "computed once for two factorisations; and pruning to two support vectors, every machine on the way scored on "
-        "all rows: by down-dating, or, with weights found anew, by two refits a step. Median CPU seconds.",
+        "computed once for two factorisations; and pruning to two support vectors, every machine on the path scored on "
+        "all rows: by down-dating, or, with weights computed again, by two refits per step. Median CPU seconds.",
         ("N", "model", "s", "in plain fits", "target", "met"),
         tuple(rows),
         tuple(shortfalls),

@@ -1,7 +1,7 @@
 """Machines on a reduced basis beside least squares: robust and L1, against Nystroem features and scikit-learn's models.
 
-The exact L1 path is walked from sums over the rows; its peer makes as many features of all rows and walks the lasso on
-them by least angles. The same sums from a kernel matrix that is held in memory, followed by least angles and no
+The exact L1 path is followed from sums over the rows; its peer makes as many features of all rows and follows the lasso
+on them by least angles. The same sums from a kernel matrix that is held in memory, followed by least angles and no
 certificate, are the limit beside it.
 """
 
@@ -31,7 +31,7 @@ QUICK = (20_000, 100, 1, (20_000, 60_000))
 
 
 def data(n: int) -> tuple[Array, Array]:
-    """The common data with one target in twenty far off."""
+    """The common data with one wrong target in twenty."""
     X, y = regression_data(n)
     return X, np.where(np.arange(n) % 20 == 0, y + 5.0, y)
 
@@ -106,8 +106,9 @@ def run(quick: bool) -> Table:
     return Table(
         "Machines on a reduced basis",
         f"`RobustSparseLSSVMRegressor` (Huber weights, one reweighting) and `SparseL1SubstrateRegressor` (path to "
-        f"{SHARE:g} of zeta_max) with {n_basis} vectors drawn by lot on {n} rows and {COLUMNS} columns, certificates "
-        f"included. Median CPU seconds; peak memory of a fit at {sizes[0]} and {sizes[1]} rows, the data aside.",
+        f"{SHARE:g} of zeta_max) with {n_basis} vectors drawn at random on {n} rows and {COLUMNS} columns, "
+        f"certificates included. Median CPU seconds; peak memory of a fit at {sizes[0]} and {sizes[1]} rows, the "
+        "data aside.",
         ("machine", "fit, s", "peer", "peer, s", "times faster", "target", "met", "fit, MiB", "target ", "met "),
         tuple(rows),
         tuple(shortfalls),

@@ -1,4 +1,4 @@
-"""A certified fit against kernel ridge regression, and against the arithmetic that no exact fit can avoid."""
+"""A certified fit against kernel ridge regression, and against the least work of an exact fit."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a row costs in each pass of a streamed fit: the constants of the scaling model in docs/scaling.md."""
+"""The cost of a row in each pass of a streamed fit: the constants of the scaling model in docs/scaling.md."""
 
 import tempfile
 import time
@@ -56,10 +56,10 @@ def run(quick: bool) -> Table:
             costs = {name: _microseconds(call, n) for name, call in _passes(source, n_basis).items()}
             made.append((str(n_basis), *(f"{cost:.1f}" for cost in (limit(n_basis), *costs.values()))))
     return Table(
-        "Streaming: what a row costs",
-        f"CPU microseconds a row of one core, of {n} rows of {COLUMNS} columns in a Parquet file, RBF({SIGMA:.3g}): "
-        "kernel values and symmetric rank-k updates of rows in memory and nothing else; then each pass with everything "
-        "it does, reading included; and a pass that only reads and checks.",
+        "Streaming: the cost of a row",
+        f"CPU microseconds per row on one core, of {n} rows of {COLUMNS} columns in a Parquet file, RBF({SIGMA:.3g}): "
+        "kernel values and symmetric rank-k updates of rows in memory alone; then each whole pass, "
+        "reading included; and a pass that only reads and checks.",
         ("n", "kernel + syrk", "sums", "errors and certificate", "leave-one-out", "reading"),
         tuple(made),
         (),

@@ -116,7 +116,7 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
         lowest = float(path.values[0])
         lars = lambda: lars_path(centred, errors, method="lasso", alpha_min=lowest / n)  # noqa: B023, E731
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it drops columns that nearly depend on each other, and says so
+            warnings.simplefilter("ignore")  # it drops columns that nearly depend on each other, with a warning
             seconds = interleaved({"ours": lambda: l1_path(K, y), "lars": lars}, rounds)  # noqa: B023
         gap = max(l1_point_rows(K, y, float(z), *path.at(float(z))[1::2])[-1].relative for z in path.values[::5])
         share = seconds["ours"] / seconds["lars"]

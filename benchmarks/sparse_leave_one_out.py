@@ -16,7 +16,7 @@ __all__ = ["run"]
 LEAST_FASTER = 100.0
 BOSTON = (250, 350, 506)
 QUICK = (250,)
-#: Calls of the fast one a measurement, each being too short to time.
+#: Calls of the fast one per measurement, each being too short to time.
 TIMES = 10
 #: Rows left out explicitly on Boston; the time of all is that of these times their share.
 SAMPLED = 25
@@ -54,7 +54,7 @@ def run(quick: bool) -> Table:
         if judged and not met:
             shortfalls.append(f"{name}: {faster:.0f} times faster than {y.size} refits, {LEAST_FASTER:g} wanted.")
     return Table(
-        "Sparse LS-SVM: leave-one-out against one refit a row",
+        "Sparse LS-SVM: leave-one-out against one refit per row",
         "`leave_one_out()` of a fitted model, certificate and one refit as a check included, against a fit (with its "
         f"own certificate) and a prediction for every row on the same basis; on Boston {SAMPLED} rows are refitted and "
         "the time of all is in proportion. Median CPU seconds.",

@@ -1,4 +1,4 @@
-"""Peak memory of a fit on a reduced basis, which the number of rows must not change."""
+"""Peak memory of a fit on a reduced basis, which must not depend on the number of rows."""
 
 from collections.abc import Callable
 
@@ -39,10 +39,10 @@ def run(quick: bool) -> Table:
         met = used <= MOST
         rows.append((str(n), f"{8.0 * n * 11 / MIB:.0f}", f"{used:.0f}", f"≤ {MOST:g}", yes_no(met), other))
         if not met:
-            shortfalls.append(f"l = {n}: {used:.0f} MiB, {8.0 * n / MIB:.0f} of them for each number kept a row.")
+            shortfalls.append(f"l = {n}: {used:.0f} MiB, {8.0 * n / MIB:.0f} of them for each number kept per row.")
     return Table(
         "Sparse LS-SVM: peak memory of a fit",
-        f"Largest resident memory during `fit` with {N_BASIS} vectors drawn by lot less what was resident before it "
+        f"Largest resident memory during `fit` with {N_BASIS} vectors drawn at random less what was resident before it "
         "(the data, of ten columns and a target, and imported libraries), each in a fresh process.",
         ("l", "data, MiB", "fit, MiB", "target", "met", "Nystroem + Ridge, MiB"),
         tuple(rows),

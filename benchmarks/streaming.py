@@ -1,4 +1,4 @@
-"""Fits of rows that are never held: speed against the limit, memory, and two workers against one process."""
+"""Fits of rows that are never held in memory: speed against the limit, memory, and two workers against one process."""
 
 import tempfile
 import time
@@ -39,7 +39,7 @@ def ours(n_basis: int, executor: str | None = None) -> SparseLSSVMRegressor:
 
 
 def written_rows(folder: str, n: int) -> str:
-    """A Parquet file of that many rows, written a row group at a time."""
+    """A Parquet file of a number of rows, written one row group at a time."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -64,7 +64,7 @@ def fit_file(path: str, n_basis: int) -> Callable[[], object]:
 
 
 def limit(n_basis: int) -> float:
-    """Seconds a million rows of one core: the kernel values of a tile, and their products, and nothing else."""
+    """Seconds per million rows on one core: the kernel values of a tile, and their products."""
     from scipy.linalg.blas import dsyrk
 
     X, _ = regression_data(1 << 16)
@@ -82,7 +82,7 @@ def limit(n_basis: int) -> float:
 
 
 def _pass_seconds(path: str, n: int, n_basis: int) -> float:
-    """Seconds a million rows of the pass that takes the sums, reading included."""
+    """Seconds per million rows of the pass that computes the sums, reading included."""
     from substrate.reduced.moments import MomentsOfLeaf, Origin
     from substrate.streaming.array_source import CodedSource, numbers
     from substrate.streaming.passes import Passes
@@ -165,7 +165,7 @@ def run(quick: bool) -> Table:
         "Streaming: fits from Parquet",
         f"`SparseLSSVMRegressor(RBF({SIGMA:.3g}), gamma={GAMMA:g}, basis='random')` from a Parquet file of {COLUMNS} "
         "columns and a target, with certificate; memory is the peak of a fresh process over its start. CPU seconds of "
-        "one core unless a note says otherwise; the limit is kernel values and symmetric rank-k updates of rows in "
+        "one core unless a note states otherwise; the limit is kernel values and symmetric rank-k updates of rows in "
         "memory, and nothing else.",
         ("figure", "l", "n", "value", "target", "met", "note"),
         tuple(rows),

@@ -1,4 +1,4 @@
-"""What a topic hands back: a table, and a sentence for every target it missed."""
+"""The result of a topic: a table, and a sentence for every target that was missed."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ def yes_no(met: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings. Cells under a heading that starts with "met" say whether a target was reached."""
+    """Rows under headings. Cells under a heading that starts with "met" state whether a target was reached."""
 
     title: str
     note: str

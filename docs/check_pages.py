@@ -1,7 +1,7 @@
 """Checks the built pages, offline: every link and anchor leads somewhere, nothing is loaded from elsewhere.
 
 ``python docs/check_pages.py docs/build/html`` prints what is wrong, page by page, mathematics left as text included;
-its exit status says whether there was anything.
+its exit status is 1 if anything is.
 """
 
 import re
@@ -28,7 +28,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 @dataclass
 class Page(HTMLParser):
-    """What matters of a page: its targets, what it leads to, what it loads, and text that should have been drawn."""
+    """The targets of a page, its links, what it loads, and mathematics left as text."""
 
     ids: set[str] = field(default_factory=set)
     leads_to: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Note targets and links; remember where text is literal."""
+        """Record targets and links, and where text is literal."""
         values = {name: value or "" for name, value in attributes}
         self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
         if tag == "a" and "href" in values:
@@ -51,12 +51,12 @@ class Page(HTMLParser):
             self._literal.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave what is literal."""
+        """End literal text."""
         if self._literal and tag not in VOID:
             self._literal.pop()
 
     def handle_data(self, data: str) -> None:
-        """Note mathematics that nobody will draw."""
+        """Record mathematics that is not rendered."""
         if not self._literal:
             self.raw += RAW_MATHEMATICS.findall(data)
 

@@ -1,4 +1,4 @@
-"""How the documentation is built: offline, from this clone, every warning an error.
+"""Configuration of the documentation: built offline, from this clone, with every warning an error.
 
 ``python -m sphinx -W -b html docs docs/build/html`` runs the examples for the gallery; ``-D plot_gallery=0`` leaves
 their output out.

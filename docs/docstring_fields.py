@@ -1,8 +1,8 @@
 """Fields of docstrings, read from the sources without running them.
 
-A field stands on a line of its own at the end of a docstring and may go on indented, as reStructuredText has it:
+A field is on a line of its own at the end of a docstring and may continue on indented lines, as in reStructuredText:
 ``:equation [Pelckmans2005]_ (16): the sparse substrate``, or ``:place [Suykens2002]_ Algorithm 1: weights from errors``
-for what has no number. In the package such a field says what implements an equation, in a test what checks it, in a
+for what has no number. In the package such a field states what implements an equation, in a test what checks it, in a
 demonstration of :mod:`errata` what is wrong with it.
 """
 
@@ -23,7 +23,7 @@ _Owner = ast.Module | ast.ClassDef | ast.FunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its kind, the paper and the place there (empty where none is named), its text, and whose it is."""
+    """One field: its kind, the paper and the place there (empty where none is named), its text, and its symbol."""
 
     kind: str
     key: str

@@ -1,8 +1,8 @@
 """``python docs/errata.py [number ...]``: run the demonstrations of the errata; ``--write`` writes the page.
 
-An erratum is a function of :mod:`demonstrations` whose docstring says where it is (fields ``:equation`` and ``:place``,
-with what is printed there) and what holds (``:holds:``), and which computes both. What is a matter of printing only, or
-takes a benchmark to show, stands in the docstring of the file.
+An erratum is a function of :mod:`demonstrations` whose docstring states where it is (fields ``:equation`` and
+``:place``, with what is printed there) and what holds (``:holds:``), and which computes both. Misprints, and figures
+that only a benchmark can show, are listed in the docstring of the file.
 """
 
 import ast
@@ -20,7 +20,7 @@ FILES = ("cawley2002", "carvalho2006", "pelckmans2005", "pelckmans2005_structure
 
 _HEAD = """# Errata of the source papers
 
-Slips found by implementing every equation, each with a demonstration that computes the printed statement and the one
+Errors found by implementing every equation, each with a demonstration that computes the printed statement and the one
 that holds: `python docs/errata.py` runs all of them and shows both numbers, `python docs/errata.py 18` the one of that
 number. A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
 Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; those of the papers are
@@ -84,14 +84,14 @@ def page() -> str:
             f"`{entry.function}`",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    for kind, title in (("typography", "Matters of printing"), ("benchmark", "Figures that do not reproduce")):
+    for kind, title in (("typography", "Misprints"), ("benchmark", "Figures that do not reproduce")):
         lines += ["", f"## {title}", "", "| paper | where | what |", "|---|---|---|"]
         lines += [f"| [{field.key}] | {field.where} | {field.text} |" for field in remarks(kind)]
     return "\n".join([*lines, ""])
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or run the demonstrations asked for; the status says whether each showed what it says."""
+    """Write the page, or run the demonstrations asked for; the status is 1 if one of them shows nothing."""
     if arguments == ["--write"]:
         PAGE.write_text(page(), encoding="utf-8")
         return 0

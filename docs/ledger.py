@@ -1,8 +1,8 @@
 """``python docs/ledger.py [--write]``: the equation ledger, collected from docstrings.
 
-Fields in the package and the benchmarks say what implements an equation, fields in tests what checks it, and fields in
-the demonstrations of the errata what is wrong with it in print; see :mod:`docstring_fields` for their form. Nothing is
-written by hand, so a function that moves takes its row along.
+Fields in the package and the benchmarks state what implements an equation, fields in tests what checks it, and fields
+in the demonstrations of the errata what is wrong with it in print; see :mod:`docstring_fields` for their form. Nothing
+is written by hand, so a function that is moved keeps its row.
 """
 
 import sys
@@ -22,13 +22,13 @@ _HEAD = """# Equation ledger
 
 Every numbered equation of the five papers: what implements it, which test checks it, and what is wrong with it in print
 ([errata](errata.md)). Made by `python docs/ledger.py --write` from the fields `:equation` and `:place` at the ends of
-docstrings; a test holds this page and the docstrings together. The sparse system of [Cawley2002] has no number and is
+docstrings; a test compares this page with the docstrings. The sparse system of [Cawley2002] has no number and is
 called (beta).
 """
 
 
 class Ledger:
-    """The fields by equation and by place: who owns, who checks, which erratum; and what is wrong with them."""
+    """The fields by equation and by place: implementations, tests and errata; and what is wrong with them."""
 
     def __init__(self, owners: Iterable[Field], checks: Iterable[Field], errata: Iterable[Field]) -> None:
         self.owners: dict[tuple[str, str], list[Field]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Runs the tutorials: the programs of a page one after another, as a reader would, and what each of them prints.
+"""Run the tutorials: the programs of a page one after another, as a reader would, with the output of each.
 
 ``python docs/run_tutorials.py`` writes the output under each program again, and the pictures the programs save into
 ``docs/images``; a test runs the same pages and compares.
@@ -33,9 +33,9 @@ def printed_by(page: Path) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def words_and_numbers(text: str) -> tuple[list[str], list[float]]:
-    """What must be equal, and what must be close; the figures of a certificate are its own business.
+    """What must be equal, and what must be close; the figures of a certificate are not compared.
 
-    A ruled line is a ruled line: its width follows that of the figures above it, which rounding may lengthen.
+    The width of a ruled line is not compared: it follows that of the figures above it, which rounding may lengthen.
     """
     certificate = "  tolerance  pass  formula" in text
     words = [RULE.sub("-", word) for word in NUMBER.sub("#", text).split()]

@@ -1,8 +1,8 @@
 """Can I bring a kernel of my own: a matrix, a function, or a kernel object of scikit-learn?
 =========================================================================================
 
-Anything that compares two sets of rows will do. A matrix goes in as ``kernel="precomputed"``, and then rows need not be
-vectors at all: here they are words. Whether it is a kernel at all is checked, and said where it is not.
+Any function that compares two sets of rows can be used. A matrix is passed with ``kernel="precomputed"``, and then rows
+need not be vectors: here they are words. Whether it is a kernel is checked, and a warning is issued where it is not.
 """
 
 import warnings
@@ -42,9 +42,9 @@ for name, kernel in (("a function", lambda A, B: 1.0 / (1.0 + ((A - B.T) / 7.0) 
     print(f"by {name + ':':14s} left out {np.sqrt(fitted.leave_one_out().mean_square):.2f} g, "
           f"certified: {fitted.certificate_.holds}")  # fmt: skip
 
-# 4. What is no kernel is fitted if it can be, and said
-with warnings.catch_warnings(record=True) as said:
+# 4. What is not a kernel is fitted if possible, with a warning
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     LSSVMRegressor(kernel=lambda A, B: -np.abs(A - B.T), gamma=0.01).fit(X[::5], y[::5])
-print(f"minus a distance: {str(said[0].message)[:75]}...\n")
+print(f"minus a distance: {str(caught[0].message)[:75]}...\n")
 print(model.certificate_)

@@ -2,7 +2,7 @@
 ================================
 
 Kernels, closed forms and estimators take their library from the arrays they are given. The same lines run on numpy
-arrays and on torch tensors, on a GPU where there is one, and find the same machine.
+arrays and on torch tensors, on a GPU where there is one, and give the same machine.
 """
 
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from substrate.namespaces import to_numpy, where_it_lives
 
 
 def sender():
-    """The function that takes numpy arrays as far as this machine can."""
+    """A function that moves numpy arrays to the best device of this computer."""
     if find_spec("torch") is not None:
         import torch
 
@@ -25,7 +25,7 @@ def sender():
         import array_api_strict
 
         return array_api_strict.asarray
-    print("neither torch nor array_api_strict is installed: numpy twice")
+    print("neither torch nor array_api_strict is installed; numpy is used twice")
     return np.asarray
 
 

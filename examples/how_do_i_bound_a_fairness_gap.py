@@ -2,7 +2,7 @@
 =========================================================================================
 
 Two groups differ in their inputs, and past decisions also paid one of them a bonus. The bound is one constraint; its
-multiplier is the price of the last bit of fairness.
+multiplier is the marginal price of fairness.
 """
 
 import cvxpy as cp
@@ -14,7 +14,7 @@ from substrate.kernels import RBF
 rng = np.random.default_rng(0)
 group = rng.integers(0, 2, size=150).astype(bool)
 merit = rng.normal(size=150) + 0.3 * group
-proxy = group + 0.3 * rng.normal(size=150)  # an innocent input that gives the group away
+proxy = group + 0.3 * rng.normal(size=150)  # an input that reveals the group
 X = np.column_stack([merit, proxy])
 y = np.tanh(merit) + 0.5 * group + 0.1 * rng.normal(size=150)
 

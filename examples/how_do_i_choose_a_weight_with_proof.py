@@ -1,8 +1,8 @@
 """How do I choose the weight of a penalty with proof that no other weight validates better?
 =========================================================================================
 
-``fuse`` follows the machine over all values of the weight and bounds what lies between the solved ones; a grid beside
-it proves nothing.
+``fuse`` follows the machine over all values of the weight and bounds the error between the solved ones; a grid proves
+nothing.
 """
 
 import cvxpy as cp

@@ -1,7 +1,7 @@
 """How do I choose gamma, and how do I know that no other gamma is better?
 =======================================================================
 
-One eigendecomposition a kernel gives the leave-one-out error at every gamma; branch and bound gives the best of the
+One eigendecomposition per kernel gives the leave-one-out error at every gamma; branch and bound gives the best of the
 whole range together with a lower bound.
 """
 
@@ -23,9 +23,9 @@ for k in np.argsort(results["rank_test_score"]):
     params, error = results["params"][k], np.sqrt(-results["mean_test_score"][k])
     print(f"{params['kernel']!r:28} gamma {params['gamma']:9.4g}, error {error:.3f} g")
 
-# the kernel's width as well, by a simplex search from there: a local one, and the certificate says so
+# the kernel's width as well, by a simplex search from there: a local one, as the certificate states
 wider = LSSVMRegressorCV(model.kernel_, search="nelder-mead").fit(X, y)
-print(f"\nsearched on: {wider.kernel_!r}, error {np.sqrt(wider.criterion_):.4f} g")
+print(f"\nlocal search: {wider.kernel_!r}, error {np.sqrt(wider.criterion_):.4f} g")
 
 # one validation set instead: training and validation fused into one problem with gamma among its unknowns
 train, valid = slice(1, None, 2), slice(0, None, 2)

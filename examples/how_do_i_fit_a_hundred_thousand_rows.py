@@ -2,7 +2,8 @@
 =================================================================
 
 The kernel matrix of all pairs would take 80 GB. On a reduced basis only sums over the rows are kept: a fit is one pass
-to take them and one to check the result, leave-one-out is one more, and memory does not depend on the rows.
+to compute them and one to check the result, leave-one-out is one more, and memory does not depend on the number of
+rows.
 """
 
 import tracemalloc

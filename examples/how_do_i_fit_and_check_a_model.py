@@ -1,7 +1,7 @@
 """How do I fit a model, predict with it, and know that the fit is right?
 ======================================================================
 
-Five lines, and a certificate: each condition of optimality with its residual, what it is measured against, a verdict.
+Five lines give a model and a certificate: each condition of optimality with its residual, its scale and a verdict.
 """
 
 import numpy as np

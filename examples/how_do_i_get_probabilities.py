@@ -1,7 +1,8 @@
 """How do I get class probabilities from a least-squares machine?
 ==============================================================
 
-Least squares gives scores; scikit-learn's calibration turns them into probabilities, compared here with what happened.
+Least squares gives scores; scikit-learn's calibration turns them into probabilities, compared here with observed
+frequencies.
 """
 
 import numpy as np
@@ -20,7 +21,7 @@ calibrated = CalibratedClassifierCV(machine, method="sigmoid", cv=5).fit(X, y)
 probability = calibrated.predict_proba(X_test)[:, 1]
 
 print(f"test accuracy {calibrated.score(X_test, y_test):.3f}, Brier score {brier_score_loss(y_test, probability):.3f}")
-print("said / happened:")
+print("predicted / observed:")
 for low in np.arange(0.0, 1.0, 0.2):
     inside = (probability >= low) & (probability < low + 0.2)
     print(f"  {probability[inside].mean():.2f} / {y_test[inside].mean():.2f}  ({inside.sum()} points)")

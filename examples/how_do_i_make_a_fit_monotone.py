@@ -2,7 +2,7 @@
 ====================================================
 
 A calibration curve is known to rise; the noisy sample does not. One constraint, written on values of the machine at a
-grid of points, is enough, and its multipliers say where it costs something.
+grid of points, is enough, and its multipliers show where it costs something.
 """
 
 import cvxpy as cp
@@ -30,5 +30,5 @@ for name, result in (("free", free), ("monotone", monotone)):
           f"distance from the truth {error:.3f}")  # fmt: skip
 
 pressing = rising.dual_value > 1e-6
-print(f"the constraint presses on {pressing.sum()} steps, most at x = {grid[rising.dual_value.argmax(), 0]:.1f}\n")
+print(f"the constraint is active on {pressing.sum()} steps, most at x = {grid[rising.dual_value.argmax(), 0]:.1f}\n")
 print(monotone.certificate)

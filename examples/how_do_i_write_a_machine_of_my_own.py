@@ -1,8 +1,8 @@
-"""How do I write a kernel machine of my own, with a penalty and a constraint that nobody has implemented?
-=======================================================================================================
+"""How do I write a kernel machine of my own, with a penalty and a constraint that no package implements?
+======================================================================================================
 
 The function has four relevant inputs and two irrelevant ones. The machine penalises the largest value that each
-component takes (so that irrelevant ones shrink) and must rise in the third input, as we happen to know it does.
+component takes (so that irrelevant ones shrink) and must rise in the third input, as is known of the function.
 """
 
 import cvxpy as cp

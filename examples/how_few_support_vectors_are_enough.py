@@ -1,8 +1,7 @@
 """How few support vectors are enough?
 ===================================
 
-The 1-norm of the support values as second level: the larger its weight, the fewer vectors remain, with zeros that are
-exact.
+The second level is the 1-norm of the support values: the larger its weight, the fewer vectors remain, with exact zeros.
 """
 
 from problems import L1SubstrateClassifier, LSSVMClassifier

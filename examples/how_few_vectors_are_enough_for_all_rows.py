@@ -2,8 +2,8 @@
 ==================================================================
 
 Cawley and Talbot (2002, 2004) keep few vectors in the expansion but the errors of all rows in the objective. On the
-motorcycle data, where 133 readings share 94 times, about ten vectors predict as well left out as all of them do; how
-they are chosen hardly matters, and forgetting the rows that are not kept does.
+motorcycle data, where 133 readings share 94 times, about ten vectors have the leave-one-out error of all of them; how
+they are chosen hardly matters, but the errors of the rows that are not kept do.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """What do the displays show?
 ==========================
 
-Seven of them, drawn into a temporary folder (needs the extra [plot]). Each display keeps the numbers it draws as
+Seven displays are drawn into a temporary folder (needs the extra [plot]). Each display keeps the numbers it draws as
 attributes, so that a picture can be checked, or drawn again elsewhere.
 """
 

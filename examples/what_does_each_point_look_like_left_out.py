@@ -1,7 +1,7 @@
-"""What would the machine say of each point if it had never seen it, and what does that cost?
-==========================================================================================
+"""What would the machine predict for each point without having seen it, and what does that cost?
+==============================================================================================
 
-The prediction for each row by a machine that never saw it, from one factorisation, against as many refits.
+The prediction for each row by the machine fitted without it, from one factorisation, compared with as many refits.
 """
 
 import time

@@ -1,8 +1,8 @@
 """What does an LS-SVM fit look like?
 ==================================
 
-Draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate (needs the extra
-[plot]).
+This draws the picture of the README: the motorcycle data with its fit, and the residuals of the certificate (needs the
+extra [plot]).
 """
 
 import sys

@@ -1,9 +1,9 @@
 """What else fits at any number of rows?
 =====================================
 
-On a reduced basis every squared loss is a sum over the rows. So outliers can be weighed down, the 1-norm can choose
-among the basis vectors with its whole path, and inputs that do not matter can be found, all in passes over rows that
-need not be in memory: arrays here, files or a cluster by the same call. Each certificate is that of all rows.
+On a reduced basis every squared loss is a sum over the rows. Therefore outliers can be given small weights, the 1-norm
+can choose among the basis vectors with its whole path, and inputs that do not matter can be found, all in passes over
+rows that need not be in memory: arrays here, files or a cluster by the same call. Each certificate covers all rows.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from problems import (
 from substrate.kernels import RBF
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-2.0, 2.0, size=(20_000, 4))  # of four inputs two matter
+X = rng.uniform(-2.0, 2.0, size=(20_000, 4))  # two of the four inputs matter
 truth = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2
 y = truth + 0.2 * rng.normal(size=truth.size)
 wrong = rng.random(truth.size) < 0.05
@@ -25,8 +25,8 @@ y[wrong] += 10.0
 
 
 def off(model) -> str:
-    """How far a machine is from the truth."""
-    return f"root mean square off the truth {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}"
+    """The distance of a machine from the true function."""
+    return f"root mean square distance from the truth {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}"
 
 
 common = {"n_basis": 60, "random_state": 0}
@@ -35,7 +35,7 @@ robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, we
 print(f"least squares: {off(plain)}")
 print(f"robust, {len(robust.history_) - 1} reweightings: {off(robust)}, scale {robust.scale_:.3f}")
 share = (robust.row_weights(X, y)[wrong] < 0.01).mean()
-print(f"  wrong targets that were weighed down: {share:.0%}")
+print(f"  wrong targets with a small weight: {share:.0%}")
 
 clean, target = X[~wrong], y[~wrong]
 sparse = SparseL1SubstrateRegressor(RBF(2.5), zeta=2.0, **common).fit(clean, target)

@@ -2,7 +2,7 @@
 ==================================================================================
 
 Algorithm 1 of Suykens and others (2002): fit, measure the errors by a robust scale, fit again with a small weight on
-the rows of large error. Here twelve of 120 targets are off by three.
+the rows of large error. Here twelve of 120 targets are wrong by three.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """What if the kernel matrix does not fit into memory?
 ===================================================
 
-The closed form says what it would need before it allocates anything; conjugate gradients never store the matrix.
+The closed form reports the memory it needs before it allocates any; conjugate gradients never store the matrix.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from substrate.kernels import RBF
 
 X, y = sinc(n_samples=3000, noise=0.1, random_state=0)
 
-# Pretend that 20 MB are left: the closed form needs 72 MB and says so before it allocates anything
+# Pretend that 20 MB are left: the closed form needs 72 MB and raises before it allocates anything
 with memory_limit(20e6):
     try:
         LSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0).fit(X, y)

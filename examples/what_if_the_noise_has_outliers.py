@@ -2,7 +2,7 @@
 ==============================================================================
 
 The loss is one line: squares follow the outliers, Huber's loss and the absolute value (the pinball loss at one half) do
-not, and two more pinball losses give an interval. Huber's machine is also an estimator, without a solver: it says which
+not, and two more pinball losses give an interval. Huber's machine is also an estimator, without a solver: it lists the
 rows it does not follow.
 """
 

@@ -1,8 +1,8 @@
-"""What are gamma and sigma in the words of scikit-learn, of the papers and of other toolboxes?
+"""What are gamma and sigma in the terms of scikit-learn, of the papers and of other toolboxes?
 ============================================================================================
 
-Ours is 1/2 w'w + gamma/2 sum e^2 with a bias that is not penalised, and a kernel ``exp(-|x - z|^2 / sigma^2)``. The
-same machine in other libraries, and what their numbers are called in ours.
+The package minimises 1/2 w'w + gamma/2 sum e^2 with a bias that is not penalised, and has the kernel
+``exp(-|x - z|^2 / sigma^2)``. This is the same machine in other libraries, with their parameters.
 """
 
 import numpy as np

@@ -28,7 +28,7 @@ def off(values: np.ndarray) -> float:
 
 for n in (25, 100):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OverfittingWarning)  # that is what is being shown
+        warnings.simplefilter("ignore", OverfittingWarning)  # which the example shows
         fused = FusedLeastSquaresRegressor(kernel=kernel).fit(X, y, X_val[:n], y_val[:n])
     print(f"fused with {n:3d} validation points: off by {off(fused.predict(grid)):.3f} from the truth")
 

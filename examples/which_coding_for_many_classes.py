@@ -1,7 +1,7 @@
 """Which coding for many classes: how many machines, how many factorisations, how accurate?
 ========================================================================================
 
-Ten digits by every coding: machines, factorisations, time and accuracy.
+Ten digits are classified by every coding, with machines, factorisations, time and accuracy of each.
 """
 
 import time

@@ -1,8 +1,9 @@
 """Which inputs matter?
 ====================
 
-The function (31) of Pelckmans, Suykens and De Moor (2005) looks at four of its inputs. Structure detection penalises
-the largest value that each component takes at the training points, its maximal variation, and looks who keeps any.
+The function (31) of Pelckmans, Suykens and De Moor (2005) depends on four of its inputs. Structure detection penalises
+the largest value that each component takes at the training points, its maximal variation; the inputs that matter keep
+theirs.
 """
 
 import numpy as np
@@ -26,15 +27,15 @@ print("maximal variation of   " + " ".join(f"{'x' + str(k):>4s}" for k in range(
 show("all inputs alike", ComponentwiseLSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y))
 
 # one expansion for all components, as in the paper: the four come first, but an RBF component never vanishes alone,
-# so that a threshold must say where the list ends
+# so that a threshold must end the list
 ranking = MaximalVariationRegressor(RBF(1.0), rho=10.0, relevance=0.1).fit(X, y)
 show("ranking", ranking)
 
-# an expansion a component, with a ridge to determine it: the zeros are exact, and no threshold is needed
+# one expansion per component, with a ridge to determine it: the zeros are exact, and no threshold is needed
 exact = MaximalVariationRegressor(RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, relevance=0.0).fit(X, y)
 show("exact zeros", exact)
 
-# the penalty shrinks also what matters; a componentwise LS-SVM on the chosen inputs mends that
+# the penalty also shrinks what matters; a componentwise LS-SVM on the chosen inputs corrects that
 refitted = MaximalVariationRegressor(
     RBF(1.0), rho=60.0, expansion="decoupled", ridge=0.1, relevance=0.0, refit=True, gamma=10.0
 ).fit(X, y)

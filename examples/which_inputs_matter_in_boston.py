@@ -1,13 +1,14 @@
 """Which inputs matter in the Boston data, and is that a finding?
 ==============================================================
 
-It is none about Boston. The column B is 1000 (Bk - 0.63)^2, with Bk the share of Black inhabitants of a census tract:
-race, coded by authors who assumed that segregation raises house prices. LSTAT is no neutral number either, and the
-target is capped at 50. The set is here as a benchmark only, because Pelckmans, Suykens and De Moor (2005) printed a
-figure on it. Weight on an input says something about a method and a table, and nothing about people or housing.
+It is not a finding about Boston. The column B is 1000 (Bk - 0.63)^2, with Bk the share of Black inhabitants of a census
+tract: race, coded by authors who assumed that segregation raises house prices. LSTAT is not a neutral number either,
+and the target is capped at 50. The set is included as a benchmark only, because Pelckmans, Suykens and De Moor (2005)
+printed a figure on it. The weight of an input is a property of a method and a table, and implies nothing about people
+or housing.
 
 That paper finds no use for CRIM, ZN, CHAS, TAX and B. With an RBF kernel such zeros are thresholds, here 5 % of the
-largest maximal variation; and how many inputs fall below it follows from rho, which somebody has to choose.
+largest maximal variation; and how many inputs fall below it follows from the choice of rho.
 """
 
 import numpy as np

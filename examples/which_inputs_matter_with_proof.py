@@ -2,7 +2,7 @@
 =============================================================================================
 
 Twelve inputs, four of which matter. The weight rho of the maximal variations is chosen by a validation set inside the
-fit: the whole solution path is followed exactly, and a bound over all rho says how far from the global optimum the
+fit: the whole solution path is followed exactly, and a bound over all rho states how far from the global optimum the
 choice can be.
 """
 

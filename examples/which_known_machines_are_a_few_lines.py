@@ -1,7 +1,7 @@
 """Which known machines are a few lines: support vector machines, bounds, known values, two kernels?
 =================================================================================================
 
-Each is one objective on a substrate, and agrees with its peer where there is one.
+Each is one objective on a substrate, and agrees with scikit-learn's machine where there is one.
 """
 
 import cvxpy as cp

@@ -1,9 +1,9 @@
 """Which rows can be pruned, and how far does it go?
 =================================================
 
-Algorithm 2 of Suykens and others (2002) drops the rows with the smallest support values, fits again, and so on. Without
-weights an outlier has the largest support value and stays longest; with robust weights it has the smallest and leaves
-first. Every machine on the way is kept, and any of them can be taken out.
+Algorithm 2 of Suykens and others (2002) repeatedly drops the rows with the smallest support values and fits again.
+Without weights an outlier has the largest support value and stays longest; with robust weights it has the smallest and
+is removed first. Every machine on the path is kept, and any of them can be used.
 """
 
 import numpy as np

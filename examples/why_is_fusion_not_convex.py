@@ -33,11 +33,11 @@ for rho in (0.25, 0.5, 1.0):
     declared = fused_maximal_variation.declare(**given, rho=rho, weight=1.0).solve()
     print(f"(29) at rho = {rho:4.2f}, weight 1: value {declared.problem.value:.4f}, alpha {declared.support_values}")
 
-# 3. The check that the paper itself asks for fails at the optimum of (29), alpha = (1.25, -1.25) and rho = 0.5.
+# 3. The check that the paper itself requires fails at the optimum of (29), alpha = (1.25, -1.25) and rho = 0.5.
 report = complementary_slackness([[1.25, -1.25]], [1.25], xi_minus=[[0.25, 0.0]], xi_plus=[[0.0, 0.25]])
 print(f"products {report.products}\n{report.verdict}")
 
-# 4. Both programs, globally, where SCIP is at hand: (28) has the value 4, and (29) has it from weight 2 on.
+# 4. Both programs, globally, where SCIP is installed: (28) has the value 4, and (29) has it from weight 2 on.
 for weight in (None, 1.0, 1.5, 2.0, 4.0):
     try:
         best = fused_maximal_variation.global_optimum(**given, weight=weight)
@@ -47,7 +47,7 @@ for weight in (None, 1.0, 1.5, 2.0, 4.0):
     name = "(28)          " if weight is None else f"(29) weight {weight:g}"
     print(f"{name:15s} value {best.value:.4f}, products {best.slackness.sum:.4f}")
 
-# 5. fuse solves (28) itself, at any size: it follows the machine over all rho and bounds what lies between.
+# 5. fuse solves (28) itself, at any size: it follows the machine over all rho and bounds the error in between.
 s = Substrate(Linear(), X, y)
 rho = cp.Parameter(nonneg=True, name="rho")
 machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.component(0)))

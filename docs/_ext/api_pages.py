@@ -1,4 +1,4 @@
-"""Writes the pages of the reference from the packages themselves, so that no public name can be missing from them.
+"""Write the pages of the reference from the packages themselves, so that no public name can be missing.
 
 A page lists the public names of a package (its ``__all__``), or the modules in a folder; autosummary then gives each
 its own page. The lists are written before Sphinx looks for files.
@@ -23,7 +23,7 @@ import substrate
 from problems.command_line.arguments import parser
 
 OURS = {"problems", "substrate"}
-#: What a reader looks for first; the other families follow.
+#: The families listed first; the others follow.
 FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
 ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
 
@@ -40,7 +40,7 @@ def headed(heading: str, text: str, rule: str = "=") -> str:
 
 
 def said_by(package: str) -> str:
-    """What a package says of itself, and a target for references to it."""
+    """The docstring of a package, and a target for references to it."""
     return f".. automodule:: {package}\n   :no-members:\n\n"
 
 
@@ -56,12 +56,12 @@ def modules(package: str) -> Iterator[str]:
 
 
 def first_line(module: str) -> str:
-    """What a module says it is."""
+    """The summary line of a module."""
     return (import_module(module).__doc__ or module).strip().splitlines()[0]
 
 
 def by_family() -> str:
-    """The estimators, one table a file."""
+    """The estimators, one table per file."""
     family = problems.ESTIMATORS.__getitem__
     rank = {f"problems.estimators.{name}": place for place, name in enumerate(FIRST_FAMILIES)}
     order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
@@ -76,12 +76,12 @@ def problem_pages() -> str:
 
 
 def whole(package: str, names: Iterable[str]) -> str:
-    """A package in its own words, and what is in it."""
+    """The docstring of a package, and its contents."""
     return said_by(package) + table(package, names)
 
 
 def command_line() -> str:
-    """The help of the command and of everything it can do."""
+    """The help of the command and of its subcommands."""
     whole_parser = parser()
     (commands,) = (action for action in whole_parser._actions if isinstance(action, argparse._SubParsersAction))
     parts = [("substrate", whole_parser), *((f"substrate {name}", part) for name, part in commands.choices.items())]
@@ -130,7 +130,7 @@ def listed(text: str) -> Iterator[str]:
 
 
 def write_pages(app: Sphinx, config: Config) -> None:
-    """Write what has changed, and forget the pages of names that are gone."""
+    """Write pages that have changed, and delete the pages of names that no longer exist."""
     folder, texts = Path(app.srcdir) / "api", pages()
     for name, text in texts.items():
         target = folder / f"{name}.rst"

@@ -13,7 +13,7 @@ from sphinx.util.nodes import make_refnode
 
 
 def home(name: str) -> str:
-    """Where a name that its package hands on is defined, and perhaps documented."""
+    """Where a name that its package re-exports is defined, and possibly documented."""
     try:
         found = pkgutil.resolve_name(name) if name.startswith(("problems.", "substrate.")) else None
     except (AttributeError, ImportError, ValueError):

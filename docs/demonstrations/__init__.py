@@ -1,1 +1,1 @@
-"""One file a paper, one function an erratum: the printed statement and the corrected one, each with its number."""
+"""One file per paper, one function per erratum: the printed statement and the corrected one, each with its number."""

@@ -56,7 +56,7 @@ def ridge_in_every_entry() -> Shown:
 
 
 def unsymmetric_border() -> Shown:
-    r"""The minus sign does no harm but costs the symmetry.
+    r"""The minus sign is harmless but destroys the symmetry.
 
     :equation [Carvalho2006]_ (4): $-Y^\top$ in the first row of A
     :holds: $Y^\top$: the right-hand side there is zero, so that both have one solution, and A is symmetric
@@ -71,7 +71,7 @@ def unsymmetric_border() -> Shown:
 
 
 def no_stopping_rule() -> Shown:
-    r"""What A-LSSVM keeps is decided by when it is stopped.
+    r"""The support vectors of A-LSSVM depend on when it is stopped.
 
     :place [Carvalho2006]_ section 3.1, step 4: training goes on until a stopping criterion is reached; the patterns not
         eliminated are the support vectors
@@ -93,7 +93,7 @@ def no_stopping_rule() -> Shown:
 def the_bias_stays() -> Shown:
     r"""The first row and column of A belong to no pattern.
 
-    :place [Carvalho2006]_ sections 3.1, 3.3 to 3.5: patterns and columns are eliminated; nothing is said of the bias
+    :place [Carvalho2006]_ sections 3.1, 3.3 to 3.5: patterns and columns are eliminated; the bias is not mentioned
     :holds: its row and column stay in all four methods; without them another machine is fitted
     """
     X, y = _labelled()
@@ -130,7 +130,7 @@ def majority_class() -> Shown:
     r"""A training accuracy that is the share of the larger class.
 
     :place [Carvalho2006]_ Table 2: the SVM classifies 0.65 of its training boards and 0.96 of the others
-    :holds: 626 of 958 boards are won by the first player: 0.65 is a machine that always says so, not one that
+    :holds: 626 of 958 boards are won by the first player: 0.65 is a machine that always predicts this, not one that
         classifies 0.96 of the test boards
     """
     _, labels = tic_tac_toe()
@@ -149,7 +149,7 @@ def tolerance_below_the_ridge() -> Shown:
 
     :place [Carvalho2006]_ section 3.3: values below a specified threshold are set to zero, which drops the dependent
         columns
-    :holds: the ridge is in every pivot, so that below $1/\gamma$ next to nothing is dropped whatever the kernel; the
+    :holds: the ridge is in every pivot, so that below $1/\gamma$ almost nothing is dropped for any kernel; the
         threshold must count from $1/\gamma$
     """
     rng = np.random.default_rng(2)
@@ -168,7 +168,7 @@ def columns_by_lot() -> Shown:
     r"""The tables lack the control that would show what the choice of columns is worth.
 
     :place [Carvalho2006]_ Tables 1-3: accuracies of columns chosen by relevance, without a control
-    :holds: as many columns of Pima drawn by lot, with the same pseudo-inverse, classify as well, within the printed
+    :holds: as many columns of Pima drawn at random, with the same pseudo-inverse, classify as well, within the printed
         deviation of 0.03
     """
     X, labels = pima()
@@ -187,7 +187,7 @@ def columns_by_lot() -> Shown:
     published, deviation = PUBLISHED["pima"]["IP-LSSVM"][2]
     distances = abs(float(by_rule) - published), abs(float(by_rule - by_lot))
     return Shown(
-        "distance of the rule's accuracy from the published one, and from that of the lot",
+        "distance of the rule's accuracy from the published one, and from that of random columns",
         *distances,
         deviation,
         slip=False,

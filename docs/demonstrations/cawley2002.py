@@ -34,7 +34,7 @@ def _points(n=30):
 
 
 def dense_diagonal() -> Shown:
-    r"""The dense system has twice the diagonal that its objective asks for.
+    r"""The dense system has twice the diagonal that its objective requires.
 
     :equation [Cawley2002]_ (2)-(3): $\gamma\sum_i e_i^2$ in the objective together with $\Omega = K + \gamma^{-1} I$
         ($K + \ell\gamma^{-1} I$ for the mean)
@@ -157,7 +157,7 @@ def where_the_gain_comes_from() -> Shown:
 
     :place [Cawley2002]_ section 3, Fig. 1: the improved method, ranking by $\lvert\beta\rvert$ included, against the
         conventional one
-    :holds: fifteen vectors drawn by lot predict like the dense machine if all errors count; fifteen ranked ones with
+    :holds: fifteen vectors drawn at random predict like the dense machine if all errors count; fifteen ranked ones with
         only their own errors do not
     """
     X, y = motorcycle()

@@ -178,8 +178,8 @@ def unbiased_after_a_choice() -> Shown:
     r"""The leave-one-out estimate of a machine that was chosen by it is optimistic.
 
     :place [Cawley2004]_ sections 1 and 2.5, Lemma 1: leave-one-out is almost unbiased, and therefore fit for selection
-    :holds: of a machine fixed beforehand; once kernel, gamma or basis are chosen by it, with the left-out row in sight,
-        the estimate of the chosen machine is too low
+    :holds: of a machine fixed beforehand; once kernel, gamma or basis are chosen by it, with the left-out row, the
+        estimate of the chosen machine is too low
     """
     fixed, chosen = [], []
     for seed in range(250):

@@ -1,6 +1,6 @@
 r"""Errata of [Pelckmans2005], sections 2 to 4.1: the substrate, its sensitivities, sparse and fused least squares.
 
-What can only be read, not computed:
+Misprints, which cannot be computed:
 
 :typography [Pelckmans2005]_ (13)-(14): $\varphi$ for $\varphi_l$, the map of component l
 :typography [Pelckmans2005]_ (16): $e^v$ among the variables, where it does not occur
@@ -39,7 +39,7 @@ def _points(n=14, seed=0):
 
 
 def features_in_the_lagrangian() -> Shown:
-    r"""The Lagrangian is about features, not inputs.
+    r"""The Lagrangian contains features, not inputs.
 
     :equation [Pelckmans2005]_ (1): $w^\top x_i$ in the Lagrangian below it
     :holds: $w^\top \varphi(x_i)$
@@ -77,7 +77,7 @@ def transposed_kernel_values() -> Shown:
 
 
 def tikhonov_as_a_special_case() -> Shown:
-    r"""Looks wrong, for $\gamma$ appears inverted, and is right.
+    r"""$\gamma$ appears inverted, which is right.
 
     :equation [Pelckmans2005]_ (12): $\gamma^{-1}\alpha = \alpha + c$
     :holds: as printed: the substrate with these constants is the LS-SVM
@@ -97,7 +97,7 @@ def tikhonov_as_a_special_case() -> Shown:
 
 
 def sensitivities() -> Shown:
-    r"""Looks wrong, for a minus sign, and is right.
+    r"""The minus sign is right.
 
     :equation [Pelckmans2005]_ (15): $\hat\alpha_i = -\partial p^* / \partial c_i$
     :holds: as printed
@@ -152,7 +152,7 @@ def the_half_of_sparsity() -> Shown:
 
 
 def fusion_without_convexity() -> Shown:
-    r"""Not convex, yet of one variable.
+    r"""Not convex, but a function of one variable.
 
     :equation [Pelckmans2005]_ (19): non-convex, and therefore left for additive regularization
     :holds: non-convex, as printed; but after an eigendecomposition it is a function of one variable, whose global

@@ -98,7 +98,7 @@ def component_matrix_in_27a() -> Shown:
 
 
 def sums_of_multipliers() -> Shown:
-    r"""One equation a component, not one for all.
+    r"""One equation per component, not one for all.
 
     :equation [Pelckmans2005]_ (27b): $\rho = \sum_l (\xi^{-l} + \xi^{+l})$
     :holds: $1^\top(\xi^{-l} + \xi^{+l}) = \rho$ for each l
@@ -174,7 +174,7 @@ def zero_variation() -> Shown:
 
     :place [Pelckmans2005]_ Fig. 5: inputs without effect have a maximal variation of zero
     :holds: a positive definite $\Omega^l$ with $t_l = 0$ forces $\alpha = 0$, so that none vanishes alone; exact zeros
-        need components of finite rank, or an expansion a component
+        need components of finite rank, or one expansion per component
     """
     X, y = additive_function(80, 8, random_state=0)
     models = (

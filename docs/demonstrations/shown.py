@@ -1,4 +1,4 @@
-"""What a demonstration hands back: one measure at the printed statement and at the corrected one."""
+"""The result of a demonstration: one measure at the printed statement and at the corrected one."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ __all__ = ["Shown"]
 
 
 class Shown(NamedTuple):
-    """A distance from what must be so, of the printed statement and of the corrected one.
+    """A measure of the error of the printed statement and of the corrected one.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def ramp_to_zero() -> Shown:
 
 
 def scale_of_the_inputs() -> Shown:
-    r"""A scale of the errors has nothing to do with the inputs.
+    r"""A scale of the errors does not depend on the inputs.
 
     :equation [Suykens2002]_ (15): $\hat s = 1.483\,\mathrm{MAD}(x_i)$ in the line after it
     :holds: $1.483\,\mathrm{MAD}(e_k)$
@@ -70,10 +70,10 @@ def errors_of_a_weighted_fit() -> Shown:
 
 
 def five_per_cent_of_few() -> Shown:
-    r"""Five per cent of few rows is no row.
+    r"""Five per cent of few rows is less than one row.
 
     :place [Suykens2002]_ Algorithm 2, step 4: 5 % of the N points leave
-    :holds: nothing leaves below N = 20, and the algorithm stands still; at least one leaves
+    :holds: nothing leaves below N = 20, and the algorithm does not progress; at least one row must leave
     """
     X, y = sinc_outliers(19, n_outliers=0, random_state=0)
     path = PrunedLSSVMRegressor(RBF(1.0), 10.0, n_support=2).fit(X, y).pruning_path_
@@ -88,7 +88,7 @@ def which_rows_leave_first() -> Shown:
     :place [Suykens2002]_ Algorithm 2: small support values are those of the least meaningful points, with weights as
         without
     :holds: true without weights, where outliers stay longest; with weights an outlier has the smallest support value of
-        all and leaves first, which is just as well
+        all and leaves first, as it should
     """
     sample = sinc_outliers(random_state=0, return_X_y=False)
     first = []
