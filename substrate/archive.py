@@ -240,7 +240,7 @@ def _header(source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], 
         _too_large(source, _JSON_GROWS * size, limit)
     header = read_json(archive.read(_HEADER), f"the header of {source}")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        _refuse(source, f"its header does not say {FORMAT!r}")
+        _refuse(source, f"its header does not name {FORMAT!r}")
     version = header.get("version")
     if type(version) is not int or version not in _READ:
         raise DataError(

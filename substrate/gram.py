@@ -259,8 +259,8 @@ class Gram:
     def _warn_if_indefinite(self, stacklevel: int) -> float:
         values = np.linalg.eigvalsh(self._store)
         smallest = float(values[0])
-        said = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # of this matrix, or a larger one
-        if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not said:
+        recorded = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # or of a larger one
+        if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not recorded:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
                 "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "

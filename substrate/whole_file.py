@@ -41,7 +41,7 @@ def writable_file(path: _Path) -> Path:
     except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a null character
         raise DataError(f"{os.fspath(path)!r} cannot be written: {error}; name another file") from error
     if not stat.S_ISREG(found):
-        kind = next((said for is_kind, said in _KINDS if is_kind(found)), "no regular file")
+        kind = next((words for is_kind, words in _KINDS if is_kind(found)), "no regular file")
         raise DataError(f"{path} is {kind}; name a file")
     if not os.access(target, os.W_OK):
         raise DataError(f"{path} is write-protected; name another file, or allow writing to this one")

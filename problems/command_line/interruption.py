@@ -71,7 +71,7 @@ class Interruption:
         kept = [path for path, identity in self.files.items() if identity is not None]
         intact = f", and {_listed(kept)} {_were(kept)} left as before" if kept else ""
         begun = self.checkpoint is not None and os.path.exists(self.checkpoint)
-        return f"nothing was written{intact}" + (f"; the same command goes on from {self.checkpoint}" if begun else "")
+        return f"nothing was written{intact}" + (f"; this command continues from {self.checkpoint}" if begun else "")
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signals."""

@@ -91,7 +91,7 @@ class Preparation:
             row, column = np.argwhere(~np.isfinite(scaled))[0]
             raise DataError(
                 f"column {self.features[column]!r} has {X[row, column]:g} in row {row + 1}, which is infinite in units "
-                "of the training rows; mend that cell"
+                "of the training rows; correct that cell"
             )
         return scaled
 
@@ -235,8 +235,8 @@ def refuse_overflow(name: str, values: Array) -> None:
     if not finite:
         row = int(np.abs(values).argmax())
         raise DataError(
-            f"column {name!r} has {values[row]:g} in row {row + 1}, whose square is infinite; mend that cell, or give "
-            "the column another unit"
+            f"column {name!r} has {values[row]:g} in row {row + 1}, whose square is infinite; correct that cell, or "
+            "give the column another unit"
         )
 
 

@@ -147,12 +147,12 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
     preparation = Preparation(path, choices.target, task, choices.standardise, inputs, split)
     units = "standardised by all rows" if choices.standardise else "in their own units"
     judged = "given" if choices.gamma is not None else "by generalised cross-validation"
-    said = (
+    description = (
         f"task: {task}",
         f"rows: all {rows.n_rows} train, read in passes; gamma {judged}",
         f"inputs: {len(inputs)}, {units}",
     )
-    return TabularModel(estimator, preparation), said
+    return TabularModel(estimator, preparation), description
 
 
 def _task(rows: ParquetSource, choices: StreamChoices) -> str:
@@ -170,7 +170,7 @@ def _standardised(rows: ParquetSource, passes: Passes) -> tuple[Input, ...]:
         column = int(np.flatnonzero(~np.isfinite(spread))[0])
         raise DataError(
             f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
-            "mend that cell, or give the column another unit"
+            "correct that cell, or give the column another unit"
         )
     moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
     scales = np.where(moving, spread, 1.0)

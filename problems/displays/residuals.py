@@ -207,8 +207,8 @@ class CertificateDisplay:
         self.ax_.set_yticks(places, self.names)
         verdict = "holds" if self.passes.all() else "DOES NOT HOLD"
         # the sentence of the promise may be longer than the picture is wide
-        said = "".join(f"\n{line}" for line in wrap(self.promise, _LINE))
-        self.ax_.set_title(f"{self.title}: {verdict}{said}", fontsize="medium")
+        promise = "".join(f"\n{line}" for line in wrap(self.promise, _LINE))
+        self.ax_.set_title(f"{self.title}: {verdict}{promise}", fontsize="medium")
         return self
 
 

@@ -107,8 +107,8 @@ _PROVED = (
     "the optimum is within 1000 times (size + spread of y) of the point of the check, variable by variable; proved"
 )
 _TAKEN = (
-    "where squares do not tie a variable, its optimum is taken to be within 1000 times (its size + the spread of y); "
-    "were it k times farther, the accuracy would be at most sqrt(k) times larger"
+    "where squares do not determine a variable, its optimum is taken to be within 1000 times (its size + the spread of "
+    "y); were it k times farther, the accuracy would be at most sqrt(k) times larger"
 )
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
 _NO_POINT = "no solver's point is near enough for a check"
@@ -210,7 +210,7 @@ class AnswerCheck:
         if isinstance(start, str):
             return start or _NEITHER
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
-            return "a variable of the machine is in no term that the solver sees"
+            return "a variable of the machine is in no term of the compiled problem"
         spread = max(one.spread for one in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_Known], Array] | None = None
         reason = _NO_POINT

@@ -65,7 +65,7 @@ class Trials:
         """Raise with the reason if this many solvers agree that there is no solution."""
         for word, why in _UNSOLVABLE.items():
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
-            solvers = [solver for solver, said in self._words.items() if said in accepted]
+            solvers = [solver for solver, status in self._words.items() if status in accepted]
             if len(solvers) >= among:
                 raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
 
@@ -178,8 +178,8 @@ class Machine:
         attempts = self._record.attempts if self._record else ()
         made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
-        answer, said = self._answer.row(self.problem, self._trials.witness)
-        facts += said
+        answer, remarks = self._answer.row(self.problem, self._trials.witness)
+        facts += remarks
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)

@@ -36,7 +36,7 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
     """A problem must use its own substrates only, and determine all of them."""
     variables = problem.variables()
     if any(isinstance(variable, Standing) for variable in variables):
-        raise DeclarationError("a term speaks of a substrate that the machine was not given; name all its substrates")
+        raise DeclarationError("a term uses a substrate that the machine was not given; name all its substrates")
     if problem.is_mixed_integer():
         raise DeclarationError("a machine is convex: variables of your own cannot be boolean or integer")
     present = {id(variable) for variable in variables}
@@ -44,10 +44,11 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
         absent = [leaf.name() for leaf in compiled.leaves() if leaf.size and id(leaf) not in present]
         if absent == ["b"]:
             raise DeclarationError(
-                f"no term speaks of the bias of substrate {number}, so any would do; use its f or e, or bias=False"
+                f"no term contains the bias of substrate {number}, so it is not determined; use its f or e, or "
+                "bias=False"
             )
         if absent:
-            raise DeclarationError(f"no term speaks of substrate {number}; leave it out, or use its f, e or alpha")
+            raise DeclarationError(f"no term uses substrate {number}; leave it out, or use its f, e or alpha")
 
 
 def refuse_parameters(problem: Any) -> None:

@@ -69,7 +69,7 @@ def _grams(K: Any) -> tuple[Gram, ...]:
     return (Gram.from_matrix(K),)
 
 
-_RAW = "in uncut coefficients no dual feasible point is at hand: directions that the kernel hardly sees are open"
+_RAW = "in uncut coefficients no dual feasible point is known: directions of tiny eigenvalues are not determined"
 
 
 @dataclass(frozen=True, slots=True)

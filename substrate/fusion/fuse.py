@@ -34,8 +34,8 @@ __all__ = ["fuse"]
 Progress = Callable[[int, float, float], None]
 
 _RADIUS = (
-    "where squares do not tie a variable, its optimum is taken to be within 1000 times its size, or the spread of y, "
-    "of the knots; were it k times farther, what rounding takes from the bound would be at most k times larger"
+    "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
+    "of y, of the knots; were it k times farther, the effect of rounding on the bound would be at most k times larger"
 )
 
 
@@ -101,7 +101,7 @@ def fuse(
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
         return fused
     if options:
-        raise DeclarationError(f"fuse does not know {sorted(options)}")
+        raise DeclarationError(f"fuse has no options {sorted(options)}")
     if isinstance(machine, Machine):
         if validation is None or cv is not None:
             raise DeclarationError(

@@ -52,7 +52,7 @@ def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Arra
         (np.minimum if sign < 0.0 else np.maximum)(out, 0.0, out=out)
         reach = float(norms_x.max()) + float(norms_z.max())
         # a sum of d + 4 rounded terms, none larger than the norms
-        error = (X.shape[1] + 4.0) * EPS * reach  # half as much again at worst, see squared_distance_error
+        error = (X.shape[1] + 4.0) * EPS * reach  # at worst 1.5 times this, see squared_distance_error
     if not np.isfinite(reach):
         _differences_into(X, Z, root, sign, out, np.ones(out.shape, dtype=bool))
     elif error > _ABSOLUTE_ERROR:

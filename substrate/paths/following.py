@@ -93,19 +93,19 @@ def follow(
     holes: list[tuple[float, float]] = []
     taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
-        said, why = walk.advance(), "no exchange of active rows leads on"
+        event, why = walk.advance(), "no exchange of active rows leads on"
         suspect = walk.age % 8 == 0 and walk.gap() > most
-        if said or suspect or walk.age == 1:  # the levels of all rows are recomputed only occasionally
+        if event or suspect or walk.age == 1:  # the levels of all rows are recomputed only occasionally
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
                 while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
                 walk.knots.keep(sound)
-                said, why = "stall", f"rounding makes the duality gap exceed {most:g} of that of the trivial point"
+                event, why = "stall", f"rounding makes the duality gap exceed {most:g} of that of the trivial point"
             sound = len(walk.knots.rho)
-        if said == "end":
+        if event == "end":
             stop, finished = "the end of the path was reached", True
             break
-        if said == "stall":
+        if event == "stall":
             here = walk.knots.rho[-1]
             if taken_up >= restarts or not any(_resumed(walk, here * (1.0 + more), again, most) for more in _FURTHER):
                 stop = f"stopped where {why}" + (f", after {taken_up} restarts" if restarts else "")

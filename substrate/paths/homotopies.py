@@ -151,7 +151,7 @@ def _default_limit(p: int) -> int:
 def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
     """The path of a zeta_min at which a = 0 already."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
-    stop = "a = 0 for every zeta asked for"
+    stop = "a = 0 for every requested zeta"
     return Path("zeta", np.array([zeta]), none, np.array([[nu]]), np.array([mean]), True, False, True, stop, 0)
 
 
@@ -253,7 +253,7 @@ def _inside(resolve: Resolve, seen: Array | None, rows: NDArray[np.int64]) -> Re
 def _flat(p: int, target: Array) -> Path:
     """The target is orthogonal to all components: u is the target for every rho."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
-    stop = "no component sees the target"
+    stop = "the target is orthogonal to all components"
     return Path("rho", np.zeros(1), target[None], none, np.zeros(1), True, False, True, stop, 0)
 
 

@@ -85,8 +85,8 @@ Formula = Callable[[Point, Point], Any]
 def formula_of(kernel: Kernel, n_features: int) -> Formula:
     """The kernel as a function of two points."""
     raise DataError(
-        f"{kernel!r} has no formula in ball arithmetic; proofs know RBF, Laplacian, Matern, Linear, Polynomial, their "
-        "sums, products, multiples and restrictions"
+        f"{kernel!r} has no formula in ball arithmetic; proofs support RBF, Laplacian, Matern, Linear, Polynomial, "
+        "their sums, products, multiples and restrictions"
     )
 
 

@@ -46,9 +46,9 @@ def prove_sparse(
             points.append(_stepped(kernel, X, some, signs, zeta, errors))
         points = points or [errors]
         gap = min((_sparse_gap(kernel, X, a, zeta, errors, theta) for theta in points), key=above)
-        said = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
+        distances = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
         ones = [ball(1.0) for _ in y]
-        bound = gap_root(gap, ball(float(len(y)))) + weighted_root(said, ones)
+        bound = gap_root(gap, ball(float(len(y)))) + weighted_root(distances, ones)
         return proof_of(bound, machine.y, ones, tolerance, bits)
 
 

@@ -77,7 +77,7 @@ def prove_expansion(
         return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
 
     def bound(bits: int) -> Any:
-        weights, targets, alpha, said = balls(v), balls(y), balls(a), balls(fitted)
+        weights, targets, alpha, returned = balls(v), balls(y), balls(a), balls(fitted)
         total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
         # D^-1 1 is gamma v: the sum is taken out in proportion to the weights
         balanced = [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
@@ -85,7 +85,7 @@ def prove_expansion(
         values = [product + ball(b) for product in products]
         ridge = [1 / (ball(gamma) * weight) for weight in weights]
         residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
-        apart = [one - other for one, other in zip(said, values, strict=True)]
+        apart = [one - other for one, other in zip(returned, values, strict=True)]
         return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
 
     return _proved(bound, y, v, tolerance, bits)
@@ -106,7 +106,7 @@ def prove_primal(
     library = flint()
 
     def bound(bits: int) -> Any:
-        weights, targets, said = balls(v), balls(y), balls(fitted)
+        weights, targets, returned = balls(v), balls(y), balls(fitted)
         w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
         rows = [
             [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
@@ -137,7 +137,7 @@ def prove_primal(
         ]
         column = library.arb_mat(size, 1, gradient)
         energy = (column.transpose() * H.solve(column))[0, 0]
-        apart = weighted_root([one - other for one, other in zip(said, values, strict=True)], weights)
+        apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
         return _root(energy / (ball(gamma) * mass)) + abs(shift) + apart
 
     return _proved(bound, y, v, tolerance, bits)
@@ -262,7 +262,7 @@ def prove_kept_columns(
     n, m = y.size, a.size
     with precision(bits):
         values = _values(kernel, X, columns)
-        alpha, targets, said, ones = balls(a), balls(y), balls(fitted), balls(np.ones(n))
+        alpha, targets, returned, ones = balls(a), balls(y), balls(fitted), balls(np.ones(n))
         d = 1 / ball(gamma)
         C = library.arb_mat(
             n + 1, m + 1, [ball(0.0)] + [ball(1.0)] * m + [k for row in values for k in (ball(1.0), *row)]
@@ -280,7 +280,7 @@ def prove_kept_columns(
         exact = [
             sum((k * (x[j + 1, 0] + step[j + 1, 0]) for j, k in enumerate(row)), x[0, 0] + step[0, 0]) for row in values
         ]
-        apart = [one - other for one, other in zip(said, exact, strict=True)]
+        apart = [one - other for one, other in zip(returned, exact, strict=True)]
         return proof_of(weighted_root(apart, ones), y, targets, ones, tolerance, bits)
 
 

@@ -54,14 +54,14 @@ def prove_variation(
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
         gap, values = _gap(coordinates, y, rho, witness)
-        ones, said = [ball(1.0) for _ in y], balls(fitted)
+        ones, returned = [ball(1.0) for _ in y], balls(fitted)
         bound = gap_root(gap, ball(float(y.size)))
-        bound += weighted_root([f - g for f, g in zip(said, values, strict=True)], ones)
+        bound += weighted_root([f - g for f, g in zip(returned, values, strict=True)], ones)
         exact = [ball(b) for _ in y]
         for number, part in enumerate(kernel.components(X.shape[1])):
             column = balls(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
             exact = [one + other for one, other in zip(exact, kernel_products(part, X, column), strict=True)]
-        bound += weighted_root([f - g for f, g in zip(said, exact, strict=True)], ones)
+        bound += weighted_root([f - g for f, g in zip(returned, exact, strict=True)], ones)
         return proof_of(bound, y, ones, tolerance, bits)
 
 

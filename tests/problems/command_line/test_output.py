@@ -238,7 +238,7 @@ def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, m
     spoilt[3, "aby".index(column)] = 1e200
     table = write_table(tmp_path / "rows.csv", spoilt[:, :2], spoilt[:, 2])
     assert run("fit", table, "--target", "y", "--out", tmp_path / "m.npz", *options) == 2
-    assert f"column '{column}' has 1e+200 in row 4, whose square is infinite; mend" in capsys.readouterr().err
+    assert f"column '{column}' has 1e+200 in row 4, whose square is infinite; correct" in capsys.readouterr().err
     assert not (tmp_path / "m.npz").exists()
 
 

@@ -94,7 +94,7 @@ def test_refusals(plt):
         L1PathDisplay.from_estimator(L1SubstrateRegressor(), X, Y)
     with pytest.raises(DeclarationError, match="draws a path in zeta"):
         L1PathDisplay.from_path("path")
-    with pytest.raises(DataError, match="nothing to draw: a = 0 for every zeta asked for"):
+    with pytest.raises(DataError, match="nothing to draw: a = 0 for every requested zeta"):
         L1PathDisplay.from_path(l1_path(KERNEL(X), Y, 1e9))
     model = L1SubstrateRegressor(KERNEL, zeta=30.0).fit(X, Y)
     with pytest.raises(DataError, match="one entry per row of X"):

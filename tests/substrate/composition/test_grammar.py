@@ -264,7 +264,7 @@ def test_names_of_ones_own_variables_are_free(s):
 
 def test_what_is_left_undetermined_is_refused(data, s):
     other = Substrate(Linear(), *data)
-    with pytest.raises(DeclarationError, match="no term speaks of substrate 2"):
+    with pytest.raises(DeclarationError, match="no term uses substrate 2"):
         Machine(s, other, minimize=ridge(s))
     with pytest.raises(DeclarationError, match="bias of substrate 1"):
         Machine(s, minimize=s.squared_norm)

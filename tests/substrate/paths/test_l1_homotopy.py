@@ -178,7 +178,7 @@ def test_rounding_ends_the_path_and_is_said():
 @pytest.mark.parametrize("y", [np.full(8, 3.0), np.zeros(8)])
 def test_a_constant_target_has_nothing_to_follow(y):
     path = l1_path(np.random.default_rng(0).standard_normal((8, 8)), y)
-    assert path.stop == "a = 0 for every zeta asked for"
+    assert path.stop == "a = 0 for every requested zeta"
     assert not path.at(1.0 + path.values[0]).primal.any()
 
 
