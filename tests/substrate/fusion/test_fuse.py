@@ -380,7 +380,7 @@ def test_arguments_that_contradict_each_other_are_refused():
     for options, words in [
         ({}, "a machine is fused with validation"),
         ({"validation": (V, w), "cv": thirds(8)}, "a machine is fused with validation"),
-        ({"validation": (V, w), "folds": 3}, r"does not know \['folds'\]"),
+        ({"validation": (V, w), "folds": 3}, r"has no options \['folds'\]"),
         ({"validation": (V, w), "budget": 0}, "budget must be a positive integer"),
         ({"validation": (V, w), "budget": True}, "budget must be a positive integer"),
         ({"validation": (V, w), "gap": 0.0}, "gap must be"),
