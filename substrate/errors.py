@@ -1,4 +1,4 @@
-"""The exceptions and warnings of the package: one root, four leaves.
+"""The exceptions and warnings of the package: one base class and four kinds of exceptions.
 
 Every message states what is wrong, where, what was received and what would work. Whether trying again can
 help is part of the type, so that a program can read ``error.retry_helps`` instead of parsing text.
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class SubstrateError(Exception):
-    """Root of everything this package raises on purpose."""
+    """Base class of the exceptions of this package."""
 
     retry_helps: ClassVar[bool] = False
 
@@ -50,7 +50,7 @@ class CertificateError(SubstrateError, RuntimeError):
 
 
 class SubstrateWarning(UserWarning):
-    """Root of the package's warnings."""
+    """Base class of the warnings of this package."""
 
 
 class ScaleWarning(SubstrateWarning):

@@ -48,7 +48,7 @@ class Coordinates:
 
     @property
     def rank(self) -> int:
-        """How many directions are kept."""
+        """The number of directions kept."""
         return int(self.values.size)
 
     @property

@@ -53,7 +53,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which rows of the table (counted from 0) were held out, how large a share, and by which seed."""
+    """The rows of the table (counted from 0) that were held out, their share, and the seed."""
 
     fraction: float
     seed: int
@@ -63,7 +63,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What was done to the table before the fit."""
+    """The preparation of the table before the fit."""
 
     source: str
     target: str
@@ -82,7 +82,7 @@ class Preparation:
         return self.scaled(raw_matrix(self.inputs, table))
 
     def scaled(self, X: Array) -> Array:
-        """What :func:`raw_matrix` gave, scaled as in training."""
+        """The result of :func:`raw_matrix`, scaled as in training."""
         center = np.array([one.center for one in self.inputs for _ in one.features])
         scale = np.array([one.scale for one in self.inputs for _ in one.features])
         with np.errstate(over="ignore"):

@@ -103,7 +103,7 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are below the header."""
+        """The number of rows below the header."""
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> tuple[str, ...]:

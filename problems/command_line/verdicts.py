@@ -65,7 +65,7 @@ def _count(lines: list[Line]) -> str:
 
 
 def as_json(lines: list[Line]) -> str:
-    """The lines as JSON, in which an agreement that is not known is null."""
+    """The lines as JSON, in which an unknown agreement is null."""
     rows = [asdict(line) | {"passes": line.passes, "name": line.name} for line in lines]
     for row in rows:
         row["agreement"], row["proved"] = _finite(row["agreement"]), _finite(row["proved"])

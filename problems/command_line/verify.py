@@ -225,7 +225,7 @@ def _brief(status: str) -> str:
 def _compared(
     run: _Run, declared: Declared, points: _Points, reference: Mapping[str, Array] | None
 ) -> tuple[str, list[float], list[str]]:
-    """With what the points are compared, how far they are from it, and where that is too far."""
+    """The reference of the comparison, the distances of the points from it, and those that are too large."""
     pairs: list[tuple[str, float, Mapping[str, Array], Mapping[str, Array]]]
     if reference is not None:
         against = "closed form"

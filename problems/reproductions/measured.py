@@ -82,7 +82,7 @@ class Measured:
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
     def wins(self, name: str, against: str) -> int:
-        """On how many seeds one number is below another."""
+        """The number of seeds on which one number is below another."""
         return sum(one < other for one, other in zip(self.of[name], self.of[against], strict=True))
 
     def ratio(self, name: str, against: str) -> float:

@@ -67,7 +67,7 @@ class Reference:
             yield self.point[0], corrected_multipliers(program, *self.point)
 
     def radius(self, x: Array, spread: float) -> Array:
-        """How far each coordinate of the optimum is taken to be from x at most; ``spread`` in units of x."""
+        """The assumed largest distance of each coordinate of the optimum from x; ``spread`` is in units of x."""
         radius = np.zeros_like(x)
         edges = [*self.starts, x.size]
         for start, stop in pairwise(edges):

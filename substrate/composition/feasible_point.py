@@ -110,7 +110,7 @@ _INDEPENDENT = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class FeasiblePoint:
-    """x, and how far in each coordinate a point is from it that satisfies all constraints exactly."""
+    """x, and the distance in each coordinate to a point that satisfies all constraints exactly."""
 
     x: Array
     apart: Array

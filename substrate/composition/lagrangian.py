@@ -137,7 +137,7 @@ def _lagrangian_term(constraint: Any) -> float:
 
 
 def _outside(constraint: Any) -> float:
-    """How far the multiplier is outside the dual cone; infinity for a cone that is not known here."""
+    """How far the multiplier is outside the dual cone; infinity for a cone that is not supported."""
     kind, duals = _kind(constraint), _duals(constraint)
     if _is_inequality(constraint) or kind == "NonNeg":
         excess = float((-duals[0]).max(initial=0.0))

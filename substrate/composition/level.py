@@ -110,7 +110,7 @@ class Substrate:
 
     @property
     def signs(self) -> Array:
-        """What turns alpha into the coefficients a of the expansion: ones, or the labels."""
+        """The factors from alpha to the coefficients a of the expansion: ones, or the labels."""
         return self.y if self.task == "classification" else np.ones(self.n)
 
     @property

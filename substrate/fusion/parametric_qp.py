@@ -120,7 +120,7 @@ class ParametricQP:
         return np.asarray(self.q0 + rho / self.unit * self.q1)
 
     def penalty(self, x: Array) -> float:
-        """What rho weighs."""
+        """The penalty, which rho weighs."""
         return float(self.q1 @ x)
 
     def solve(self, rho: float) -> Knot:
@@ -237,7 +237,7 @@ class ParametricQP:
         return CoordinateTies.of(self.program, _LARGEST)
 
     def _rounding(self, rho: float) -> Array:
-        """How far the linear term is from q0 + rho q1, with rho / unit as it is rounded."""
+        """The distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
         high, low = add(multiplied(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
         return np.abs((high - self.linear(rho)) + low)
 
@@ -263,7 +263,7 @@ class ParametricQP:
         return 0.5 * float(step @ (self.P @ step))
 
     def tie(self, M: Array, x: Array) -> Tie | None:
-        r"""How far :math:`\|M d\|` goes with :math:`\|d\|_P`, next to x; None where P does not determine M d."""
+        r"""A bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M d."""
         found = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
         return found if found is not None and np.isfinite(found.factor) and found.rest <= _UNTIED else None
 

@@ -74,12 +74,12 @@ class _Pair(Kernel):
 
     @property
     def trusted(self) -> bool:
-        """Whether both sides are."""
+        """Whether both sides are trusted."""
         return self.left.trusted and self.right.trusted
 
     @property
     def decays(self) -> bool:
-        """Whether both sides do."""
+        """Whether both sides decay."""
         return self.left.decays and self.right.decays
 
     def _resolved(self, X: Any) -> Self:
@@ -122,7 +122,7 @@ class Sum(_Pair):
         return max(self.left.rounding(X), self.right.rounding(X)) + EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The sum of both, filled in carefully."""
+        """The sum of both, by the more accurate formulas."""
         term = np.empty_like(out)
         self.left.fill_carefully(X, Z, out)
         self.right.fill_carefully(X, Z, term)
@@ -192,7 +192,7 @@ class Product(_Pair):
         return 1.01 * (self.left.rounding(X) + self.right.rounding(X)) + 2.0 * EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The product of both, filled in carefully."""
+        """The product of both, by the more accurate formulas."""
         factor = np.empty_like(out)
         self.left.fill_carefully(X, Z, out)
         self.right.fill_carefully(X, Z, factor)

@@ -67,12 +67,12 @@ class Componentwise(Kernel):
 
     @property
     def trusted(self) -> bool:
-        """Whether every component is."""
+        """Whether every component is trusted."""
         return self.kernel.trusted if isinstance(self.kernel, Kernel) else all(part.trusted for part in self.kernel)
 
     @property
     def decays(self) -> bool:
-        """Whether every component does."""
+        """Whether every component decays."""
         return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
 
     def _resolved(self, X: Any) -> Self:
@@ -116,7 +116,7 @@ class Componentwise(Kernel):
         return max(part.rounding(X) for part in parts) + len(parts) * EPS
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The sum over the components, filled in carefully."""
+        """The sum over the components, by the more accurate formulas."""
         term = np.empty_like(out)
         out[...] = 0.0
         for part in self.components(X.shape[1]):

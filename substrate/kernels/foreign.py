@@ -31,7 +31,7 @@ class Precomputed(Kernel):
 
     @property
     def trusted(self) -> bool:
-        """No: any matrix may be given."""
+        """False: any matrix may be given."""
         return False
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -79,7 +79,7 @@ class Foreign(Kernel):
 
     @property
     def trusted(self) -> bool:
-        """No: any function may be given."""
+        """False: any function may be given."""
         return False
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:

@@ -30,7 +30,7 @@ class Laplacian(Kernel):
 
     @property
     def decays(self) -> bool:
-        """Yes, at the rate that sigma sets."""
+        """True: the width is sigma."""
         return True
 
     def _resolved(self, X: Any) -> Self:
@@ -43,7 +43,7 @@ class Laplacian(Kernel):
         np.exp(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The same as a new array in the namespace of the points."""
+        """The kernel values as a new array in the namespace of the points."""
         distances = manhattan_distances(X, Z, needs_number(self, self.sigma), dtype)
         return namespace_of(X).exp(-distances)
 

@@ -54,7 +54,7 @@ class Linear(Kernel):
         inner_products(X, Z, out, self)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The same as a new array in the namespace of the points."""
+        """The kernel values as a new array in the namespace of the points."""
         return new_inner_products(X, Z, dtype, self)
 
     def rank(self, n_features: int) -> int | None:

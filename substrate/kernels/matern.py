@@ -44,7 +44,7 @@ class Matern(Kernel):
 
     @property
     def decays(self) -> bool:
-        """Yes, at the rate that sigma sets."""
+        """True: the width is sigma."""
         return True
 
     def _resolved(self, X: Any) -> Self:
@@ -69,7 +69,7 @@ class Matern(Kernel):
         out *= factor
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The same as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
+        """The kernel values as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
         if self.nu not in (0.5, 1.5, 2.5):
             raise DeclarationError(
                 f"{self!r} needs a Bessel function that only numpy's road has; take nu = 0.5, 1.5 or 2.5, or pass "

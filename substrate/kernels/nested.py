@@ -32,21 +32,21 @@ class Scaled(Kernel, node="scaled"):
 
     @property
     def pairwise(self) -> bool:  # type: ignore[override]
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.pairwise
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.compared_columns(n_features)
 
     @property
     def trusted(self) -> bool:
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.trusted
 
     @property
     def decays(self) -> bool:
-        """As the kernel inside, unless the factor is zero."""
+        """As the inner kernel, unless the factor is zero."""
         return self.factor > 0.0 and self.kernel.decays
 
     def _resolved(self, X: Any) -> Self:
@@ -74,15 +74,15 @@ class Scaled(Kernel, node="scaled"):
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
 
     def rank(self, n_features: int) -> int | None:
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.rank(n_features)
 
     def features(self, X: Any) -> Array:
-        """Those of the kernel inside, times the root of the factor."""
+        """The features of the inner kernel, times the root of the factor."""
         return np.asarray(math.sqrt(self.factor) * self.kernel.features(X))
 
     def feature_rounding(self) -> float:
-        """As the kernel inside, the root and the product."""
+        """As the inner kernel, with the rounding of the root and of the product."""
         return self.kernel.feature_rounding() + 2.0 * EPS
 
     def rounding(self, X: Any) -> float:
@@ -173,7 +173,7 @@ class Restricted(Kernel, node="restricted"):
         return self.kernel.rank(len(self.columns))
 
     def features(self, X: Any) -> Array:
-        """Those of the inner kernel."""
+        """The features of the inner kernel."""
         return self.kernel.features(self._take(X))
 
     def feature_rounding(self) -> float:

@@ -42,7 +42,7 @@ class Polynomial(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The same as a new array in the namespace of the points."""
+        """The kernel values as a new array in the namespace of the points."""
         return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
 
     def rank(self, n_features: int) -> int | None:

@@ -44,7 +44,7 @@ class RBF(Kernel):
 
     @property
     def decays(self) -> bool:
-        """Yes, at the rate that sigma sets."""
+        """True: the width is sigma."""
         return True
 
     def _resolved(self, X: Any) -> Self:
@@ -58,7 +58,7 @@ class RBF(Kernel):
         np.exp2(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The same as a new array in the namespace of the points."""
+        """The kernel values as a new array in the namespace of the points."""
         xp = namespace_of(X)
         values = negative_squared_distances(X, Z, 1.0 / needs_number(self, self.sigma), dtype)
         if dtype != X.dtype:

@@ -38,17 +38,17 @@ class SinglePrecision(Kernel):
             raise DeclarationError("a precomputed matrix is not evaluated; round it yourself if you must")
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.compared_columns(n_features)
 
     @property
     def trusted(self) -> bool:
-        """As the kernel inside: rounding is not counted as indefiniteness."""
+        """As the inner kernel: rounding is not counted as indefiniteness."""
         return self.kernel.trusted
 
     @property
     def decays(self) -> bool:
-        """As the kernel inside."""
+        """As the inner kernel."""
         return self.kernel.decays
 
     def _resolved(self, X: Any) -> Self:
@@ -73,7 +73,7 @@ class SinglePrecision(Kernel):
         return 1e-4 + _WIDER * self.kernel.rounding(X)
 
     def diag(self, X: Any) -> Any:
-        """The diagonal of the kernel inside."""
+        """The diagonal of the inner kernel."""
         return self.kernel.diag(X)
 
     def __repr__(self) -> str:

@@ -37,7 +37,7 @@ _PLAIN = 0.1
 
 @compiled
 def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> bool:
-    """Add row w as the m-th; False, and nothing changed, where it depends on the others."""
+    """Add row w as the m-th; return False without a change where it depends on the others."""
     if m >= Q.shape[0]:
         return False
     basis, dual = Q[:m], Z[:m]

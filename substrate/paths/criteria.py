@@ -123,7 +123,7 @@ class Criterion(ABC):
 
     @property
     def outputs(self) -> int:
-        """How many criteria there are, one per gamma to choose."""
+        """The number of criteria, one per gamma to choose."""
         return 1 if self.pooled else self.targets.outputs
 
     @property
@@ -357,12 +357,12 @@ class Sum:
 
     @property
     def cone(self) -> int:
-        """The worst."""
+        """The largest of the parts."""
         return max(part.cone for part in self.parts)
 
     @property
     def growth(self) -> float:
-        """The worst."""
+        """The largest of the parts."""
         return max(part.growth for part in self.parts)
 
     @property

@@ -44,7 +44,7 @@ class SignedRows:
 
     @property
     def blocks(self) -> int:
-        """How many."""
+        """The number of blocks."""
         return int(self.block.max()) + 1
 
     def values(self, u: Array) -> Array:
@@ -75,7 +75,7 @@ class SignedRows:
 
 @dataclass(slots=True)
 class Knots:
-    """What is kept of each knot: rho, u, t, and the multipliers by signed row."""
+    """The record of the knots: rho, u, t, and the multipliers by signed row."""
 
     rho: list[float] = field(default_factory=list)
     u: list[Array] = field(default_factory=list)

@@ -226,7 +226,7 @@ def problem_formulas(model: str, task: str) -> tuple[str, ...]:
 
 
 def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
-    """What predicts."""
+    """The formula of the predictor."""
     letter = "beta" if model == "sparse" else "alpha"
     coefficient = _sub(_i(letter), _i("i"))
     if task == "classification" and model != "sparse":
