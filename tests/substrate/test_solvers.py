@@ -160,8 +160,8 @@ def test_optimal_with_a_bad_residual_is_rejected_and_the_next_solver_asked():
     assert (second.worst, second.accepted) == (0.5, True)
     assert record.accepted
     assert [name for name, _ in record.facts()] == ["solver", "solver"]
-    assert "says optimal, rejected at 5.0e+01 of its tolerance" in record.facts()[0][1]
-    assert "says optimal, accepted at 5.0e-01 of its tolerance" in record.facts()[1][1]
+    assert "reports optimal, rejected at 5.0e+01 of its tolerance" in record.facts()[0][1]
+    assert "reports optimal, accepted at 5.0e-01 of its tolerance" in record.facts()[1][1]
 
 
 def test_exactly_the_tolerance_is_accepted():
