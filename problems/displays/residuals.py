@@ -145,8 +145,7 @@ class CertificateDisplay:
     title : str
         The title of the certificate.
     promise : str, default=""
-        What it states about the answer: how near the fitted values are to those of the exact optimum, or why none is
-        known.
+        What it states about the answer: how near the fitted values are to those of the optimum, or why that is unknown.
 
     Attributes
     ----------

@@ -17,8 +17,7 @@ __all__ = ["AGREEMENT", "TOLERANCE", "UNSTATED", "Declared", "agreement_rows"]
 
 #: Relative residual at which a point of an unknown solver is accepted.
 TOLERANCE = 1e-6
-#: What a certificate states about the answer where a declaration does not state in what its objective is strongly
-#: convex.
+#: The reason on a certificate where a declaration does not state in what its objective is strongly convex.
 UNSTATED = "the declaration does not state in what its objective is strongly convex"
 #: Two computations of the same number agree within this multiple of the tolerance.
 AGREEMENT = 10.0

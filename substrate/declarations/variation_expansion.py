@@ -4,8 +4,7 @@ r"""The common cvxpy problem of machines of maximal variation, in the coordinate
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
 with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
-coordinates of :mod:`substrate.closed_form.component_coordinates`. Componentwise machines have one kernel matrix per
-component.
+coordinates of :mod:`substrate.closed_form.component_coordinates`. There is one kernel matrix per component.
 """
 
 from collections.abc import Callable

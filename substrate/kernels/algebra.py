@@ -29,8 +29,7 @@ class Kernel(BaseKernel):
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` uses columns 0 and 2 only.
     """
 
-    #: Results of the operators on one kernel, by name; the classes register themselves, from a module that imports this
-    #: one.
+    #: Results of the operators on one kernel, by name; the classes register themselves when they are imported.
     _nodes: ClassVar[dict[str, Callable[..., "Kernel"]]] = {}
 
     def __init_subclass__(cls, node: str = "", **options: Any) -> None:
