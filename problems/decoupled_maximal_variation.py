@@ -1,4 +1,4 @@
-r"""Maximal variation with an expansion a component: components that vanish exactly.
+r"""Maximal variation with one expansion per component: components that vanish exactly.
 
 .. math::
 

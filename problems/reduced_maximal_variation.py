@@ -1,4 +1,4 @@
-r"""Maximal variation on a reduced basis: an expansion a component in few vectors, bounds at all points.
+r"""Maximal variation on a reduced basis: one expansion per component in few vectors, bounds at all points.
 
 .. math::
 

@@ -33,7 +33,7 @@ Facts = tuple[tuple[str, str], ...]
 
 _UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
     "larger zeta",
 )
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")

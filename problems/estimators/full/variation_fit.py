@@ -124,7 +124,7 @@ class Variation:
 
 _UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
     "larger cutoff",
 )
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")

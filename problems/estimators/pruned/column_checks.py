@@ -41,7 +41,7 @@ __all__ = [
 Facts = tuple[tuple[str, str], ...]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
-_UNKNOWN = ("rounding", "double precision cannot tell the answer to this tolerance; scale the columns, or lower gamma")
+_UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
 
 
 @dataclass(frozen=True, slots=True)

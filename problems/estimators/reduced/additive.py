@@ -101,7 +101,7 @@ _TOLERANCE = 1e-6
 class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
     """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
 
-    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with an expansion a component in the basis of [Cawley2004]_ eq. (2).
+    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with one expansion per component in the basis of [Cawley2004]_ eq. (2).
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
             *prepared.facts,
             ("rho", f"{float(self.rho):g}"),
             ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
-            ("coordinates", f"an expansion a component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
+            ("coordinates", f"expansions per component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
             ("solver", f"PIQP, {solved.bounded} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}"),
         )
         self.maximal_variation_ = solved.maximal_variation

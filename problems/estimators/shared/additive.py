@@ -139,7 +139,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
 
 
 class DecoupledExpansion(AdditiveEstimator):
-    """An additive machine that may have an expansion a component; their axis is then the last of the coefficients."""
+    """An additive machine, perhaps with one expansion per component, then the last axis of the coefficients."""
 
     expansion: str
 

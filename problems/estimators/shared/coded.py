@@ -171,7 +171,7 @@ class CodedClassifier(ScoredClassifier, KernelEstimator):
 
     def _coefficients(self) -> Array:
         codes = self.support_codes_
-        if self.support_values_.ndim > codes.ndim:  # an expansion a component: its axis comes last
+        if self.support_values_.ndim > codes.ndim:  # one expansion per component: its axis comes last
             codes = codes[..., None]
         coefficients: Array = codes * self.support_values_
         return coefficients

@@ -1,1 +1,1 @@
-"""Which points to build a reduced basis of: one rule a file, all of them on kernel values only."""
+"""Rules that select the points of a reduced basis, all of them by kernel values only."""
