@@ -1,4 +1,4 @@
-"""Models, one a file, declared as convex problems; and their scikit-learn estimators.
+"""Models declared as convex problems, one per file, and their scikit-learn estimators.
 
 ``from problems import LSSVMRegressor`` is cheap: cvxpy is imported when a problem is declared, not before.
 """
@@ -11,11 +11,11 @@ import substrate
 if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
     raise ImportError(
         f"the module `substrate` at {getattr(substrate, '__file__', '?')} belongs to another project; "
-        "`problems` needs the one that `pip install lssvm-substrate` brings: uninstall the other, or use a fresh "
+        "`problems` needs the one that `pip install lssvm-substrate` installs: uninstall the other, or use a fresh "
         "virtual environment"
     )
 
-#: The estimators, each with the file it lives in: one line registers one; also what a model file may name.
+#: The estimators, each with its module: one line registers one; a model file may name no others.
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
