@@ -129,9 +129,7 @@ class DaskClient(Executor):
 
     def __init__(self, client: Any, passing: bool = False) -> None:
         self.client = client
-        self._passing = (
-            passing  # the workers end with the block, and unfinished tasks with them
-        )
+        self._passing = passing  # the workers end with the block, and unfinished tasks with them
 
     @property
     def workers(self) -> int:

@@ -282,7 +282,7 @@ class ModelSearch:
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),
-            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows in sight"),
+            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts
 

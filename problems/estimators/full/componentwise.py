@@ -24,7 +24,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -59,7 +59,7 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
 

@@ -27,7 +27,7 @@ from substrate.streaming.source import Source
 __all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare"]
 
 #: What leave-one-out of a sparse machine takes for granted.
-CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
+CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row included"
 #: Rows up to which all pairs of them are looked at for a width that makes no sense.
 _FEW_ROWS = 500
 

@@ -1,14 +1,9 @@
-"""The fitted attributes that a model file may hold: those of every estimator, each with its kind of value.
+"""The parameters and fitted attributes that a model file may hold: those of every estimator, each with its kind.
 
-Like :mod:`problems.estimators.shared.saved`, a list of what may be there: an attribute that it does not name is
-refused, on writing and on reading. Numbers are finite but for bounds and scores, which may be unknown.
-
-The parameters that a model file may hold: those of every estimator, each with its kind of value.
-
-This is a list of what may be there, not of what may not: a parameter that it does not name is neither written nor read,
-and an estimator that it does not name cannot be saved. Words are those that the estimator knows. What acts outside the
-model (who computes, where files lie, how much memory is taken, what is printed) is in :data:`OUTSIDE` and never in a
-file.
+These are lists of what is allowed, not of what is forbidden: a parameter or attribute that is not named here is refused
+on writing and on reading, and an estimator that is not named cannot be saved. Numbers are finite except for bounds and
+scores, which may be unknown. Words are those that the estimator knows. Parameters that act outside the model (executor,
+files, memory, output) are in :data:`OUTSIDE` and never in a file.
 """
 
 from collections.abc import Mapping
@@ -54,10 +49,10 @@ _EVERY: _Kinds = {
 }  # fmt: skip
 _CLASSES: _Kinds = {"classes_": labels(), "code_book_": _MATRIX}
 _CODES: _Kinds = _CLASSES | {"support_codes_": _EACH}
-#: Where support values cannot carry the answer of a kernel of finite rank.
+#: Where support values cannot represent the answer of a kernel of finite rank.
 _PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
 _RIDGE: _Kinds = {"ridge_": _EACH, "n_iter_": _WHOLE, **_PRIMAL}
-#: What validation chose, and what was seen of the criterion; beyond 1e154 a square is infinite.
+#: The choice of validation, and values of the criterion; beyond 1e154 a square is infinite.
 _PROOF: _Kinds = {
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
@@ -91,7 +86,7 @@ _REDUCED: _Kinds = {
 }  # fmt: skip
 _LEVERAGE: _Kinds = {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER}
 _FEW: _Kinds = {"n_support_": _WHOLE}
-#: The rows that train, where the support does not tell.
+#: The training rows, where they are not those of the support.
 _TRAINED: _Kinds = {"training_rows_": array("iu")}
 _VARIATION: _Kinds = {"component_support_": array("b"), "maximal_variation_": _EACH}
 _PRUNING: _Kinds = {
@@ -150,8 +145,8 @@ FITTED: Mapping[str, _Kinds] = {
 }  # fmt: skip
 
 
-#: Parameters that act outside the model, and the values with which files of version 1 are read all the same: none of
-#: these reaches anything, and none is taken over.
+#: Parameters that act outside the model, and the values that are accepted in files of version 1: they have no effect,
+#: and are not used.
 OUTSIDE: _Kinds = {
     "checkpoint": nothing(),
     "executor": either(nothing(), word("serial")),
@@ -174,7 +169,7 @@ _SOLVERS = either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))
 _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 
-#: What every estimator has.
+#: The parameters of every estimator.
 _KERNEL: _Kinds = {"kernel": kernel(named=True), "tol": _NUMBER}
 _CODING: _Kinds = {"coding": word(*CODINGS)}
 _ITERATED: _Kinds = {"solver": _SOLVERS, "cg_tol": _NUMBER, "max_iter": _WHOLE}

@@ -216,7 +216,7 @@ def test_blocks_of_a_wrong_kind_are_named(blocks, words):
 
 
 def test_blocks_that_are_gone_after_one_pass_are_refused():
-    with pytest.raises(DataError, match="once only"):
+    with pytest.raises(DataError, match="only once"):
         source_of(iter([(X, Y)]))
 
 
