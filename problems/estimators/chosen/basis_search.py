@@ -35,7 +35,7 @@ __all__ = ["SparseSearch"]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A kernel judged, with what its final fit needs."""
+    """A judged kernel, with the data of its final fit."""
 
     judged: Judged
     prepared: Prepared
@@ -81,8 +81,8 @@ class SparseSearch(ModelSearch, RowStream):
             return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = self.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
-            told = _first_target if classes is None else ClassesOfBlock(classes.book)
-            labels = np.concatenate(list(data.passes.each(source, told, "targets")))
+            labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
+            labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
             return _folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
         if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
@@ -96,7 +96,7 @@ class SparseSearch(ModelSearch, RowStream):
         start = time.perf_counter()
         prepared = prepare(kernel, data, self._choice(), 1.0)
         lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
-        method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
+        method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
@@ -128,7 +128,7 @@ class SparseSearch(ModelSearch, RowStream):
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
 
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
-        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
+        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
         rows, kind = prepared.rows, GeneralizedCrossValidation if self._criterion == "gcv" else LeaveOneOut
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
@@ -140,17 +140,17 @@ class SparseSearch(ModelSearch, RowStream):
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
-        told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
-        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
+        found = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *found)), judged, best.judged
 
 
 def _first_target(block: Block) -> Any:
-    """The targets of a regression, a number per row."""
+    """The targets of a regression, one number per row."""
     return block.Y[:, 0]
 
 
 def _folds_of(splits: Any, n: int) -> GivenFolds | None:
-    """The validation rows of each split; training must be all the others, which is what sums can leave out."""
+    """The validation rows of each split; training must be all the others, since sums allow only that."""
     folds = []
     seen = np.zeros(n, dtype=bool)
     for number, (train, valid) in enumerate(splits):
@@ -165,7 +165,7 @@ def _folds_of(splits: Any, n: int) -> GivenFolds | None:
 
 
 def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
-    """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
+    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
     if fit.factor is None:
         raise TypeError("a selection without leverages")
     unit, prepared = best.search.unit, fit.prepared

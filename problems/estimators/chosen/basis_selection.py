@@ -2,11 +2,10 @@ r"""Sparse LS-SVMs that choose their gamma, with a proof.
 
 .. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
-for leave-one-out, generalised cross-validation or folds, on a basis chosen once a kernel. One statistic of all rows and
-one eigendecomposition (for folds, one each) serve every gamma; see :mod:`substrate.reduced.criteria` for the
-criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for what
-rounding and decomposition may change of it. What is left out, in every criterion, is left out
-of the fit, not of the choice of the basis.
+for leave-one-out, generalised cross-validation or folds, on a basis chosen once per kernel. One statistic of all rows
+and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
+criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for the errors
+of rounding and decomposition. In every criterion rows are left out of the fit, not of the choice of the basis.
 """
 
 from dataclasses import dataclass

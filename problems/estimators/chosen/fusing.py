@@ -1,4 +1,4 @@
-"""``fuse`` on an estimator: its fused twin is fitted and presented as a :class:`~substrate.Fusion`."""
+"""``fuse`` on an estimator: its fused counterpart is fitted and presented as a :class:`~substrate.Fusion`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from substrate.fusion import FusedPath, Fusion
 
 __all__ = ["fuse_estimator"]
 
-#: Which hyper-parameter of which estimator is fused by which twin.
+#: The hyper-parameter and the fused counterpart of each estimator.
 _TWINS = {
     "LSSVMRegressor": ("gamma", "LSSVMRegressorCV"),
     "LSSVMClassifier": ("gamma", "LSSVMClassifierCV"),
@@ -24,7 +24,7 @@ _TWINS = {
 def fuse_estimator(
     estimator: Any, over: Any, *, validation: Any = None, cv: Any = None, gap: float = 1e-3, data: Any = None
 ) -> Fusion:
-    """Fit the fused twin of an estimator to ``data``, validated on rows, folds or, for gamma, every row left out."""
+    """Fit the fused counterpart of an estimator to ``data``, validated on rows, folds or, for gamma, left-out rows."""
     name = over.name() if hasattr(over, "name") else over
     known, twin = _TWINS.get(type(estimator).__name__, (None, None))
     if twin is None or name != known:

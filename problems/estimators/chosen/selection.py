@@ -2,9 +2,9 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 .. math:: \min_{k} \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
-One eigendecomposition a kernel serves every gamma, and the inner minimum is global: a lower bound over the whole range
-is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or a
-simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
+One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
+range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
+a simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
 end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
@@ -30,10 +30,10 @@ __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _DenseSearch(ModelSearch):
-    """What a machine on all rows adds: the rows it was fitted to, and files in which it was a fused machine."""
+    """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
-        """The rows of positive weight; of a fitted model that held rows out, of these those that trained it."""
+        """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""
         if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]
             n, rows = weights.shape[0], self.support_  # type: ignore[attr-defined]
             if rows.size and int(rows.max()) >= n:
@@ -44,7 +44,7 @@ class _DenseSearch(ModelSearch):
         return super()._kept(X, y, weights)  # type: ignore[misc]
 
     def _weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
-        """The weights of the rows that train and of those held out; none where all count alike."""
+        """The weights of the training rows and of those held out; None where all are equal."""
         if given is None or (to_numpy(weights) == 1.0).all():
             return None, None
         if self.loss != "squared":
@@ -53,7 +53,7 @@ class _DenseSearch(ModelSearch):
 
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
-            # FusedLSSVM* of release 0.1 did not keep what gamma and the path say
+            # FusedLSSVM* of release 0.1 did not keep what follows from gamma and the path
             self.ridge_ = np.full(self.support_.size, 1.0 / self.gamma_)  # type: ignore[attr-defined]
             self.gamma_range_, self.n_iter_ = np.array(self.path_["coverage"]), 1
         super()._check_loaded()  # type: ignore[misc]
@@ -153,7 +153,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
         ridge = ridges_of(gammas, weights)
-        self._keep(X, kept[part.rows], best.kernel, part.told(fit, task), ridge, one)
+        self._keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -220,7 +220,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)
         self._keep_classes(classes, Y)
-        signed = replace(part.told(fit, task), support_values=Y * fit.support_values)
+        signed = replace(part.described(fit, task), support_values=Y * fit.support_values)
         self._keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
@@ -242,6 +242,6 @@ def _known_codes(labels: Any, classes: Classes) -> Array:
 
 
 def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
-    """The share of rows whose outputs decode to a class other than their own."""
+    """The share of misclassified rows."""
     scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
     return float(np.mean(winners(scores) != numbers))

@@ -1,18 +1,16 @@
-r"""Componentwise LS-SVMs on a reduced basis: the sparse machine with a kernel that is a sum over the inputs.
+r"""Additive machines on a reduced basis: the componentwise LS-SVM, and structure detection by maximal variation.
 
 .. math:: f(x) = \sum_l f^l(x^l) + b, \qquad f^l(x^l) = \sum_{j \in S} \beta_j k^l(x^l, z_j^l)
 
-([Pelckmans2005]_ eq. (6)-(8) with the expansion of [Cawley2004]_ eq. (2).) How much a component varies is found in a
-pass over all rows.
-
-Structure detection by maximal variation on a reduced basis: see :mod:`problems.reduced_maximal_variation`.
+([Pelckmans2005]_ eq. (6)-(8) with the expansion of [Cawley2004]_ eq. (2).) The variation of a component is computed in
+a pass over all rows. Structure detection, see :mod:`problems.reduced_maximal_variation`, is
 
 .. math::
 
     \min \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
         + \rho \sum_k t_k \quad \text{s.t.} \quad |f^k(x_i)| \le t_k \text{ at every row}
 
-An expansion a component, in few basis vectors; the bounds are those of all rows, found by passes over them.
+with one expansion per component in few basis vectors; the bounds hold at all rows, by passes over them.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -99,7 +97,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(eq=False, repr=False)
 class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
-    """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
+    """Structure detection on a reduced basis, at any number of rows; irrelevant inputs vanish exactly.
 
     [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with one expansion per component in the basis of [Cawley2004]_ eq. (2).
 
@@ -154,7 +152,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     cutoff: float = CUTOFF
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""
+        """Choose the basis, sum over all rows, and bound rows until no row exceeds its bound."""
         self._begin_fit()
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
@@ -186,12 +184,12 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         return self._expansion(X)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
+        """Check the present state of this model on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses. The bound on the answer needs a
-        dual point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit.
-        ``y`` may be left out where the rows bring their targets. A fit takes no ``sample_weight``, so None is all that
-        is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses. The bound on the answer needs a dual
+        point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit. ``y``
+        may be omitted where the rows have their own targets. A fit takes no ``sample_weight``, so only None is
+        accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
@@ -203,10 +201,10 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         return Certificate(f"{self._title}, checked again", (answer,), facts)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; whatever it
-        is, the bound that it gives is computed in balls from the stored numbers. Needs python-flint,
+        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; for any
+        such point the bound is computed in balls from the stored numbers. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
         self._refuse_weights(sample_weight)
@@ -222,7 +220,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         )  # fmt: skip
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
-        """Rows against the basis of this model, and the problem solved on them."""
+        """Kernel values of rows and the basis of this model, and the problem solved on them."""
         held = self._training_rows(data)
         kernel: Any = self.kernel_
         points, known = self.support_vectors_, held.target_summary()

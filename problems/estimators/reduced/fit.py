@@ -26,15 +26,15 @@ from substrate.streaming.source import Source
 
 __all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare"]
 
-#: What leave-one-out of a sparse machine takes for granted.
+#: The conditions of leave-one-out of a sparse machine.
 CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row included"
-#: Rows up to which all pairs of them are looked at for a width that makes no sense.
+#: Number of rows up to which all pairs of them are examined for a degenerate width.
 _FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedFit:
-    """The solution of all outputs at one gamma; leverages and degrees of freedom where the sums for them were taken."""
+    """The solution of all outputs at one gamma; leverages and degrees of freedom where their sums are available."""
 
     prepared: Prepared
     coefficients: Array
@@ -58,7 +58,7 @@ def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> P
     if whole is None:
         kind = gram_kind(basis.points)
         if source.n_rows <= _FEW_ROWS:
-            # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+            # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
             kind.of(kernel, source.taken(np.arange(source.n_rows)))
         part = kind(kernel(basis.points), kernel)
         if not kernel.trusted:
@@ -99,13 +99,13 @@ def _reconstruction(
     return total / len(scoring)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def fit_reduced(
     prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
 ) -> ReducedFit:
-    """Solve at one gamma, refine, certify, and keep what leave-one-out needs.
+    """Solve at one gamma, refine, certify, and keep the factor for leave-one-out.
 
-    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
     lam = 1.0 / gamma
     solved = solve_reduced(
@@ -142,8 +142,8 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
             ConvergenceWarning,
             stacklevel=4,
         )
-    told = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
-    facts = (*_facts(prepared, gamma, (("solver", told),)), *solved.facts)
+    method = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
+    facts = (*_facts(prepared, gamma, (("solver", method),)), *solved.facts)
     warned = not solved.converged
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, warned)
 

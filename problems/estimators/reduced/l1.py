@@ -3,7 +3,7 @@ r"""The L1 substrate on a reduced basis, with its exact path in zeta: see :mod:`
 .. math:: \min_{\beta, b} \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
           + \zeta \|\beta\|_1
 
-One pass over the rows makes the sums from which every zeta is solved, a second one checks the solution on all rows.
+One pass over the rows computes the sums for every zeta, a second one checks the solution on all rows.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
 
 class _ReducedL1(L1Answers):
-    """What regression and classification share: sums, paths, the solution at zeta, and the vectors it uses."""
+    """The common part of regression and classification: sums, paths, the solution at zeta, and its vectors."""
 
     @property
     def basis_(self) -> Any:
-        """The basis vectors that the 1-norm chose from (absent for a precomputed kernel)."""
+        """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
         return self.candidates_
 
     def _solved(self, data: FitData) -> "_Solved":
@@ -51,8 +51,8 @@ class _ReducedL1(L1Answers):
         solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
         facts = (
             *prepared.facts,
-            ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
-            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, mended {solution.steps} times"),
+            ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on only the bias is left"),
+            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, corrected {solution.steps} times"),
         )
         if sums.unit != 1.0:
             facts += (("units", "residuals in units of max|y|"),)
@@ -61,7 +61,7 @@ class _ReducedL1(L1Answers):
         return _Solved(prepared, sums, paths, solution, facts)
 
     def _keep_used(self, solved: "_Solved", one: bool) -> None:
-        """Set what is left of the basis, the attribute that says "fitted" last."""
+        """Set the vectors in use, the attribute that marks the model as fitted last."""
         basis, unit = solved.prepared.basis, solved.sums.unit
         (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
         self._keep_basis(solved.prepared)
@@ -80,7 +80,7 @@ class _ReducedL1(L1Answers):
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """All machines at zeta, and how they were come by; numbers in units of the targets."""
+    """All machines at zeta, and how they were obtained; numbers in units of the targets."""
 
     prepared: Prepared
     sums: L1Sums
@@ -91,7 +91,7 @@ class _Solved:
 
 @dataclass(eq=False, repr=False)
 class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
-    """The L1 substrate on a reduced basis: at any number of rows, a few of few vectors, and the whole path in zeta.
+    """The L1 substrate on a reduced basis: any number of rows, few of few vectors, and the whole path in zeta.
 
     [Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2), whose coefficients need not sum to zero.
 
@@ -163,12 +163,12 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         return self._expansion(X)
 
     def at(self, zeta: float) -> tuple[Array, float]:
-        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, and no refit."""
+        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a refit."""
         check_is_fitted(self)
         a = self.support_values_path_
         rows = SparseRows(a.indptr, a.indices, a.data, a.shape[1])
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
-        last = float(self.zetas_[-1])  # zeta_max, but for rounding: from the smaller of the two on, all is zero
+        last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
         slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
         path = Path("zeta", self.zetas_, rows, none, self.bias_path_, True, False, True, stop, 0, rounding=slack)
         point = point_at(path, positive(zeta, "zeta"))

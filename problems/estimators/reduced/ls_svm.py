@@ -9,7 +9,7 @@ r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors 
 :mod:`substrate.reduced.solution` for the closed form. Time is linear in the number of rows, memory does not
 depend on it, and rows need not be in memory: ``fit`` takes arrays, or a ``.npy`` file and another with its targets, a
 Parquet file or folder and the name of a column, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that
-can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and counted here, not weighed: there is no
+can be iterated again; see :mod:`substrate.streaming`. Rows are drawn and counted here, not weighted: there is no
 ``sample_weight``.
 """
 
@@ -138,18 +138,18 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         return self._expansion(X)
 
     def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
-        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+        """Outputs, residuals and criteria of every training row with that row left out, in one pass without a refit.
 
         The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
-        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
-        although the left-out row had its part in choosing them: the certificate says so.
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling are unchanged although
+        the left-out row contributed to their choice, which the certificate states.
         """
         self._check_leverages(X)
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), True)
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
-        """What else a machine wants to know of its rows while they can be read."""
+        """Further quantities of a machine, computed while its rows can be read."""
 
 
 @dataclass(eq=False, repr=False)
@@ -202,7 +202,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         return self
 
     def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
-        """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
+        """The outputs for each training row of the machines fitted without it; see :class:`SparseLSSVMRegressor`."""
         self._check_leverages(X)
         with self._reading_again(X, y) as data:
             return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)

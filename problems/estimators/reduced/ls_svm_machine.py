@@ -1,6 +1,6 @@
-"""What sparse regression and classification share once targets are columns of numbers: state, checks, leave-one-out.
+"""The base of sparse regression and classification, with targets as columns of numbers: state, checks, leave-one-out.
 
-Leave-one-out of rows that are read in a pass and not kept: the criteria, from sums over them.
+For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
 
 @dataclass(frozen=True, slots=True)
 class LeftOutSums:
-    """What the machines say of rows when fitted without each, one number or one an output.
+    """Criteria of the machines fitted without each row, one number or one per output.
 
     ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
     share of rows decoded to a wrong class, None in regression.
@@ -79,13 +79,13 @@ def sum_left_out(
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
 
 
-#: Multiplications up to which leave-one-out fits one row's machine anew as a check.
+#: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
 
 
 @dataclass(eq=False, repr=False)
 class SparseMachine(ReducedMachine):
-    """What sparse regression and classification share once targets are columns of numbers."""
+    """The common part of sparse regression and classification, with targets as columns of numbers."""
 
     gamma: float = 1.0
     _: KW_ONLY
@@ -94,7 +94,7 @@ class SparseMachine(ReducedMachine):
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
 
     def _check_solver(self) -> None:
-        known = SparseMachine._solvers  # of those without a choice it is "auto"
+        known = SparseMachine._solvers  # "auto" for those without a choice
         if not isinstance(self.solver, str) or self.solver not in known:
             raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
         if self.solver == "cg" and self.checkpoint is not None:
@@ -116,7 +116,7 @@ class SparseMachine(ReducedMachine):
         return fit(prepared, gamma, self._tolerance())
 
     def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
-        """Set the fitted attributes, the one that says "fitted" last."""
+        """Set the fitted attributes, the one that marks the model as fitted last."""
         if fit.factor is not None and fit.freedom is not None:
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
@@ -127,11 +127,11 @@ class SparseMachine(ReducedMachine):
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
+        """Check the present state of this model on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
-        ``sample_weight``, so None is all that is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be omitted where the rows have their own targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so only None is accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
@@ -139,7 +139,7 @@ class SparseMachine(ReducedMachine):
             return self._certified(data, self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
         ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
         kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
@@ -159,7 +159,7 @@ class SparseMachine(ReducedMachine):
         )  # fmt: skip
 
     def _check_leverages(self, X: Any) -> None:
-        """Refuse leave-one-out, before any row is read, without rows or to a fit that took no sums."""
+        """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""
         check_is_fitted(self)
         if X is None:
             raise DataError(
@@ -168,18 +168,18 @@ class SparseMachine(ReducedMachine):
         if not hasattr(self, "leverage_factor_"):
             raise DeclarationError(
                 "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "
-                "sums that they come from; fit with solver='direct'"
+                "sums that they need; fit with solver='direct'"
             )
 
     def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        said = f"{self._title}, leave-one-out without refitting"
+        name = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
-            certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            certificate = Certificate(name, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
         for part in held:
@@ -202,16 +202,16 @@ class SparseMachine(ReducedMachine):
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self._judged(first, Y)
         rest = residuals[:, 0] if one else residuals
-        certificate = Certificate(said, tuple(checks), tuple(facts))
+        certificate = Certificate(name, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
     def _trace(self, freedom: float) -> Row:
-        """The leverages of all rows, summed, against the degrees of freedom of the fit."""
+        """The sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
         expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
         return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
 
     def _wrong(self, outputs: Array, Y: Array) -> int | None:
-        """How many rows are decoded to a wrong class; None in regression."""
+        """The number of misclassified rows; None in regression."""
         _, share = self._judged(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 

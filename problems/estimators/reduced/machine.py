@@ -1,10 +1,7 @@
-"""What every machine on a reduced basis shares: how its basis is chosen, and what a fit leaves behind.
+"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs.
 
-Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
-
-The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
-
-Training rows and labels of a classifier on a reduced basis once more, for a check of what is held now.
+Certificates are computed from what ``predict`` uses and the training rows, given again; proofs pass the stored numbers
+to ball arithmetic.
 """
 
 from collections.abc import Iterator
@@ -46,7 +43,7 @@ __all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "ne
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
-    """Rows and basis; of a precomputed kernel the columns and the square that belong to the basis."""
+    """Rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -56,7 +53,7 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
 def proof_of_outputs(
     rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int, tolerance: float
 ) -> Proof:
-    """The proof of every output, of which the worst speaks."""
+    """The proof of the worst output."""
     found: list[Proof] = [
         prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank, tolerance=tolerance) for k in range(Y.shape[1])
     ]
@@ -89,7 +86,7 @@ class ReducedMachine(StreamedPrediction):
 
     @property
     def basis_(self) -> Any:
-        """The basis vectors, a row each (absent for a precomputed kernel)."""
+        """The basis vectors, one per row (absent for a precomputed kernel)."""
         return self.support_vectors_
 
     def _choice(self) -> BasisChoice:
@@ -97,7 +94,7 @@ class ReducedMachine(StreamedPrediction):
         return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, stop, self.random_state)
 
     def _keep_basis(self, prepared: Prepared) -> None:
-        """Set what is known of the basis, of the rows, and of how the one spans the others."""
+        """Set the attributes of the basis and of the rows, and the reconstruction error."""
         self.basis_indices_ = prepared.basis.rows
         self.n_rows_ = prepared.rows.n_rows
         self.rank_ = prepared.features.rank
@@ -105,7 +102,7 @@ class ReducedMachine(StreamedPrediction):
         self.kernel_ = prepared.kernel
 
     def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
-        """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
+        """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
         self._keep_basis(prepared)
         basis = prepared.basis
         self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
@@ -116,7 +113,7 @@ class ReducedMachine(StreamedPrediction):
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        """Training rows and numbers once more, for a check of what is held now."""
+        """Training rows and numbers, given again, for a check of the present state."""
         with self._passes() as passes:
             rows = self._streamed(X, y)
             if rows is not None:
@@ -180,7 +177,7 @@ class ReducedMachine(StreamedPrediction):
             raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def certified_again(
     rows: KernelRows,
     K: Array,
@@ -194,9 +191,9 @@ def certified_again(
     *,
     tolerance: float,
 ) -> Certificate:
-    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output.
+    """A certificate from the rows, the kernel matrix of the basis and the coefficients, one column per output.
 
-    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
     features, lam = eigen_features(K), 1.0 / gamma
     known = rows.target_summary()
@@ -210,12 +207,12 @@ def certified_again(
     answer = judge.of(residuals, beta, shift)
     if not answer.passes and not rows.on_device:
         answer = judge.once_more(beta, shift)
-    told = (("kernel", kernel), *facts, *answer.facts)
-    return Certificate(title, (answer.row, *worst_rows(checks)), told)
+    record = (("kernel", kernel), *facts, *answer.facts)
+    return Certificate(title, (answer.row, *worst_rows(checks)), record)
 
 
 class LabelsAgain:
-    """What classifiers on a reduced basis read their training rows by."""
+    """Reads the training rows and labels of classifiers on a reduced basis."""
 
     kernel: Any
     classes_: Any

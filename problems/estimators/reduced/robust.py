@@ -6,7 +6,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
 See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
-weights and scales. No weight is kept: each is a function of its row and of the fit before.
+weights and scales. No weight is stored: each is a function of its row and of the previous fit.
 """
 
 import warnings
@@ -37,7 +37,7 @@ from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
 
-#: What the rows of the certificate are rows of.
+#: The quantities that the rows of the certificate check.
 _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
 
 
@@ -130,7 +130,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         return self._expansion(X)
 
     def row_weights(self, X: Any, y: Any) -> Array:
-        """The weights v that the last fit gave to these rows, or would have given: from the errors before it."""
+        """The weights v of the last fit for these rows, or any others: from the errors of the previous fit."""
         check_is_fitted(self)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
         if len(self.history_) < 2:
@@ -141,11 +141,11 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         return robust_weights(errors, self.scale_, self.weighting)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its last weighted problem on the training rows, wherever they are.
+        """Check the present state of this model by its last weighted problem on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses; the weights are those of the last
-        fit, from the errors of the one before it. ``y`` may be left out where the rows bring their targets. A fit takes
-        no ``sample_weight``, so None is all that is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses; the weights are those of the last
+        fit, from the errors of the previous one. ``y`` may be omitted where the rows have their own targets. A fit
+        takes no ``sample_weight``, so only None is accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
@@ -153,14 +153,14 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
             gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
-            title, told = f"{self._title}, checked again", repr(self.kernel_)
+            title, kernel = f"{self._title}, checked again", repr(self.kernel_)
             return certified_again(
-                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
+                rows, K, *self._columns(), gamma, title, kernel, weights=self._weights(unit), facts=(_WEIGHTED,),
                 tolerance=self._tolerance(),
             )  # fmt: skip
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from the optimum of the last fit.
 
         Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
         :meth:`~problems.SparseLSSVMRegressor.prove`.
@@ -186,7 +186,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
 
     def _weights(self, unit: float) -> WeightsOfRows | None:
-        """Those of the last fit, for targets in a unit."""
+        """The weights of the last fit, for targets in a unit."""
         if len(self.history_) < 2:
             return None
         before = self.history_[-2]
@@ -209,6 +209,6 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         if self.__sklearn_is_fitted__():
             steps = self.history_
             if not steps or not all(isinstance(step, ReducedReweighting) for step in steps):
-                raise DataError("the history of a robust model must hold one record a fit")
+                raise DataError("the history of a robust model must hold one record per fit")
             if any(step.support_values.shape != self.support_values_.shape for step in steps):
                 raise DataError("the history and the support values do not belong together")

@@ -1,7 +1,4 @@
-"""Rows that need not be in memory, for machines on a reduced basis: reading, resuming, and who does the work.
-
-Prediction from rows that are read in a pass to a file that is written on the way.
-"""
+"""Rows that need not be in memory, for machines on a reduced basis: reading, resuming, prediction to files."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +34,7 @@ from substrate.whole_file import refuse_taken, writable_file
 __all__ = ["RowStream", "StreamedPrediction"]
 
 
-#: Parameters that change how a fit is done and not what comes out.
+#: Parameters that change how a fit is computed, not its result.
 _MEANS = ("executor", "memory_budget", "checkpoint", "verbose")
 
 
@@ -102,7 +99,7 @@ class RowStream(KernelEstimator):
         return FitData.of_stream(rows, survey, coding, passes)
 
     def _check_device_means(self) -> None:
-        """On a device nobody else works and nothing is resumed."""
+        """Refuse executors and checkpoints on a device."""
         for name in ("executor", "checkpoint"):
             if getattr(self, name) is not None:
                 raise DeclarationError(
@@ -111,7 +108,7 @@ class RowStream(KernelEstimator):
                 )
 
     def _streamed(self, X: Any, y: Any) -> Source | None:
-        """A source where rows are named as one, and for mapped files, which are read and not held."""
+        """A source where X denotes one, and for mapped files, which are read and not held."""
         if streams(X, y):
             return source_of(X, y)
         if self.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
@@ -163,9 +160,9 @@ class RowStream(KernelEstimator):
 
 
 def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only if needed.
 
-    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    Whether they are needed is tested by the two rows of the survey: a kernel that they change depends on data.
     """
     rows = None if data.survey is not None else data.width_rows()
     for kernel in kernels:
@@ -181,12 +178,12 @@ class StreamedPrediction(RowStream):
     """``predict_to``."""
 
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
-        """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
+        """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is complete or absent.
 
-        A table has a column ``prediction`` and, for classes, the outputs of the machine beside it; a ``.npy`` file
-        has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a CSV file, a
-        label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break) has an
-        apostrophe before it, to be taken away by a program that reads it; other files hold labels as they are.
+        A table has a column ``prediction`` and, for classes, further columns with the outputs of the machine; a
+        ``.npy`` file has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a
+        CSV file, a label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break)
+        has an apostrophe before it, which a program that reads it must remove; other files hold unchanged labels.
         """
         check_is_fitted(self)
         self._refuse_passes()
@@ -201,7 +198,7 @@ class StreamedPrediction(RowStream):
                     write(self._said_of(outputs))
 
     def _refuse_passes(self) -> None:
-        """Say that a model on a device reads no files, and what to do about it."""
+        """Raise for a model on a device, which reads no files, with the remedy."""
         if is_device_array(self.support_values_):
             raise DataError(
                 f"this {type(self).__name__} is fitted to arrays of {where_it_lives(self.support_values_)}, and rows "
@@ -238,7 +235,7 @@ class StreamedPrediction(RowStream):
         )
 
     def _said_of(self, outputs: Array) -> dict[str, Any]:
-        """A column ``prediction``; for classes the outputs beside it, ``decision``, or ``decision_CLASS`` for each."""
+        """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         if not self._labels:
             return {"prediction": first}
