@@ -15,9 +15,9 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
-from problems.estimators.reduced.basis_choice import RULES
 from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
+from substrate.reduced.basis import RULES
 from substrate.streaming import array_source as row_numbers
 from substrate.streaming.executors import Joblib
 

@@ -18,12 +18,13 @@ from problems import (
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
 )
-from problems.estimators.reduced.basis_choice import RULES, generator_of
+from problems.estimators.reduced.basis_choice import generator_of
 from substrate import conventions
 from substrate.closed_form.leave_one_out import relative_error
 from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
+from substrate.reduced.basis import RULES
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3))

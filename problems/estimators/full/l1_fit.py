@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import problems
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
@@ -184,7 +184,7 @@ def _solved(
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
-    page = problems.l1_substrate  # imports cvxpy, which the active set does not need
+    page = page_named("l1_substrate")
     # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
     declared = page.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)

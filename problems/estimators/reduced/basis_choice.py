@@ -16,6 +16,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy, where_it_lives
+from substrate.reduced.basis import RULES
 from substrate.reduced.basis.candidates import (
     Candidates,
     Chosen,
@@ -36,11 +37,9 @@ from substrate.streaming.passes import Passes
 from substrate.streaming.source import Source
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["LIGHT_FACTOR", "MOST", "RULES", "BasisChoice", "ChosenBasis", "Prepared", "basis_facts", "generator_of"]
+__all__ = ["LIGHT_FACTOR", "MOST", "BasisChoice", "ChosenBasis", "Prepared", "basis_facts", "generator_of"]
 
 
-#: The rules of selection there are.
-RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
 #: Those that stop at a reconstruction error.
 _STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
 #: Those that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.

@@ -11,10 +11,8 @@ as they were: names that have changed since are replaced, and parameters that ar
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
-import problems
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
 from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
 from substrate.archive import Archive, read_archive, write_archive
@@ -22,7 +20,7 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.whole_file import writable_file
 
-__all__ = ["Check", "content_today", "load", "load_with_notes", "parameters_of_release_0_1", "save"]
+__all__ = ["Check", "content_today", "parameters_of_release_0_1", "read_model", "save"]
 
 
 _CODED = "kernel coding gamma"
@@ -152,6 +150,8 @@ def _entry(entry: Any) -> Any:
     return ["criterion", entry[1]] if isinstance(entry, list) and entry[:1] == ["validation_errors"] else entry
 
 
+#: From the name of an estimator to its class; None for a name that the package does not know.
+Classes = Callable[[str], Any]
 #: A check of the model and the notes as they are read back; raises to refuse them.
 Check = Callable[[Any, dict[str, Any] | None], object]
 
@@ -161,11 +161,11 @@ def save(
 ) -> None:
     """Write a fitted or unfitted estimator of this package to a file (usually named ``*.npz``).
 
-    ``notes`` are plain JSON values that are stored with the model; :func:`load` ignores them. The file is read back
-    before it appears, and given to ``check``: what cannot be loaded is not saved.
+    ``notes`` are plain JSON values that are stored with the model; :func:`problems.load` ignores them. The file is read
+    back before it appears, and given to ``check``: what cannot be loaded is not saved.
     """
     name = type(model).__name__
-    if problems.ESTIMATORS.get(name) != type(model).__module__:
+    if not type(model).__module__.startswith("problems.estimators."):
         raise DataError(f"{name} is not an estimator of this package; save it by its own means")
     writable_file(path)
     arrays: Arrays = {}
@@ -177,7 +177,7 @@ def save(
 
     def readable(found: Archive) -> None:
         try:
-            made, told = _rebuilt(found, path)
+            made, told = _rebuilt(found, {name: type(model)}.get, path)
             if check is not None:
                 check(made, told)
         except SubstrateError as error:
@@ -188,29 +188,21 @@ def save(
     write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays, readable)
 
 
-def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
-    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+def read_model(
+    path: str | os.PathLike[str], classes: Classes, max_bytes: float | None = None
+) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
-    The page "Model files" of the documentation describes what a file can and cannot do. A certificate from an unknown
-    source proves nothing: ``certify`` the model on your own data.
+    def planned(version: int, content: dict[str, Any], names: set[str]) -> int:
+        """The bytes of a model besides its arrays, before any of it is read."""
+        _, _, parameters, fitted = _parts(version, content, classes, path)
+        try:
+            return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+        except DataError as error:
+            raise DataError(f"{path} is refused: {error}") from error
 
-    Parameters
-    ----------
-    path
-        A file of ``save`` or of ``substrate fit --out``. One that was changed since it was written loads with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which has no
-        digest, with the warning only.
-    max_bytes
-        The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
-        None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
-    """
-    return load_with_notes(path, max_bytes)[0]
-
-
-def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, and its notes, if any; the content of the notes is not checked here."""
-    found = read_archive(path, max_bytes, lambda version, content, names: _planned(version, content, names, path))
-    model, notes = _rebuilt(found, path)
+    found = read_archive(path, max_bytes, planned)
+    model, notes = _rebuilt(found, classes, path)
     if found.as_written is None:
         warnings.warn(
             f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
@@ -229,13 +221,12 @@ def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None
     return model, notes
 
 
-def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
     content, arrays = found.content, found.arrays
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    name, parameters, fitted = _parts(found.version, content, path)
-    estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
+    estimator, name, parameters, fitted = _parts(found.version, content, classes, path)
     try:
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
         values = {key: decode(value, arrays) for key, value in given.items()}
@@ -254,32 +245,24 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
 
 
 def _parts(
-    version: int, content: Mapping[str, Any], path: str | os.PathLike[str]
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+    version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
+) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
+    """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
     if version == 1:
         try:
             content = content_today(content)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
     name = content.get("estimator")
-    if not isinstance(name, str) or name not in problems.ESTIMATORS:
+    estimator = classes(name) if isinstance(name, str) else None
+    if estimator is None or not isinstance(name, str):
         raise DataError(f"{path} holds a {name!r}, which this package does not know")
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
     if refused := [key for key in fitted if key not in FITTED[name]]:
         raise DataError(f"{path} sets attributes {refused}, which no fit sets")
-    return name, parameters, fitted
-
-
-def _planned(version: int, content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
-    """The bytes of a model besides its arrays, before any of it is read."""
-    _, parameters, fitted = _parts(version, content, path)
-    try:
-        return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
-    except DataError as error:
-        raise DataError(f"{path} is refused: {error}") from error
+    return estimator, name, parameters, fitted
 
 
 def _own_parameters(
