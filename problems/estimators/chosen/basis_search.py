@@ -140,8 +140,8 @@ class SparseSearch(ModelSearch, RowStream):
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
-        found = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
-        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *found)), judged, best.judged
+        more = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more)), judged, best.judged
 
 
 def _first_target(block: Block) -> Any:

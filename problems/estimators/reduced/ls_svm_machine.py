@@ -175,11 +175,11 @@ class SparseMachine(ReducedMachine):
         rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        name = f"{self._title}, leave-one-out without refitting"
+        text = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
-            certificate = Certificate(name, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            certificate = Certificate(text, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
         for part in held:
@@ -202,7 +202,7 @@ class SparseMachine(ReducedMachine):
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self._judged(first, Y)
         rest = residuals[:, 0] if one else residuals
-        certificate = Certificate(name, tuple(checks), tuple(facts))
+        certificate = Certificate(text, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
     def _trace(self, freedom: float) -> Row:
