@@ -91,14 +91,14 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
         :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which has
         no digest, with the warning only.
     max_bytes
-        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
-        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
+        The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
+        None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
     """
     return load_with_notes(path, max_bytes)[0]
 
 
 def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, and the notes beside it, if there are any; the contents of notes are not checked."""
+    """The estimator of a file, and its notes, if any; the contents of notes are not checked."""
     from problems.estimators.shared.files import read_model
 
     return read_model(path, _estimator, max_bytes)
@@ -115,7 +115,7 @@ def _estimator(name: str) -> Any:
 
 
 def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
-    """What :func:`substrate.fuse` does with an estimator; the classes that choose stand above those they choose for."""
+    """The implementation of :func:`substrate.fuse` for an estimator."""
     from problems.estimators.chosen.fusing import fuse_estimator
 
     return fuse_estimator(estimator, over, **choices)

@@ -109,7 +109,7 @@ def answered(
 def _primal_answer(question: Question, rank: int) -> Answer:
     """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
     weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
-    fact = ("expansion", f"{rank} primal weights and a centre; support values are not sure to carry this answer")
+    fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
     a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
     return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
 

@@ -50,14 +50,14 @@ class ColumnFactor:
 
     @classmethod
     def of_normal_equations(cls, lower: Array, length: Array, n: int) -> "ColumnFactor":
-        """From a Cholesky factor of the scaled normal equations of n rows."""
+        """The factor from a Cholesky factor of the scaled normal equations of n rows."""
         smallest = _smallest(lower)
         m = length.size
         return cls(lower, length, smallest, _over((n + m + 10.0) * m * _HALF, smallest**2))
 
     @classmethod
     def of_columns(cls, C: Array) -> "ColumnFactor":
-        """From a QR factorisation of the columns themselves."""
+        """The factor from a QR factorisation of the columns themselves."""
         length = np.linalg.norm(C, axis=0)
         length = np.where(length > 0.0, length, 1.0)
         R = np.asarray(np.linalg.qr(C / length, mode="r"))

@@ -88,7 +88,7 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
     """
     with blas_threads(A.shape[0]):
-        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK wants it
+        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK requires
         factor, solved = None, _normal_equations(C, B)
         if solved is not None:
             x, factor = solved

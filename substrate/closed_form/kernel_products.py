@@ -81,7 +81,7 @@ class CarefulProducts:
     plain: PlainProducts
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
-        """By blocks of rows of the kernel matrix, or by features."""
+        """Compute K x by blocks of rows of the kernel matrix, or by features."""
         if self.kernel.pairwise:
             return exact_product(self.plain.matrix, x)
         if self.kernel.rank(self.points.shape[1]) is not None and self.kernel.feature_rounding() == 0.0:

@@ -146,7 +146,7 @@ def careful_pass(
 ) -> tuple[Residuals, ErrorsRounded]:
     """Sums over the errors of all rows, and bounds on their rounding."""
     function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
-    sums: CarefulErrors = rows.sums(function, "errors of all rows, with care")
+    sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
     slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
     unsure = 1.01 * np.sqrt(sums.unsure)
@@ -198,7 +198,7 @@ class AnswerJudge:
         return self.targets.about(self.unit)
 
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
-        """From the sums of a pass in working precision."""
+        """The answer from the sums of a pass in working precision."""
         beta, bias = to_numpy(beta), to_numpy(bias)
         many = self.curvature.terms if terms is None else terms
         rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
@@ -227,7 +227,7 @@ class AnswerJudge:
         return best, beta, bias, taken
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
-        """From an accurate pass."""
+        """The answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
         known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights)
         answer = self._answer(*known, beta, bias)

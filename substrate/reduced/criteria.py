@@ -60,12 +60,12 @@ class ReducedGCV(Criterion):
 
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
-        """From a statistic."""
+        """The criterion of a spectrum."""
         known = spectrum.on_host()
         return cls(known, known.targets, 0.0, pooled)
 
     def sample(self, t: Array) -> Samples:
-        """From sums over the spectrum only."""
+        """The values from sums over the spectrum only."""
         spectrum, c = self.spectrum, self.targets.coordinates
         g, lambdas, n = self._inverses(t), np.exp(t.ravel()), self.spectrum.n
         errors = np.maximum(spectrum.squares - (g * (1.0 + lambdas * g)).T @ c**2, 0.0)
@@ -165,7 +165,7 @@ class RowSizesOfLeaf:
 
 
 def sizes_of_rows(rows: KernelRows) -> RowSizes:
-    """In one inexpensive pass."""
+    """The sizes of all rows, in one inexpensive pass."""
     sizes: RowSizes = rows.sums(RowSizesOfLeaf(rows.values), "sizes of rows")
     return sizes
 

@@ -43,7 +43,7 @@ class GivenFolds:
 
     @classmethod
     def of(cls, folds: Any, n: int) -> "GivenFolds | None":
-        """From the rows of each fold; no folds are None."""
+        """Labels from the rows of each fold; None without folds."""
         if not len(folds):
             return None
         labels = np.full(n, -1, dtype=np.int32)

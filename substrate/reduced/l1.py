@@ -175,7 +175,7 @@ class L1Check:
     tolerance: float = ACCURATE
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
-        """In one pass over the rows, plain or accurate."""
+        """The check in one pass over the rows, plain or accurate."""
         unit, centre = self.sums.unit, self.targets.about(self.sums.unit)
         if careful:
             residuals, rounded = careful_pass(self.rows, unit, beta, bias, self.sizes, centre)

@@ -246,7 +246,7 @@ class ReducedLeaveOneOut(Criterion):
 
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
-        """From the rows of the statistic and their targets."""
+        """The criterion on the rows of the statistic and their targets."""
         kept, known = None, spectrum.on_host()
         if 8.0 * rows.n_rows * known.values.size <= KEPT:
             parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))

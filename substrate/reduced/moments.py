@@ -118,7 +118,7 @@ class Sums:
         )
 
     def moments(self) -> Moments:
-        """With both triangles."""
+        """The moments with both triangles."""
         xp = namespace_of(self.second)
         upper = xp.triu(self.second)
         second = upper + xp.triu(upper, k=1).T

@@ -145,7 +145,7 @@ class Reach:
         return math.sqrt(max(trace, 0.0)) * 1.01 + 1e-6
 
     def _moved(self, half: Array, seen: Array | None = None) -> Array:
-        """From H^-1/2 g, column by column."""
+        """The bound from H^-1/2 g, column by column."""
         c = self.curvature
         xp = namespace_of(c.scatter)
         energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))

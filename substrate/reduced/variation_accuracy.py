@@ -200,7 +200,7 @@ class VariationJudge:
         return row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
-        """In one pass over the rows."""
+        """The row from one pass over the rows."""
         parts = self.values.components
         points = parts[0].points
         sizes = np.column_stack(

@@ -49,7 +49,7 @@ def handed_out(client: Any, value: Any, *, everywhere: bool = False) -> Any:
             return client.scatter(value, broadcast=everywhere, hash=False)
         except OSError:
             time.sleep(_PAUSE)
-    raise SolverError(f"the connection to a worker broke {_TRIES} times in a row; look at the logs of the workers")
+    raise SolverError(f"the connection to a worker broke {_TRIES} times in a row; read the logs of the workers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +156,13 @@ class DerivedSource(Source):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Those of the inner source."""
+        """The column names of the inner source."""
         names: tuple[str, ...] | None = self.inner.feature_names
         return names
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of the inner source."""
+        """The files of the inner source."""
         names: tuple[str, ...] = self.inner.files
         return names
 

@@ -84,7 +84,7 @@ class Classes:
 
     @classmethod
     def of(cls, labels: Any, coding: str) -> "Classes":
-        """From all labels, wherever they are."""
+        """The classes of all labels, wherever they are."""
         names = classes_of(labels)
         return cls(names, code_book(coding, names.size))
 

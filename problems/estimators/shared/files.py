@@ -177,9 +177,9 @@ def save(
 
     def readable(found: Archive) -> None:
         try:
-            made, told = _rebuilt(found, {name: type(model)}.get, path)
+            made, stored = _rebuilt(found, {name: type(model)}.get, path)
             if check is not None:
-                check(made, told)
+                check(made, stored)
         except SubstrateError as error:
             raise DataError(
                 f"this {name} is not saved, because {path} could not be loaded again: {error}; correct it and refit"
