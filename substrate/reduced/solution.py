@@ -169,7 +169,9 @@ def solve_reduced(
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows, tolerance)
+    judge = AnswerJudge(
+        rows, spectrum.curvature(K_basis, rows.product_terms), lam, unit, known, weights_of_rows, tolerance
+    )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     # where the sums determine fewer digits than the rows do, it is refined although every check passes

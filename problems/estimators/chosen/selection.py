@@ -32,6 +32,8 @@ __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 class _DenseSearch(ModelSearch):
     """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
+    _page = "tikhonov_fusion"
+
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
         """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""
         if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]

@@ -56,8 +56,6 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     executor, memory_budget, checkpoint, verbose
         As for :class:`~problems.SparseLSSVMRegressor`.
-    checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
