@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.archive import read_archive, write_archive
-from substrate.arrays import available_memory, positive
+from substrate.arrays import available_memory
 from substrate.errors import DataError
 from substrate.namespaces import HOST
 from substrate.progress import RowProgress
@@ -36,10 +36,11 @@ from substrate.streaming.executors import (
     highest,
     sum_over,
 )
+from substrate.streaming.parameters import BUDGET
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.threads import threads_for
 
-__all__ = ["BUDGET", "Checkpoint", "Passes", "digest"]
+__all__ = ["Checkpoint", "OpenPasses", "digest"]
 
 
 _KIND = "sums of an unfinished fit"
@@ -164,8 +165,6 @@ class Checkpoint:
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
 
-#: Bytes of rows that a process holds at a time unless somebody says.
-BUDGET = 64 * 2**20
 #: Copies of a block of rows alive at a time: as read, as numbers, and in the hands of a kernel.
 _COPIES = 4
 
@@ -183,16 +182,13 @@ class TakenOfBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """By whom, in which memory, from which checkpoint on, and whether a line says how far they are."""
+class OpenPasses:
+    """What :class:`~substrate.streaming.Passes` say, opened: an executor at work, and sums that are kept."""
 
     executor: Executor = field(default_factory=Serial)
     memory_budget: float = BUDGET
     checkpoint: Checkpoint | None = None
     verbose: bool = False
-
-    def __post_init__(self) -> None:
-        positive(self.memory_budget, "memory_budget")
 
     def step(self, source: Source) -> int:
         """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
@@ -253,8 +249,8 @@ class Passes:
         source = job.source
         if not (source.seekable or isinstance(self.executor, Serial)):
             raise DataError(
-                f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
-                "write the rows to Parquet or .npy files, which all workers can open"
+                f"{source.name} can be read by this process only, from the first row on; leave passes.executor at "
+                "None, or write the rows to Parquet or .npy files, which all workers can open"
             )
         executor = self.executor if source.home == HOST else Device()
         level = executor.span_level(source.n_rows)

@@ -52,7 +52,8 @@ class SparseSearch(ModelSearch, RowStream):
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = False
+    verbose: bool = field(default=False, init=False)
+    random_state: None = field(default=None, init=False)
 
     def _check_search(self) -> None:
         if self.cv is None:
@@ -61,9 +62,9 @@ class SparseSearch(ModelSearch, RowStream):
                 "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
             )
         self._check_rules()
-        if isinstance(self.basis, str) and self.basis == "pruned":
+        if isinstance(rule := self._choice().rule, str) and rule == "pruned":
             raise DeclarationError(
-                "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
+                "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
     def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:

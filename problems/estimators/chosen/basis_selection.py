@@ -28,10 +28,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         The kernel; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
-        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+    basis, passes
+        As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
     cv : {"loo", "gcv"}, int, splitter or iterable, default="loo"
@@ -83,10 +81,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    basis, passes
         As for :class:`SparseLSSVMRegressorCV`.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
 

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import ReducedFit, prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
@@ -36,6 +36,7 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
 from substrate.proof import Proof
 from substrate.proof.variation import prove_reduced_variation
+from substrate.reduced import Basis
 from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
@@ -52,14 +53,10 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
-    checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -79,7 +76,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
 
-    def _choice(self) -> BasisChoice:
+    def _choice(self) -> Basis:
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         return super()._choice()
 
@@ -112,10 +109,8 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
         For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
@@ -142,7 +137,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     >>> from substrate.datasets import additive_function
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(400, 8, random_state=0)
-    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, n_basis=40).fit(X, y)
+    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, basis=40).fit(X, y)
     >>> model.get_support(indices=True), bool(model.certificate_.holds)
     (array([0, 1, 2, 3]), True)
     """

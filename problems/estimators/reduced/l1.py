@@ -97,18 +97,13 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Parameters
     ----------
-    kernel, n_basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
         left.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis : str, array of int, or array of points, default="kmeans++"
-        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
-        spread ones are offered and not, as there, the fewest that span the others.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
 
     Attributes
     ----------
@@ -135,8 +130,10 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     >>> from problems import SparseL1SubstrateRegressor
     >>> from substrate.datasets import motorcycle
     >>> from substrate.kernels import RBF
+    >>> from substrate.reduced import Basis
     >>> X, y = motorcycle()
-    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, n_basis=30, random_state=0).fit(X, y)
+    >>> basis = Basis(30, random_state=0)
+    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, basis=basis).fit(X, y)
     >>> model.n_support_ < 20, bool(model.certificate_.holds)
     (True, True)
     """
@@ -188,14 +185,12 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
 
     Parameters
     ----------
-    kernel, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 

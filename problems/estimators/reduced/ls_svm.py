@@ -42,38 +42,10 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis : int, default=None
-        How many vectors, at most; None is 100, or all rows where there are fewer.
-    basis : str, array of int, or array of points, default="feature_vectors"
-        A rule by which rows become the basis: ``"feature_vectors"`` (greedy, the smallest mean reconstruction error),
-        ``"stochastic"`` (the same from 59 rows drawn at each step), ``"pruned"`` (backward, by the size of beta, see
-        [Cawley2002]_), ``"renyi"`` (entropy, as in fixed-size LS-SVMs), ``"kmeans++"`` (spread in feature space),
-        ``"pivoted_cholesky"`` (the worst reconstructed row next), ``"random"``. Or the numbers of the rows; or the
-        points themselves, which need not be rows.
-    n_candidates : int, default=2000
-        How many rows ``"feature_vectors"``, ``"stochastic"``, ``"pivoted_cholesky"`` and ``"pruned"`` choose from; ten
-        times as many for ``"renyi"`` and ``"kmeans++"``. Drawn at random where there are more; None is all rows.
-    n_scoring : int, default=1000
-        How many rows, drawn at random, reconstruction errors are averaged over; None is all of them. With None for both
-        the greedy rule is the published one, and needs a matrix of all pairs.
-    reconstruction_tolerance : float, default=0.0
-        Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of everything drawn at random; nothing is where all rows are candidates and scoring rows of a greedy rule.
-        What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
-    executor : None, str, dask.distributed.Client or Executor, default=None
-        Who makes the passes over the rows: this process (None, with threads for a basis so large that products deserve
-        them; ``"serial"``, without), its threads (``"joblib"``), a cluster of this machine made for the fit
-        (``"dask"``), a Dask scheduler by its address (``"tcp://host:8786"``), or a client. The result is the same to
-        the last bit, on workers with one kind of processor and BLAS library.
-    memory_budget : float, default=64 MiB
-        Bytes of rows that a process reads at a time, also of mapped files, which are read and not mapped. It changes no
-        bit of the model.
-    checkpoint : path, default=None
-        A file in which a fit that is interrupted leaves its sums, and from which the same call goes on; it is removed
-        when the fit is done. Needs an integer ``random_state``.
-    verbose : bool, default=False
-        Whether a line on the terminal says how far a pass is, in rows and rows a second.
+    basis : Basis, int, str, array of int, or array of points, default=None
+        Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
+    passes : Passes or str, default=None
+        How all rows are gone through: a :class:`~substrate.streaming.Passes`, or the name of an executor.
     solver : {"auto", "direct", "cg"}, default="auto"
         ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes ten to twenty-five
         passes of conjugate gradients instead, see :mod:`substrate.reduced.gradients`; with a wide kernel it
@@ -111,7 +83,7 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     >>> from substrate.datasets import motorcycle
     >>> from substrate.kernels import RBF
     >>> X, y = motorcycle()
-    >>> model = SparseLSSVMRegressor(kernel=RBF(sigma=10.0), gamma=20.0, n_basis=15).fit(X, y)
+    >>> model = SparseLSSVMRegressor(kernel=RBF(sigma=10.0), gamma=20.0, basis=15).fit(X, y)
     >>> model.basis_.shape, bool(model.certificate_.holds)
     ((15, 1), True)
     """
@@ -164,11 +136,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         Weight of the squared errors of all rows against the norm.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
-        As for :class:`SparseLSSVMRegressor`.
-    executor, memory_budget, checkpoint
-        As for :class:`~problems.SparseLSSVMRegressor`.
-    verbose, solver
+    basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes

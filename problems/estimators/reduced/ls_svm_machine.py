@@ -28,6 +28,7 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming import Passes
 
 __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
 
@@ -97,10 +98,11 @@ class SparseMachine(ReducedMachine):
         known = SparseMachine._solvers  # of those without a choice it is "auto"
         if not isinstance(self.solver, str) or self.solver not in known:
             raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
-        if self.solver == "cg" and self.checkpoint is not None:
+        path = Passes.of(self.passes).checkpoint
+        if self.solver == "cg" and path is not None:
             raise DeclarationError(
-                f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
-                "leave checkpoint at None, or use solver='direct'"
+                f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
+                "passes.checkpoint at None, or use solver='direct'"
             )
 
     def _check_device_means(self) -> None:

@@ -10,12 +10,12 @@ Training rows and labels of a classifier on a reduced basis once more, for a che
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.row_stream import StreamedPrediction
 from problems.estimators.shared.checked_again import refuse_strange_classes
@@ -31,6 +31,7 @@ from substrate.kernels import Kernel
 from substrate.namespaces import own_copy, to_numpy
 from substrate.proof import Proof
 from substrate.proof.reduced import BasisRows, prove_reduced
+from substrate.reduced import Basis
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import eigen_features
@@ -39,7 +40,6 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import accumulate, residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
-from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Source
 
 __all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
@@ -76,25 +76,20 @@ def needs_targets(y: Any) -> None:
 class ReducedMachine(StreamedPrediction):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
 
-    n_basis: Any = None
-    basis: Any = "feature_vectors"
-    n_candidates: Any = 2000
-    n_scoring: Any = 1000
-    reconstruction_tolerance: float = 0.0
-    random_state: Any = None
-    executor: Any = None
-    memory_budget: float = BUDGET
-    checkpoint: Any = None
-    verbose: bool = False
+    basis: Any = None
+    passes: Any = None
 
     @property
     def basis_(self) -> Any:
         """The basis vectors, a row each (absent for a precomputed kernel)."""
         return self.support_vectors_
 
-    def _choice(self) -> BasisChoice:
-        stop = self.reconstruction_tolerance
-        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, stop, self.random_state)
+    def to_numpy(self) -> Self:
+        """A copy of this model with its arrays in numpy, wherever it was fitted."""
+        moved = super().to_numpy()
+        if isinstance(moved.basis, Basis):
+            moved.basis = moved.basis.with_params(rule=to_numpy(moved.basis.rule))
+        return moved
 
     def _keep_basis(self, prepared: Prepared) -> None:
         """Set what is known of the basis, of the rows, and of how the one spans the others."""

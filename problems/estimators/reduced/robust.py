@@ -49,12 +49,10 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     tol : float, default=1e-6
         Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
@@ -79,7 +77,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     >>> from substrate.datasets import sinc_outliers
     >>> from substrate.kernels import RBF
     >>> X, y = sinc_outliers(random_state=0)
-    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, n_basis=20).fit(X, y)
+    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, basis=20).fit(X, y)
     >>> int((model.row_weights(X, y) < 0.01).sum())
     3
     """

@@ -4,16 +4,14 @@ Prediction from rows that are read in a pass to a file that is written on the wa
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from copy import copy
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit_data import FitData
@@ -23,12 +21,14 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import HOST, is_device_array, on_device_of, where_it_lives
+from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
+from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.dask_client import executor_of
 from substrate.streaming.parquet_source import SUFFIXES, ParquetSource, column_file
-from substrate.streaming.passes import Checkpoint, Passes, digest
+from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import Source
 from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
@@ -37,32 +37,28 @@ from substrate.whole_file import refuse_taken, writable_file
 __all__ = ["RowStream", "StreamedPrediction"]
 
 
-#: Parameters that change how a fit is done and not what comes out.
-_MEANS = ("executor", "memory_budget", "checkpoint", "verbose")
-
-
 class RowStream(KernelEstimator):
-    """The parameters ``executor``, ``memory_budget``, ``checkpoint`` and ``verbose``."""
+    """The parameters ``basis`` and ``passes``."""
 
-    # fields of ReducedMachine, where they come after those of the basis
-    executor: Any
-    memory_budget: float
-    checkpoint: Any
-    verbose: Any
-    random_state: Any
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of,
+    }  # fmt: skip
+    #: The rule of a basis that names none.
+    _rule: ClassVar[str] = "feature_vectors"
+    # fields of ReducedMachine
+    basis: Any
+    passes: Any
 
-    def __sklearn_clone__(self) -> Self:
-        """A client is a connection and cannot be copied: a clone has the same one."""
-        bare = copy(self)
-        bare.executor = None
-        made: Self = BaseEstimator.__sklearn_clone__(bare)
-        made.executor = self.executor
-        return made
+    def _choice(self) -> Basis:
+        """How the basis is chosen, every default filled in."""
+        basis = Basis.of(self.basis)
+        return basis if basis.rule is not None else basis.with_params(rule=self._rule)
 
     @contextmanager
-    def _passes(self) -> Iterator[Passes]:
-        with executor_of(self.executor) as executor:
-            yield Passes(executor, self.memory_budget, None, bool(self.verbose))
+    def _passes(self) -> Iterator[OpenPasses]:
+        passes = Passes.of(self.passes)
+        with executor_of(passes.executor) as executor:
+            yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
 
     @contextmanager
     def _reading(self, X: Any, y: Any, *, coding: str | None = None) -> Iterator[FitData]:
@@ -70,25 +66,26 @@ class RowStream(KernelEstimator):
         self._check_means()
         with self._passes() as passes:
             data = self._data(X, y, coding, passes)
-            if self.checkpoint is None:
+            path = Passes.of(self.passes).checkpoint
+            if path is None:
                 yield data
                 return
-            kept = Checkpoint(self.checkpoint, self._problem(data))
+            kept = Checkpoint(path, self._problem(data))
             yield replace(data, passes=replace(passes, checkpoint=kept))
             kept.done()
 
     def _check_means(self) -> None:
-        executor_of(self.executor)
-        if self.checkpoint is None:
+        path, seed = Passes.of(self.passes).checkpoint, self._choice().random_state
+        if path is None:
             return
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
+        if not isinstance(seed, Integral):
             raise DeclarationError(
-                f"a checkpoint needs an integer random_state, received {self.random_state!r}: a basis drawn by another "
-                "lot is another problem"
+                f"a checkpoint needs an integer basis.random_state, received {seed!r}: another draw of the basis is "
+                "another problem"
             )
-        writable_file(self.checkpoint)
+        writable_file(path)
 
-    def _data(self, X: Any, y: Any, coding: str | None, passes: Passes) -> FitData:
+    def _data(self, X: Any, y: Any, coding: str | None, passes: OpenPasses) -> FitData:
         rows = self._streamed(X, y)
         if rows is None:
             X, y, _ = self._checked(X, y, None, numeric=coding is None)
@@ -104,10 +101,10 @@ class RowStream(KernelEstimator):
     def _check_device_means(self) -> None:
         """On a device nobody else works and nothing is resumed."""
         for name in ("executor", "checkpoint"):
-            if getattr(self, name) is not None:
+            if (value := getattr(Passes.of(self.passes), name)) is not None:
                 raise DeclarationError(
-                    f"{name}={getattr(self, name)!r} is for rows that are read in passes, and X is on a device; leave "
-                    f"{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
+                    f"passes.{name}={value!r} is for rows that are read in passes, and X is on a device; leave "
+                    f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
     def _streamed(self, X: Any, y: Any) -> Source | None:
@@ -132,8 +129,8 @@ class RowStream(KernelEstimator):
         return digest(self._what_is_fitted(), data.survey)
 
     def _what_is_fitted(self) -> list[Any]:
-        parameters = self.get_params(deep=False)
-        return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key not in _MEANS)]
+        parameters = self.get_params(deep=False) | {"basis": self._choice()}
+        return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key != "passes")]
 
     def _data_kernel(self, data: FitData) -> Kernel:
         """The kernel with its width, warned about where columns are on different scales."""
@@ -208,7 +205,7 @@ class StreamedPrediction(RowStream):
                 "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
             )
 
-    def _rows_to_predict(self, X: Any, passes: Passes) -> Source:
+    def _rows_to_predict(self, X: Any, passes: OpenPasses) -> Source:
         if self.kernel_.pairwise:
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(self, "feature_names_in_", None)

@@ -82,6 +82,11 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
+#: The parameters that are one :class:`~substrate.reduced.Basis` today, and what it calls them.
+_OF_BASIS = {
+    "n_basis": "n", "basis": "rule", "n_candidates": "n_candidates", "n_scoring": "n_scoring",
+    "reconstruction_tolerance": "reconstruction_tolerance", "random_state": "random_state",
+}  # fmt: skip
 #: Estimators that are another one today.
 _NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
 #: What a fused estimator chose, by the first letters of what follows ``Fused``.
@@ -112,7 +117,9 @@ def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
     judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
     others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
-    return others | _judged(judged)
+    basis = {_OF_BASIS[key]: others.pop(key) for key in _OF_BASIS if key in others and "n_basis" in parameters}
+    made = {"basis": {"kind": "record", "class": "Basis", "fields": basis}} if basis else {}
+    return others | made | _judged(judged)
 
 
 def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
