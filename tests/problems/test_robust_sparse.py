@@ -96,7 +96,7 @@ def test_the_certificate_knows_its_rows_and_its_coefficients(tmp_path):
         ({"max_reweightings": 1.5}, "max_reweightings must be an integer"),
         ({"weights_tol": 0.0}, "weights_tol"),
         ({"gamma": -1.0}, "gamma"),
-        ({"basis": "best"}, "basis must be one of"),
+        ({"basis": "best"}, "basis must be a Basis, a number of vectors, one of"),
     ],
 )
 def test_bad_choices_are_refused(parameters, words):
