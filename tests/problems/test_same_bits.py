@@ -136,7 +136,7 @@ SOURCES = {
 
 def machine(case):
     name, options = CASES[case]
-    return getattr(problems, name)(**SMALL | options)
+    return getattr(problems, name)(basis=SMALL).set_params(**options)
 
 
 def targets_of(model):

@@ -89,7 +89,7 @@ def test_a_cluster_by_its_address_gives_the_same_file(table, tmp_path):
     assert fit(table, tmp_path / "here.npz", *options) == 0
     here, there = (TabularModel.load(tmp_path / name).estimator for name in ("here.npz", "there.npz"))
     assert np.array_equal(here.support_values_, there.support_values_)
-    assert here.executor is None
+    assert here.passes is None
 
 
 @pytest.mark.parametrize(
