@@ -1,8 +1,9 @@
-"""Models, one a file, declared as convex problems; and their scikit-learn estimators.
+"""Models, one per file, declared as convex problems; and their scikit-learn estimators.
 
 ``from problems import LSSVMRegressor`` is cheap: cvxpy is imported when a problem is declared, not before.
 """
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -77,11 +78,52 @@ PAGES = (
 __all__ = sorted([*ESTIMATORS, *PAGES, "load"])
 
 
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
+    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+
+    The page "Model files" of the documentation describes what a file can and cannot do. A certificate from an
+    untrusted source proves nothing: ``certify`` the model on your own data.
+
+    Parameters
+    ----------
+    path
+        A file written by ``save`` or by ``substrate fit --out``. One that was changed since it was written loads with a
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which has
+        no digest, with the warning only.
+    max_bytes
+        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
+        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
+    """
+    return load_with_notes(path, max_bytes)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, and the notes beside it, if there are any; the contents of notes are not checked."""
+    from problems.estimators.shared.files import read_model
+
+    return read_model(path, _estimator, max_bytes)
+
+
+def _estimator(name: str) -> Any:
+    """The class of a registered estimator, or None."""
+    if name not in ESTIMATORS:
+        return None
+    from problems.estimators.shared.base import KernelEstimator
+
+    KernelEstimator._fuser = staticmethod(_fuse)
+    return getattr(import_module(ESTIMATORS[name]), name)
+
+
+def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
+    """What :func:`substrate.fuse` does with an estimator; the classes that choose stand above those they choose for."""
+    from problems.estimators.chosen.fusing import fuse_estimator
+
+    return fuse_estimator(estimator, over, **choices)
+
+
 def __getattr__(name: str) -> Any:
     if name in ESTIMATORS:
-        return getattr(import_module(ESTIMATORS[name]), name)
-    if name == "load":
-        return import_module("problems.estimators.shared.files").load
+        return _estimator(name)
     if name in PAGES:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")

@@ -18,7 +18,7 @@ import problems
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split, raw_matrix
 from problems.command_line.table import Table, named_columns, read_table
-from problems.estimators.shared.files import load_with_notes, save
+from problems.estimators.shared.files import save
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -44,7 +44,7 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
-        return cls._of(*load_with_notes(path, max_bytes), path)
+        return cls._of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod
     def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:

@@ -20,7 +20,7 @@ The fitted values are linear in y, :math:`f = H y`, bias included. With :math:`A
 since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from substrate.gram import Gram
 from substrate.namespaces import namespace_of
 
 __all__ = [
+    "ROBUST",
     "effective_degrees_of_freedom",
     "generalized_cross_validation",
     "hat_matrix",
@@ -134,6 +135,14 @@ def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
         raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
     squares = np.sort(np.square(residuals), axis=0)
     return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
+
+
+#: Robust criteria of left-out residuals, by name.
+ROBUST: dict[str, Callable[[Array], Any]] = {
+    "mean_absolute": mean_absolute,
+    "median_absolute": median_absolute,
+    "trimmed": trimmed_mean_square,
+}
 
 
 def misclassification(residuals: Array, labels: Array) -> Any:

@@ -18,7 +18,7 @@ import problems
 from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.reduced.basis.parameters import RULES
+from substrate.reduced.basis import RULES
 from substrate.streaming import array_source as row_numbers
 from substrate.streaming.executors import Joblib
 

@@ -24,7 +24,7 @@ from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.reduced import Basis
-from substrate.reduced.basis.parameters import RULES
+from substrate.reduced.basis import RULES
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3))

@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse, positive
-from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
+from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
@@ -34,7 +34,6 @@ from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, gamma_ends, lambda_range, search_spectra
 
 __all__ = [
-    "ROBUST",
     "SMOOTH",
     "Judged",
     "Task",
@@ -86,11 +85,6 @@ def row_rounding(p: float, diagonal: Array, checked: Array) -> float:
 
 
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
-ROBUST: dict[str, Callable[[Array], Any]] = {
-    "mean_absolute": mean_absolute,
-    "median_absolute": median_absolute,
-    "trimmed": trimmed_mean_square,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import (
-    ROBUST,
     Judged,
     Task,
     centred_points,
@@ -24,7 +23,7 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
-from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.closed_form.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError

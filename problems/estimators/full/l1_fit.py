@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import problems
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
@@ -187,7 +187,7 @@ def _solved(
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
-    page = problems.l1_substrate  # brings cvxpy, which the active set must not pay for
+    page = page_named("l1_substrate")
     # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
     declared = page.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)

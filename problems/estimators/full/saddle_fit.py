@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-import problems
 from problems.estimators.shared.additive import kernel_matrices
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of, unpolished
@@ -252,8 +252,8 @@ def _declared(
     K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> tuple[Array, Array, tuple[Row, ...], Facts, bool]:
     """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
-    page = getattr(problems, method.page)  # brings cvxpy, which a closed form must not pay for
-    labels = page is problems.ls_svm_classification  # its support values have the sign of the label
+    page = page_named(method.page)
+    labels = method.page == "ls_svm_classification"  # its support values have the sign of the label
     name = None if method.solver == "cvxpy" else method.solver
     alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
     rows: list[tuple[Row, ...]] = []

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-import problems
 from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
@@ -108,7 +108,7 @@ class Variation:
     def _declared(
         self, coordinates: ComponentCoordinates, y: Array, rho: float, facts: tuple[tuple[str, str], ...]
     ) -> VariationFit:
-        page = getattr(problems, PAGES[self.expansion])  # brings cvxpy; the fast path must not pay for it
+        page = page_named(PAGES[self.expansion])
         name = None if self.solver in ("auto", "cvxpy") else self.solver
         # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
         center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0

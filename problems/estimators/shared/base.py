@@ -19,7 +19,7 @@ from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disg
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
-from substrate.errors import DataError, ScaleWarning
+from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 
@@ -59,6 +59,8 @@ class KernelEstimator(BaseEstimator):
     _translates_y: ClassVar[bool] = True
     #: Whether points may be moved together where that changes nothing in the kernel.
     _translates_x: ClassVar[bool] = True
+    #: What fits the class that chooses a parameter of this one, set by the root package, which knows all classes.
+    _fuser: ClassVar[Callable[..., Any] | None] = None
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
 
@@ -110,10 +112,10 @@ class KernelEstimator(BaseEstimator):
         return moved
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
-        """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
-        from problems.estimators.chosen.fusing import fuse_estimator
-
-        return fuse_estimator(self, over, **choices)
+        """Called by :func:`substrate.fuse`: fit the class that chooses ``over`` for this one."""
+        if self._fuser is None:
+            raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
+        return self._fuser(self, over, **choices)
 
     def _check_loaded(self) -> None:
         """Refuse attributes read from a file that do not belong together: shapes, kinds, and one trial prediction."""

@@ -13,10 +13,8 @@ anything else looks at them, and what that release did not know has its default.
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
-import problems
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
 from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
 from substrate.archive import Archive, read_archive, write_archive
@@ -24,7 +22,7 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.whole_file import writable_file
 
-__all__ = ["Check", "content_today", "load", "load_with_notes", "parameters_of_release_0_1", "save"]
+__all__ = ["Check", "content_today", "parameters_of_release_0_1", "read_model", "save"]
 
 
 _CODED = "kernel coding gamma"
@@ -161,6 +159,8 @@ def _entry(entry: Any) -> Any:
     return ["criterion", entry[1]] if isinstance(entry, list) and entry[:1] == ["validation_errors"] else entry
 
 
+#: From the name of an estimator to its class; None for a name that the package does not know.
+Classes = Callable[[str], Any]
 #: Asked of the model and the notes that a reader finds; refuses them by raising.
 Check = Callable[[Any, dict[str, Any] | None], object]
 
@@ -170,11 +170,11 @@ def save(
 ) -> None:
     """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``).
 
-    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them. What was written
+    ``notes`` are plain JSON values that travel beside the model; :func:`problems.load` ignores them. What was written
     is read back before the file appears, and given to ``check``: what cannot be loaded is not saved.
     """
     name = type(model).__name__
-    if problems.ESTIMATORS.get(name) != type(model).__module__:
+    if not type(model).__module__.startswith("problems.estimators."):
         raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
     writable_file(path)
     arrays: Arrays = {}
@@ -186,7 +186,7 @@ def save(
 
     def readable(found: Archive) -> None:
         try:
-            made, told = _rebuilt(found, path)
+            made, told = _rebuilt(found, {name: type(model)}.get, path)
             if check is not None:
                 check(made, told)
         except SubstrateError as error:
@@ -197,29 +197,21 @@ def save(
     write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays, readable)
 
 
-def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
-    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+def read_model(
+    path: str | os.PathLike[str], classes: Classes, max_bytes: float | None = None
+) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, one of ``classes``, and the notes beside it, if there are any; notes are not checked."""
 
-    What a file can and cannot do is told on the page "Model files" of the documentation. A certificate that a stranger
-    wrote proves nothing: ``certify`` the model on your own data.
+    def planned(version: int, content: dict[str, Any], names: set[str]) -> int:
+        """The number of bytes that a model takes beside its arrays; nothing of it has been read yet."""
+        _, _, parameters, fitted = _parts(version, content, classes, path)
+        try:
+            return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+        except DataError as error:
+            raise DataError(f"{path} is refused: {error}") from error
 
-    Parameters
-    ----------
-    path
-        A file of ``save`` or of ``substrate fit --out``. One that was changed since it was written loads with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which cannot
-        tell, with the warning only.
-    max_bytes
-        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
-        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
-    """
-    return load_with_notes(path, max_bytes)[0]
-
-
-def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
-    found = read_archive(path, max_bytes, lambda version, content, names: _planned(version, content, names, path))
-    model, notes = _rebuilt(found, path)
+    found = read_archive(path, max_bytes, planned)
+    model, notes = _rebuilt(found, classes, path)
     if found.as_written is None:
         warnings.warn(
             f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
@@ -238,13 +230,12 @@ def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None
     return model, notes
 
 
-def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
     content, arrays = found.content, found.arrays
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    name, parameters, fitted = _parts(found.version, content, path)
-    estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
+    estimator, name, parameters, fitted = _parts(found.version, content, classes, path)
     try:
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
         values = {key: decode(value, arrays) for key, value in given.items()}
@@ -263,32 +254,24 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
 
 
 def _parts(
-    version: int, content: Mapping[str, Any], path: str | os.PathLike[str]
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Name, parameters and fitted attributes, none of them decoded, in the words of this release."""
+    version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
+) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
+    """Class, name, parameters and fitted attributes, none of them decoded, in the words of this release."""
     if version == 1:
         try:
             content = content_today(content)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
     name = content.get("estimator")
-    if not isinstance(name, str) or name not in problems.ESTIMATORS:
+    estimator = classes(name) if isinstance(name, str) else None
+    if estimator is None or not isinstance(name, str):
         raise DataError(f"{path} holds a {name!r}, which this package does not know")
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
     if refused := [key for key in fitted if key not in FITTED[name]]:
         raise DataError(f"{path} sets attributes {refused}, which no fit sets")
-    return name, parameters, fitted
-
-
-def _planned(version: int, content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
-    """Bytes that a model takes beside its arrays; nothing of it has been read yet."""
-    _, parameters, fitted = _parts(version, content, path)
-    try:
-        return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
-    except DataError as error:
-        raise DataError(f"{path} is refused: {error}") from error
+    return estimator, name, parameters, fitted
 
 
 def _own_parameters(

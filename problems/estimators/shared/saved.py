@@ -13,7 +13,6 @@ file.
 
 from collections.abc import Mapping
 
-from problems.estimators.chosen.candidates import ROBUST
 from problems.estimators.shared.allowed import (
     Allowed,
     array,
@@ -34,10 +33,11 @@ from problems.estimators.shared.allowed import (
     word,
 )  # fmt: skip  # fmt: skip
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
+from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
 from substrate.reduced import Basis
-from substrate.reduced.basis.parameters import RULES
+from substrate.reduced.basis import RULES
 from substrate.solvers import ORDER
 
 __all__ = ["FITTED", "OUTSIDE", "PARAMETERS"]

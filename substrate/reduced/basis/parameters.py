@@ -9,13 +9,12 @@ import numpy as np
 
 from substrate.arrays import non_negative
 from substrate.errors import DeclarationError
+from substrate.reduced.basis import RULES
 from substrate.values import Record, Value
 
-__all__ = ["RULES", "STOPPING", "Basis"]
+__all__ = ["STOPPING", "Basis"]
 
-#: The rules of selection there are.
-RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
-#: Those that stop at a reconstruction error.
+#: The rules that stop at a reconstruction error.
 STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
 _WORDS = f"one of {', '.join(RULES)}, row numbers, or points"
 
