@@ -26,6 +26,8 @@ pytest.importorskip("flint", reason="a proof needs python-flint")
 from exact_saddle import exact_distance
 from wild_fits import wild_fit
 
+from problems.estimators.shared.machine_rows import each_machine
+
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
 
@@ -40,12 +42,10 @@ def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
     asked = model._given_again(wild.X, wild.y, wild.weights)
     said = np.reshape(model._fitted_values(asked.X), asked.Y.shape)
-    for column in range(asked.Y.shape[1]):
-        rows = asked.members(column)
-        points = asked.points(rows, model.kernel_.pairwise)
-        y, weights = asked.Y[rows, column], asked.weights[rows]
-        error = exact_distance(model.kernel_, points, y, model.gamma, weights, said[rows, column])
-        spread, rounding = spread_of(y, weights)
+    for one in each_machine(asked.Y, asked.labels):
+        points, weights = one.points(asked.X, model.kernel_.pairwise), asked.weights[one.rows]
+        error = exact_distance(model.kernel_, points, one.y, model.gamma, weights, said[one.rows, one.column])
+        spread, rounding = spread_of(one.y, weights)
         yield error, spread, rounding
 
 

@@ -203,7 +203,7 @@ class AnswerJudge:
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
         """From the sums of a pass in working precision."""
         beta, bias = to_numpy(beta), to_numpy(bias)
-        many = self.curvature.terms if terms is None else terms
+        many = self.rows.terms if terms is None else terms
         rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
         return self._answer(residuals, rounded, beta, bias)
 

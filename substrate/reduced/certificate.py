@@ -194,21 +194,24 @@ def reduced_accuracy(
     T = to_numpy(features.transform)
     slope, sizes = to_numpy(residuals.slope), to_numpy(curvature.sizes)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
-    weights, apart = _nearest(features, T, coefficients)
     root_mass = math.sqrt(residuals.mass)
-    gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
     reach = curvature.at(lam, rounded.kernel, spread)
-    moved = reach.of_gradient(on_device_of(curvature.scatter, gradient))
-    pulled = 1.01 * unit * moved / root_mass
-    # what the sums and the kernel values in them are off: so much for each basis vector, relative to its size
-    length = np.sqrt(residuals.squares) + rounded.errors
-    relative = (rounded.kernel + rounded.slopes) * spread * length
-    relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
-    moved = moved + reach.of_slopes(1.0) * relative
-    moved = moved + rest / math.sqrt(lam) + rounded.errors + rounded.apart
-    moved += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
-    moved += np.abs(residuals.total) / root_mass + rounded.slopes * length
-    bounds = 1.01 * unit * moved / root_mass
+    if reach.known:
+        weights, apart = _nearest(features, T, coefficients)
+        gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
+        moved = reach.of_gradient(on_device_of(curvature.scatter, gradient))
+        pulled = 1.01 * unit * moved / root_mass
+        # what the sums and the kernel values in them are off: so much for each basis vector, relative to its size
+        length = np.sqrt(residuals.squares) + rounded.errors
+        relative = (rounded.kernel + rounded.slopes) * spread * length
+        relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
+        moved = moved + reach.of_slopes(1.0) * relative
+        moved = moved + rest / math.sqrt(lam) + rounded.errors + rounded.apart
+        moved += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
+        moved += np.abs(residuals.total) / root_mass + rounded.slopes * length
+        bounds = 1.01 * unit * moved / root_mass
+    else:  # there is no bound, whatever the gradient is, and exact products would be in vain
+        bounds, pulled = np.full(bias.size, math.inf), np.zeros(bias.size)
     made = []
     for k in range(bias.size):
         shift = float(residuals.shifts[k]) / residuals.mass

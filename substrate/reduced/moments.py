@@ -19,9 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
 from substrate.reduced.folds import Folds
-from substrate.reduced.rows import RowValues
+from substrate.reduced.rows import PART, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
@@ -225,8 +226,9 @@ class _Sums:
 
 def _with_products(total: Array, features: Array) -> Any:
     """The sum with features'features added in place: of numpy's the lower triangle alone, in the order of LAPACK."""
-    if is_device_array(features):
-        total += features.T @ features
+    if is_device_array(features):  # in parts: the bound of a sum grows with how many are added one after the other
+        for rows in strips(int(features.shape[0]), PART):
+            total += features[rows, :].T @ features[rows, :]
         return total
     from scipy.linalg.blas import dsyrk
 

@@ -22,7 +22,10 @@ from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["KernelRows", "KernelValues", "RowValues"]
+__all__ = ["PART", "KernelRows", "KernelValues", "RowValues"]
+
+#: Rows whose products are added up at once on a device.
+PART = 4096
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
@@ -164,6 +167,14 @@ class KernelRows:
             return max(int(rows.stop - rows.start) for rows in tiles) + len(tiles)
         step = self.values.step
         return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
+
+    @property
+    def product_terms(self) -> int:
+        """As ``terms``, for sums of products of features, which a device adds up in parts."""
+        if not self.on_device:
+            return self.terms
+        tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
+        return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
 
     def sums(self, function: LeafSum, what: str) -> Any:
         """A sum over all rows."""

@@ -173,7 +173,9 @@ def solve_reduced(
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows, tolerance)
+    judge = AnswerJudge(
+        rows, spectrum.curvature(K_basis, rows.product_terms), lam, unit, known, weights_of_rows, tolerance
+    )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     # where sums know the machine to fewer digits than its rows do, it is refined although every check passes

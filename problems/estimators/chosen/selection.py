@@ -32,6 +32,8 @@ __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 class _DenseSearch(ModelSearch):
     """What a machine on all rows adds: the rows it was fitted to, and files in which it was a fused machine."""
 
+    _page = "tikhonov_fusion"
+
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
         """The rows of positive weight; of a fitted model that held rows out, of these those that trained it."""
         if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]

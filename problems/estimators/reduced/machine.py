@@ -199,7 +199,7 @@ def certified_again(
     beta, shift = coefficients / unit, bias / unit
     statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    judge = AnswerJudge(rows, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
+    judge = AnswerJudge(rows, spectrum.curvature(K, rows.product_terms), lam, unit, known, weights, tolerance)
     residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
     checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
     answer = judge.of(residuals, beta, shift)

@@ -225,7 +225,7 @@ def refuse_weights(model: Any, sample_weight: Any) -> None:
 
 def rows_of_fit(model: Any, n: int) -> Any:
     """The rows that the machine was fitted to: all of them, but where some were held out to choose a parameter."""
-    if not hasattr(model, "_over"):  # no fused one
+    if model._chooses is None:
         return np.arange(n)
     rows = getattr(model, "training_rows_", model.support_)
     if rows.size and rows.max() >= n:

@@ -301,7 +301,7 @@ def _refuse_others(name: str, parameters: Mapping[str, Any], fitted: Mapping[str
     if name not in PARAMETERS or name not in FITTED or others:
         raise DataError(
             f"a model file may not hold {', '.join(sorted(others)) or f'a {name}'}; list it in "
-            "problems/estimators/shared/saved.py or saved_attributes.py"
+            "problems/estimators/shared/saved.py"
         )
 
 
