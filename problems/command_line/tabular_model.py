@@ -111,16 +111,15 @@ class StreamChoices:
     """The choices of the command line."""
 
     target: str
+    basis: Basis
+    passes: Passes
     task: str = "auto"
     kernel: str = "rbf"
     sigma: float | None = None
     gamma: float | None = None
-    n_basis: int = 100
     drop: tuple[str, ...] = ()
     standardise: bool = True
     seed: int = 0
-    executor: str | None = None
-    checkpoint: str | None = None
 
 
 def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[str, ...]]:
@@ -128,14 +127,13 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
     kernel = kernel_of(choices.kernel, choices.sigma)
     rows = ParquetSource.of(path, choices.target, drop=choices.drop)
     task = _task(rows, choices)
-    with executor_of(choices.executor) as executor:
+    with executor_of(choices.passes.executor) as executor:
         passes, inputs = OpenPasses(executor, verbose=True), tuple(Input(name) for name in rows.columns)
         if choices.standardise:
             inputs = _standardised(rows, passes)
         scaled = _scaled(rows, inputs)
         options: dict[str, Any] = {
-            "basis": Basis(choices.n_basis, random_state=choices.seed),
-            "passes": Passes(executor, checkpoint=choices.checkpoint, verbose=True),
+            "basis": choices.basis, "passes": choices.passes.with_params(executor=executor),
         }  # fmt: skip
         name = "Regressor" if task == "regression" else "Classifier"
         if choices.gamma is not None:

@@ -10,7 +10,6 @@ of the fit, not of the choice of the basis.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 from problems.estimators.chosen.basis_search import SparseSearch
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
@@ -26,9 +25,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         The kernel; where ``kernels`` are given, those are used.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis, passes
+    tol, basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
@@ -56,20 +53,6 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
 
     _title = "Sparse LS-SVM regression, gamma selected"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows, wherever they are."""
-        self._begin_fit()
-        self._check_search()
-        self._choice()
-        with self._reading(X, y) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data), False))
-        self._keep_search(judged, best, True)
-        self._keep(fit, True)
-        return self
-
-    def _fitted_gamma(self) -> float:
-        return float(self.gamma_)
-
 
 @dataclass(eq=False, repr=False)
 class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
@@ -79,9 +62,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     ----------
     kernel, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis, passes
+    tol, basis, passes
         As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
@@ -95,19 +76,3 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     """
 
     _title = "Sparse LS-SVM classification, gamma selected"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        self._check_search()
-        self._choice()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data), True))
-        self._keep_search(judged, best, True)
-        self._keep_classes(data.classes)
-        self._keep(fit, data.outputs == 1)
-        return self
-
-    def _fitted_gamma(self) -> float:
-        return float(self.gamma_)

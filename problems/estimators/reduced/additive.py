@@ -41,6 +41,7 @@ from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, compo
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
 
@@ -53,10 +54,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, basis, passes
+    gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -218,24 +217,21 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Rows against the basis of this model, and the problem solved on them."""
-        held = self._training_rows(data)
-        kernel: Any = self.kernel_
-        points, known = self.support_vectors_, held.target_summary()
-        parts = kernel.components(self.n_features_in_)
-        matrices = [symmetric_matrix(part, points) for part in parts]
-        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, known, target_unit(known.extremes), points)
-        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        known = self._training_rows(data).target_summary()
+        return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
 
     def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        kernel: Any = self._data_kernel(data)
-        prepared = prepare(kernel, data, self._choice(), float(self.ridge))
-        points = prepared.basis.points
+        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge))
+        return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+
+    def _solved_on(
+        self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
+    ) -> tuple[VariationRows, ReducedVariation]:
         parts = kernel.components(data.source.n_features)
         matrices = [symmetric_matrix(part, points) for part in parts]
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
-        return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        rows = VariationRows(values, data.source, data.passes, known, unit, points)
+        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_

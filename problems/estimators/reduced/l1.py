@@ -17,7 +17,6 @@ from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.l1_check import L1Answers
-from problems.estimators.reduced.machine import LabelsAgain
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
@@ -38,6 +37,21 @@ class _ReducedL1(L1Answers):
     def basis_(self) -> Any:
         """The basis vectors that the 1-norm chose from (absent for a precomputed kernel)."""
         return self.candidates_
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+        self._begin_fit()
+        positive(self.zeta, "zeta")
+        self._choice()
+        with self._reading(X, y) as data:
+            solved = self._solved(data)
+        self._keep_path(solved)
+        self._keep_classes(data.classes)
+        self._keep_used(solved, data.outputs == 1)
+        return self
+
+    def _keep_path(self, solved: "_Solved") -> None:
+        """Machines of classes have a path each, and keep none."""
 
     def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
@@ -97,13 +111,11 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Parameters
     ----------
-    kernel, basis, passes
+    kernel, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
         left.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -140,20 +152,12 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     _title = "L1 substrate on a reduced basis, regression"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+    def _keep_path(self, solved: "_Solved") -> None:
         from scipy.sparse import csr_matrix
 
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        with self._reading(X, y) as data:
-            solved = self._solved(data)
         (path,), unit = solved.paths, solved.sums.unit
         self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
         self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
-        self._keep_used(solved, True)
-        return self
 
     def predict(self, X: Any) -> Array:
         """f(x) = sum_j beta_j k(z_j, x) + b over the support."""
@@ -180,17 +184,15 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
+class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
     """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
 
     Parameters
     ----------
-    kernel, basis, passes
+    kernel, tol, basis, passes
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 
@@ -207,15 +209,3 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     """
 
     _title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            solved = self._solved(data)
-        self._keep_classes(data.classes)
-        self._keep_used(solved, data.outputs == 1)
-        return self

@@ -14,16 +14,13 @@ can be gone through again; see :mod:`substrate.streaming`. Rows are drawn and co
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from problems.estimators.reduced.fit import ReducedFit, prepare
-from problems.estimators.reduced.ls_svm_machine import LeftOutSums, SparseMachine
-from problems.estimators.reduced.machine import LabelsAgain
+from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
-from problems.estimators.shared.left_out import LeftOut
-from substrate.arrays import Array, positive
+from substrate.arrays import Array
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
@@ -91,41 +88,13 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     _on_devices = True
     _title = "Sparse LS-SVM regression"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows, wherever they are.
-
-        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
-        """
-        self._begin_fit()
-        gamma, choice = positive(self.gamma, "gamma"), self._choice()
-        self._check_solver()
-        with self._reading(X, y) as data:
-            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
-            self._keep_of_rows(fit)
-        self._keep(fit, True)
-        return self
-
     def predict(self, X: Any) -> Array:
         """f(x) = sum_j beta_j k(z_j, x) + b."""
         return self._expansion(X)
 
-    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
-        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
-
-        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
-        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
-        although the left-out row had its part in choosing them: the certificate says so.
-        """
-        self._check_leverages(X)
-        with self._reading_again(X, y) as data:
-            return self._left_out(data, self._fitted_gamma(), True)
-
-    def _keep_of_rows(self, fit: ReducedFit) -> None:
-        """What else a machine wants to know of its rows while they can be read."""
-
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
+class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
     Parameters
@@ -134,9 +103,7 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis, passes, solver
+    tol, basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
@@ -156,24 +123,6 @@ class SparseLSSVMClassifier(LabelsAgain, RegressedClassifier, SparseMachine):
 
     _on_devices = True
     _title = "Sparse LS-SVM classification (as regression on the labels)"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        gamma, choice = positive(self.gamma, "gamma"), self._choice()
-        self._check_solver()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
-        self._keep_classes(data.classes)
-        self._keep(fit, data.outputs == 1)
-        return self
-
-    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
-        """What the machines say of each training row when fitted without it; see :class:`SparseLSSVMRegressor`."""
-        self._check_leverages(X)
-        with self._reading_again(X, y) as data:
-            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

@@ -5,13 +5,13 @@ Leave-one-out of rows that are read in a pass and not kept: the criteria, from s
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
-from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
+from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.machine import ReducedMachine, certified_again
 from problems.estimators.shared.left_out import LeftOut
@@ -93,6 +93,35 @@ class SparseMachine(ReducedMachine):
     solver: str = "auto"
     _page = "reduced_basis_ls_svm"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
+        self._begin_fit()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_solver()
+        with self._reading(X, y) as data:
+            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            self._keep_of_rows(fit)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
+        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+
+        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
+        although the left-out row had its part in choosing them: the certificate says so.
+        """
+        self._check_leverages(X)
+        with self._reading_again(X, y) as data:
+            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
+
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        """What else a machine wants to know of its rows while they can be read."""
 
     def _check_solver(self) -> None:
         known = SparseMachine._solvers  # of those without a choice it is "auto"

@@ -3,8 +3,6 @@
 Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
 
 The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
-
-Training rows and labels of a classifier on a reduced basis once more, for a check of what is held now.
 """
 
 from collections.abc import Iterator
@@ -42,7 +40,7 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
 
-__all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
+__all__ = ["ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
@@ -111,15 +109,20 @@ class ReducedMachine(StreamedPrediction):
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        """Training rows and numbers once more, for a check of what is held now."""
+        """Training rows and targets once more, for a check of what is held now."""
+        book = (self.classes_, self.code_book_) if self._labels else None
         with self._passes() as passes:
             rows = self._streamed(X, y)
             if rows is not None:
-                yield FitData(CodedSource(rows, numbers), passes)
+                yield FitData(CodedSource(rows, numbers if book is None else LabelCodes(*book)), passes)
                 return
             needs_targets(y)
-            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-            yield FitData.of_numbers(X, y, passes)
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=book is None)
+            if book is None:
+                yield FitData.of_numbers(X, y, passes)
+                return
+            refuse_strange_classes(self, to_numpy(y))
+            yield FitData(ArraySource(X, own_copy(Classes(*book).codes(y))), passes)
 
     def _refuse_weights(self, sample_weight: Any) -> None:
         if sample_weight is not None:
@@ -207,24 +210,3 @@ def certified_again(
         answer = judge.once_more(beta, shift)
     told = (("kernel", kernel), *facts, *answer.facts)
     return Certificate(title, (answer.row, *worst_rows(checks)), told)
-
-
-class LabelsAgain:
-    """What classifiers on a reduced basis read their training rows by."""
-
-    kernel: Any
-    classes_: Any
-    code_book_: Any
-
-    @contextmanager
-    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        with self._passes() as passes:  # type: ignore[attr-defined]
-            rows = self._streamed(X, y)  # type: ignore[attr-defined]
-            if rows is not None:
-                yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
-                return
-            needs_targets(y)
-            X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)  # type: ignore[call-arg, attr-defined]
-            refuse_strange_classes(self, to_numpy(labels))
-            codes = Classes(self.classes_, self.code_book_).codes(labels)
-            yield FitData(ArraySource(X, own_copy(codes)), passes)

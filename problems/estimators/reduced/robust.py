@@ -49,10 +49,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, basis, passes
+    kernel, gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
-    tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1

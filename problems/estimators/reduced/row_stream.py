@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.coded import scores_of, winners
+from problems.estimators.shared.coded import Classes, scores_of, winners
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
@@ -61,11 +61,12 @@ class RowStream(KernelEstimator):
             yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
 
     @contextmanager
-    def _reading(self, X: Any, y: Any, *, coding: str | None = None) -> Iterator[FitData]:
-        """The rows and targets of a fit, checked; ``coding`` None: targets are numbers."""
+    def _reading(self, X: Any, y: Any) -> Iterator[FitData]:
+        """The rows and targets of a fit, checked."""
+        self._check_coding()
         self._check_means()
         with self._passes() as passes:
-            data = self._data(X, y, coding, passes)
+            data = self._data(X, y, getattr(self, "coding", None), passes)
             path = Passes.of(self.passes).checkpoint
             if path is None:
                 yield data
@@ -73,6 +74,12 @@ class RowStream(KernelEstimator):
             kept = Checkpoint(path, self._problem(data))
             yield replace(data, passes=replace(passes, checkpoint=kept))
             kept.done()
+
+    def _check_coding(self) -> None:
+        """Targets are numbers; classifiers have another one."""
+
+    def _keep_classes(self, classes: Classes | None, codes: Any = None) -> None:
+        """There are none; classifiers have another one."""
 
     def _check_means(self) -> None:
         path, seed = Passes.of(self.passes).checkpoint, self._choice().random_state
