@@ -25,7 +25,9 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         The kernel; where ``kernels`` are given, those are used.
-    tol, basis, passes
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
@@ -62,7 +64,9 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     ----------
     kernel, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    tol, basis, passes
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    basis, passes
         As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

@@ -3,6 +3,7 @@
 Rows against a chosen basis, before targets and gamma have their say.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,20 +118,17 @@ def _offered(choice: Basis) -> int | None:
 def _picked(
     choice: Basis, candidates: Candidates, count: int, source: Source, passes: OpenPasses, lam: float, generator: Any
 ) -> Chosen:
-    rule, stop = choice.rule, choice.reconstruction_tolerance
-    if rule == "feature_vectors":
-        return select_feature_vectors(candidates, count, stop)
-    if rule == "stochastic":
-        return select_stochastically(candidates, count, generator, stop)
-    if rule == "pruned":
-        return select_by_pruning(candidates, source, passes, count, lam)
-    if rule == "renyi":
-        return select_by_entropy(candidates, count, generator)
-    if rule == "kmeans++":
-        return select_spread(candidates, count, generator)
-    if rule == "pivoted_cholesky":
-        return select_pivots(candidates, count, stop)
-    return Chosen(candidates.rows, f"{count} vectors")
+    stop = choice.reconstruction_tolerance
+    ways: dict[str, Callable[[], Chosen]] = {
+        "feature_vectors": lambda: select_feature_vectors(candidates, count, stop),
+        "stochastic": lambda: select_stochastically(candidates, count, generator, stop),
+        "pruned": lambda: select_by_pruning(candidates, source, passes, count, lam),
+        "renyi": lambda: select_by_entropy(candidates, count, generator),
+        "kmeans++": lambda: select_spread(candidates, count, generator),
+        "pivoted_cholesky": lambda: select_pivots(candidates, count, stop),
+        "random": lambda: Chosen(candidates.rows, f"{count} vectors"),
+    }
+    return ways[choice.rule]()
 
 
 def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:

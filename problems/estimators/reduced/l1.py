@@ -111,11 +111,13 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Parameters
     ----------
-    kernel, tol, basis, passes
+    kernel, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
         left.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
 
     Attributes
     ----------
@@ -159,10 +161,6 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
         self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
         self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b over the support."""
-        return self._expansion(X)
-
     def at(self, zeta: float) -> tuple[Array, float]:
         """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, and no refit."""
         check_is_fitted(self)
@@ -189,10 +187,12 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
 
     Parameters
     ----------
-    kernel, tol, basis, passes
+    kernel, basis, passes
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
         Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 

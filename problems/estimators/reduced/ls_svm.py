@@ -88,10 +88,6 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
     _on_devices = True
     _title = "Sparse LS-SVM regression"
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b."""
-        return self._expansion(X)
-
 
 @dataclass(eq=False, repr=False)
 class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
@@ -103,7 +99,9 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         As for :class:`~problems.LSSVMClassifier`.
     gamma : float, default=1.0
         Weight of the squared errors of all rows against the norm.
-    tol, basis, passes, solver
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+    basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes

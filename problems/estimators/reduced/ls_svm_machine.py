@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -167,7 +167,7 @@ class SparseMachine(ReducedMachine):
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma())
+            return self._certified(self._training_rows(data), self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
@@ -181,13 +181,6 @@ class SparseMachine(ReducedMachine):
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
-
-    def _certified(self, data: FitData, gamma: float) -> Certificate:
-        rows = self._training_rows(data)
-        return certified_again(
-            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{self._title}, checked again",
-            repr(self.kernel_), tolerance=self._tolerance(),
-        )  # fmt: skip
 
     def _check_leverages(self, X: Any) -> None:
         """Refuse leave-one-out, before any row is read, without rows or to a fit that took no sums."""

@@ -7,7 +7,6 @@ The certificate of a machine on a reduced basis, from what ``predict`` uses and 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.row_stream import StreamedPrediction
+from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.shared.checked_again import refuse_strange_classes
 from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.on_device import check_home
@@ -40,7 +39,7 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
 
-__all__ = ["ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
+__all__ = ["ReducedMachine", "basis_rows"]
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
@@ -51,36 +50,17 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
     return BasisRows(None, matrix[:, support], matrix[support][:, support])
 
 
-def proof_of_outputs(
-    rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int, tolerance: float
-) -> Proof:
-    """The proof of every output, of which the worst speaks."""
-    found: list[Proof] = [
-        prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank, tolerance=tolerance) for k in range(Y.shape[1])
-    ]
-    return min(found, key=lambda one: one.digits)
-
-
-def needs_targets(y: Any) -> None:
-    """Refuse an array of rows without targets."""
-    if y is None:
-        raise DataError(
-            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows "
-            "bring their own"
-        )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ReducedMachine(StreamedPrediction):
+class ReducedMachine(RowStream):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
-
-    basis: Any = None
-    passes: Any = None
 
     @property
     def basis_(self) -> Any:
         """The basis vectors, a row each (absent for a precomputed kernel)."""
         return self.support_vectors_
+
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_j beta_j k(z_j, x) + b over the support; the classes that follow from it in classification."""
+        return self._expansion(X)
 
     def to_numpy(self) -> Self:
         """A copy of this model with its arrays in numpy, wherever it was fitted."""
@@ -116,7 +96,11 @@ class ReducedMachine(StreamedPrediction):
             if rows is not None:
                 yield FitData(CodedSource(rows, numbers if book is None else LabelCodes(*book)), passes)
                 return
-            needs_targets(y)
+            if y is None:
+                raise DataError(
+                    "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
+                    "rows bring their own"
+                )
             X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=book is None)
             if book is None:
                 yield FitData.of_numbers(X, y, passes)
@@ -140,11 +124,16 @@ class ReducedMachine(StreamedPrediction):
             return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(self._evaluated(X)), Y.shape)
 
     def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
+        """The proof of every output, of which the worst is returned."""
         points, Y, fitted = self._in_memory(X, y)
         vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
         rows = basis_rows(self.kernel_, points, vectors, self.support_)
         v = np.ones(Y.shape[0]) if weights is None else weights
-        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_, self._tolerance())
+        tol = self._tolerance()
+        found: list[Proof] = [
+            prove_reduced(rows, t, gamma, v, f, self.rank_, tolerance=tol) for t, f in zip(Y.T, fitted.T, strict=True)
+        ]
+        return min(found, key=lambda one: one.digits)
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
@@ -170,43 +159,32 @@ class ReducedMachine(StreamedPrediction):
         matrix: Array = rows.taken(self.support_) if self.kernel_.pairwise else self.kernel_(self.support_vectors_)
         return matrix
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+    def _certified(
+        self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: tuple[tuple[str, str], ...] = ()
+    ) -> Certificate:
+        """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
+        K = self._basis_matrix(rows)
+        features, lam = eigen_features(K), 1.0 / gamma
+        known = rows.target_summary()
+        unit = target_unit(known.extremes)
+        beta, shift = (part / unit for part in self._columns())
+        statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+        judge = AnswerJudge(
+            rows, spectrum.curvature(K, rows.product_terms), lam, unit, known, weights, self._tolerance()
+        )
+        residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
+        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
+        answer = judge.of(residuals, beta, shift)
+        if not answer.passes and not rows.on_device:
+            answer = judge.once_more(beta, shift)
+        told = (("kernel", repr(self.kernel_)), *facts, *answer.facts)
+        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), told)
+
     def _check_loaded(self) -> None:
         super()._check_loaded()
         if self.__sklearn_is_fitted__() and (
             isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2
         ):
             raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
-
-
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-def certified_again(
-    rows: KernelRows,
-    K: Array,
-    coefficients: Array,
-    bias: Array,
-    gamma: float,
-    title: str,
-    kernel: str,
-    weights: RowWeights | None = None,
-    facts: tuple[tuple[str, str], ...] = (),
-    *,
-    tolerance: float,
-) -> Certificate:
-    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output.
-
-    ``tolerance`` is the share of the spread of y that the accuracy may be.
-    """
-    features, lam = eigen_features(K), 1.0 / gamma
-    known = rows.target_summary()
-    unit = target_unit(known.extremes)
-    beta, shift = coefficients / unit, bias / unit
-    statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    judge = AnswerJudge(rows, spectrum.curvature(K, rows.product_terms), lam, unit, known, weights, tolerance)
-    residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
-    checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
-    answer = judge.of(residuals, beta, shift)
-    if not answer.passes and not rows.on_device:
-        answer = judge.once_more(beta, shift)
-    told = (("kernel", kernel), *facts, *answer.facts)
-    return Certificate(title, (answer.row, *worst_rows(checks)), told)

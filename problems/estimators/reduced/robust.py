@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.encoding import ReducedReweighting
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -49,8 +49,10 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes
+    kernel, gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
+    tol : float, default=1e-6
+        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
@@ -121,10 +123,6 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b."""
-        return self._expansion(X)
-
     def row_weights(self, X: Any, y: Any) -> Array:
         """The weights v that the last fit gave to these rows, or would have given: from the errors before it."""
         check_is_fitted(self)
@@ -148,12 +146,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         with self._reading_again(X, y) as data:
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
-            gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
-            title, told = f"{self._title}, checked again", repr(self.kernel_)
-            return certified_again(
-                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
-                tolerance=self._tolerance(),
-            )  # fmt: skip
+            return self._certified(rows, positive(self.gamma, "gamma"), self._weights(unit), (_WEIGHTED,))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.

@@ -6,7 +6,7 @@ Prediction from rows that are read in a pass to a file that is written on the wa
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,20 +34,20 @@ from substrate.streaming.sources import NpySource, files_behind, is_mapped, sour
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
 from substrate.whole_file import refuse_taken, writable_file
 
-__all__ = ["RowStream", "StreamedPrediction"]
+__all__ = ["RowStream"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RowStream(KernelEstimator):
-    """The parameters ``basis`` and ``passes``."""
+    """The parameters ``basis`` and ``passes``, how rows are read by them, and ``predict_to``."""
 
+    basis: Any = None
+    passes: Any = None
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of,
     }  # fmt: skip
     #: The rule of a basis that names none.
     _rule: ClassVar[str] = "feature_vectors"
-    # fields of ReducedMachine
-    basis: Any
-    passes: Any
 
     def _choice(self) -> Basis:
         """How the basis is chosen, every default filled in."""
@@ -165,25 +165,6 @@ class RowStream(KernelEstimator):
         """A list of candidates with their widths, each once."""
         return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
 
-
-def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
-
-    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
-    """
-    rows = None if data.survey is not None else data.width_rows()
-    for kernel in kernels:
-        if rows is None and data.survey is not None:
-            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
-                yield kernel
-                continue
-            rows = data.width_rows()
-        yield kernel.resolved(rows)
-
-
-class StreamedPrediction(RowStream):
-    """``predict_to``."""
-
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
         """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
 
@@ -252,6 +233,21 @@ class StreamedPrediction(RowStream):
         if scores.ndim == 1:
             return columns | {"decision": scores}
         return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
+
+
+def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)
 
 
 def _check_out(out: str | os.PathLike[str], rows: Any) -> None:

@@ -13,6 +13,7 @@ anything else looks at them, and what that release did not know has its default.
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
@@ -20,6 +21,7 @@ from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.reduced import Basis
 from substrate.whole_file import writable_file
 
 __all__ = ["Check", "content_today", "parameters_of_release_0_1", "read_model", "save"]
@@ -80,11 +82,8 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
-#: The parameters that are one :class:`~substrate.reduced.Basis` today, and what it calls them.
-_OF_BASIS = {
-    "n_basis": "n", "basis": "rule", "n_candidates": "n_candidates", "n_scoring": "n_scoring",
-    "reconstruction_tolerance": "reconstruction_tolerance", "random_state": "random_state",
-}  # fmt: skip
+#: What a :class:`~substrate.reduced.Basis` calls its parameters, and their names as parameters of an estimator.
+_OF_BASIS = {field.name: {"n": "n_basis", "rule": "basis"}.get(field.name, field.name) for field in fields(Basis)}
 #: Estimators that are another one today.
 _NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
 #: What a fused estimator chose, by the first letters of what follows ``Fused``.
@@ -115,9 +114,10 @@ def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
     judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
     others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
-    basis = {_OF_BASIS[key]: others.pop(key) for key in _OF_BASIS if key in others and "n_basis" in parameters}
-    made = {"basis": {"kind": "record", "class": "Basis", "fields": basis}} if basis else {}
-    return others | made | _judged(judged)
+    if "n_basis" in others:
+        basis = {name: others.pop(key) for name, key in _OF_BASIS.items() if key in others}
+        others["basis"] = {"kind": "record", "class": "Basis", "fields": basis}
+    return others | _judged(judged)
 
 
 def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
