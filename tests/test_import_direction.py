@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.whole_file",
         "substrate.folds",
         "substrate.progress",
+        "substrate.values",
     ),
     ("substrate.certificates",),
     ("substrate.solver_call",),

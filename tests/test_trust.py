@@ -20,6 +20,7 @@ from substrate.certificates.rows import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.reduced import Basis
 
 pytest.importorskip("flint", reason="a proof needs python-flint")
 from exact_saddle import exact_distance
@@ -136,6 +137,8 @@ def test_ordinary_data_are_certified_as_they_come(estimator, data):
     model = estimator()
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)
+    if "basis" in model.get_params(deep=False):
+        model.set_params(basis__random_state=0)
     certificate = model.fit(StandardScaler().fit_transform(X[rows]), y[rows]).certificate_
     assert certificate.holds, str(certificate)
 
@@ -191,7 +194,7 @@ def data_of(estimator, n=40):
 
 def fitted(estimator, X, y):
     own = estimator().get_params(deep=False)
-    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 12}
+    choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(12, random_state=0)}
     return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import MICRO, Block, Source
 
 __all__ = ["ClassesOfBlock", "ConsecutiveFolds", "Folds", "GivenFolds", "StratifiedFolds"]
@@ -108,7 +108,7 @@ class StratifiedFolds:
     before: Any
 
     @classmethod
-    def of(cls, count: int, source: Source, book: Array, passes: Passes) -> Self:
+    def of(cls, count: int, source: Source, book: Array, passes: OpenPasses) -> Self:
         """One pass over the rows, whose targets are the code words of their classes."""
         parts = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
         counts = np.array([part[0] for part in parts])

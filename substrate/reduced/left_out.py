@@ -36,7 +36,7 @@ from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
@@ -261,7 +261,7 @@ class ReducedLeaveOneOut(Criterion):
         values = None if self.kept is not None else self.rows.values
         function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.n)
         if self.kept is not None:
-            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
+            return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
     def sample(self, t: Array) -> Samples:

@@ -18,7 +18,7 @@ from substrate.kernels.base import strips
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
@@ -137,7 +137,7 @@ class KernelRows:
 
     values: KernelValues
     source: Source
-    passes: Passes = field(default_factory=Passes)
+    passes: OpenPasses = field(default_factory=OpenPasses)
 
     @classmethod
     def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
@@ -188,7 +188,9 @@ class KernelRows:
         """All rows but one; they must be in memory."""
         held = self.source.whole("rows are left out of arrays only")
         others = np.flatnonzero(np.arange(self.n_rows) != row)
-        return replace(self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=Passes())
+        return replace(
+            self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=OpenPasses()
+        )
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""

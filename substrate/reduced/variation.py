@@ -36,7 +36,7 @@ from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.variation_accuracy import VariationJudge
 from substrate.reduced.variation_sweep import Swept, VariationSweep
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import TargetSummary
 
@@ -58,7 +58,7 @@ class VariationRows:
 
     values: ComponentFeatures
     source: Source
-    passes: Passes
+    passes: OpenPasses
     targets: TargetSummary
     unit: float
     anchor: Any

@@ -28,7 +28,7 @@ from substrate.certificates.doubled_precision import Pair, add, exact_product, m
 from substrate.certificates.rows import Accuracy, accuracy_row
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelValues
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
 
@@ -180,7 +180,7 @@ class VariationJudge:
 
     values: ComponentFeatures
     source: Source
-    passes: Passes
+    passes: OpenPasses
     targets: TargetSummary
     unit: float
     scatter: Array

@@ -252,6 +252,6 @@ def executor_of(value: Any) -> Executor:
         if "://" in value:
             return DaskCluster(value)
     raise DeclarationError(
-        "executor must be None, 'serial', 'joblib', 'dask', the address of a Dask scheduler (tcp://host:8786), a "
-        f"dask.distributed Client, or an Executor; received {value!r}"
+        "passes.executor must be None, 'serial', 'joblib', 'dask', the address of a Dask scheduler (tcp://host:8786), "
+        f"a dask.distributed Client, or an Executor; received {value!r}"
     )

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.archive import read_archive, write_archive
-from substrate.arrays import available_memory, positive
+from substrate.arrays import available_memory
 from substrate.errors import DataError
 from substrate.namespaces import HOST
 from substrate.progress import RowProgress
@@ -35,10 +35,11 @@ from substrate.streaming.executors import (
     highest,
     sum_over,
 )
+from substrate.streaming.parameters import BUDGET
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.threads import threads_for
 
-__all__ = ["BUDGET", "Checkpoint", "Passes", "digest"]
+__all__ = ["Checkpoint", "OpenPasses", "digest"]
 
 
 _KIND = "sums of an unfinished fit"
@@ -163,8 +164,6 @@ class Checkpoint:
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
 
-#: Default number of bytes of rows that a process holds at a time.
-BUDGET = 64 * 2**20
 #: Copies of a block of rows in memory at a time: as read, as numbers, and in a kernel.
 _COPIES = 4
 
@@ -182,16 +181,13 @@ class TakenOfBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """The settings of passes: executor, memory, checkpoint, and whether a line shows progress."""
+class OpenPasses:
+    """Open :class:`~substrate.streaming.Passes`: an executor at work, and sums that are kept."""
 
     executor: Executor = field(default_factory=Serial)
     memory_budget: float = BUDGET
     checkpoint: Checkpoint | None = None
     verbose: bool = False
-
-    def __post_init__(self) -> None:
-        positive(self.memory_budget, "memory_budget")
 
     def step(self, source: Source) -> int:
         """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
@@ -252,8 +248,8 @@ class Passes:
         source = job.source
         if not (source.seekable or isinstance(self.executor, Serial)):
             raise DataError(
-                f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
-                "write the rows to Parquet or .npy files, which all workers can open"
+                f"{source.name} can be read by this process only, from the first row on; leave passes.executor at "
+                "None, or write the rows to Parquet or .npy files, which all workers can open"
             )
         executor = self.executor if source.home == HOST else Device()
         level = executor.span_level(source.n_rows)

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.row_stream import RowStream
+from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum
@@ -44,7 +44,7 @@ class _Found:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseSearch(ModelSearch, RowStream):
+class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
     search: None = field(default=None, init=False)
@@ -52,7 +52,22 @@ class SparseSearch(ModelSearch, RowStream):
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = False
+    verbose: bool = field(default=False, init=False)
+    random_state: None = field(default=None, init=False)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind."""
+        self._begin_fit()
+        self._check_search()
+        with self._reading(X, y) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data), self._labels))
+        self._keep_search(judged, best, True)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)
 
     def _check_search(self) -> None:
         if self.cv is None:
@@ -61,9 +76,9 @@ class SparseSearch(ModelSearch, RowStream):
                 "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
             )
         self._check_rules()
-        if isinstance(self.basis, str) and self.basis == "pruned":
+        if isinstance(rule := self._choice().rule, str) and rule == "pruned":
             raise DeclarationError(
-                "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
+                "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
     def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:

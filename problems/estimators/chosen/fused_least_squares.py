@@ -45,7 +45,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that predictions may be from the projection for the certificate to hold.
+        Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5

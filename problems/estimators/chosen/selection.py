@@ -70,11 +70,11 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels, default=None
         Candidates, each judged at its own best gamma.
     cv : {"loo", "gcv"}, int, splitter, iterable or None, default="loo"
-        By what a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
+        How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
         number of folds, a splitter or an iterable of splits: the mean square error over them; None: the mean square
         error on validation rows, those given to :meth:`fit` or a share of X, and the machine is then fitted to the
         other rows.
@@ -87,23 +87,23 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
-        where rounding of its decomposition reaches ``gap``. The certificate says where that is, and whether the choice
-        is at an end; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
+        where rounding of its decomposition reaches ``gap``. The certificate states the end, and whether the choice
+        is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
     search : {None, "nelder-mead"}, default=None
         Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
     max_evaluations : int, default=40
-        Most kernels that search may judge.
+        Maximum number of kernels that the search judges.
     n_jobs : int, default=None
-        How many candidates of ``kernels`` are judged at a time.
+        Number of candidates of ``kernels`` judged at a time.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
 
     Attributes
     ----------
     gamma_ : float or array of shape (n_outputs,)
-        The chosen gamma, one an output.
+        The chosen gamma, one per output.
     criterion_ : float or array of shape (n_outputs,)
         Its criterion.
     gamma_range_ : array of shape (2,)
@@ -113,14 +113,14 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
         bound.
     path_ : dict
-        What was seen of the criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
+        The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
-        A row a judged kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
+        One row per kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
         outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
-        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion computed
-        anew.
+        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
+        recomputed.
 
     Notes
     -----
@@ -174,9 +174,9 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``loss="squared"`` only.
+        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.

@@ -50,7 +50,7 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
     gamma : float, default=1.0
         Weight of the errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     delta : float or "auto", default="auto"
         The error, in the units of y, from which the loss is linear. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.

@@ -41,7 +41,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver : str, default="auto"
         ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for matrices that
@@ -133,7 +133,7 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver, cg_tol, max_iter
         As for :class:`LSSVMRegressor`.

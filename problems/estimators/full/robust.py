@@ -82,7 +82,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.closed_form.robust_weights`.
     scale : {"iqr", "mad"}, default="iqr"

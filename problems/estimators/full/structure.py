@@ -151,7 +151,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     rho : float, default=1.0
         Weight of the sum of maximal variations against half the squared errors, in the units of y.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
@@ -222,7 +222,7 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     rho : float, default=1.0
         Weight of the sum of maximal variations against half the squared errors.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

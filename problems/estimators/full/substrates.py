@@ -37,7 +37,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
     c : float, default=0.0
         The constant of every row, in the units of y; pass a vector to :meth:`fit`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
     zeta : float, default=1.0
         Weight of the 1-norm against half the squared errors; from ``zeta_max_`` on only the bias is left.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver : str, default="auto"
         ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
@@ -180,7 +180,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     zeta : float, default=1.0
         Weight of the 1-norm against half the squared errors.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

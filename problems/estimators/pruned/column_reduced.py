@@ -57,7 +57,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     threshold : float, default=0.2
@@ -99,7 +99,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     n_support : int or float, default=0.5
@@ -178,7 +178,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     n_support : int or float, default=0.5
@@ -222,7 +222,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     threshold : float, default=0.1

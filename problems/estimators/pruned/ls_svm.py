@@ -39,7 +39,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     step : float or int, default=0.05
         Rows removed at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
@@ -149,7 +149,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
     growth : float, default=0.01

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import ReducedFit, prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
@@ -34,10 +34,12 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
 from substrate.proof import Proof
 from substrate.proof.variation import prove_reduced_variation
+from substrate.reduced import Basis
 from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
 
@@ -50,12 +52,10 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -75,7 +75,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
 
-    def _choice(self) -> BasisChoice:
+    def _choice(self) -> Basis:
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         return super()._choice()
 
@@ -104,14 +104,12 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
-        Weight of the sum of maximal variations beside half the squared errors of all rows, in the units of y.
+        Weight of the sum of maximal variations against half the squared errors of all rows, in the units of y.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
@@ -126,7 +124,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     support_values_ : array of shape (n_basis, n_components)
         beta, one column per component.
     n_bounded_ : int
-        How many rows had to be bounded for the bounds to hold at all of them.
+        Number of rows that were bounded for the bounds to hold at all of them.
     bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, n_rows_, kernel_
         As for :class:`~problems.SparseLSSVMRegressor`.
     certificate_ : Certificate
@@ -138,7 +136,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     >>> from substrate.datasets import additive_function
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(400, 8, random_state=0)
-    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, n_basis=40).fit(X, y)
+    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, basis=40).fit(X, y)
     >>> model.get_support(indices=True), bool(model.certificate_.holds)
     (array([0, 1, 2, 3]), True)
     """
@@ -218,25 +216,22 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         )  # fmt: skip
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
-        """Kernel values of rows and the basis of this model, and the problem solved on them."""
-        held = self._training_rows(data)
-        kernel: Any = self.kernel_
-        points, known = self.support_vectors_, held.target_summary()
-        parts = kernel.components(self.n_features_in_)
-        matrices = [symmetric_matrix(part, points) for part in parts]
-        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, known, target_unit(known.extremes), points)
-        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        """Rows against the basis of this model, and the problem solved on them."""
+        known = self._training_rows(data).target_summary()
+        return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
 
     def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        kernel: Any = self._data_kernel(data)
-        prepared = prepare(kernel, data, self._choice(), float(self.ridge))
-        points = prepared.basis.points
+        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge))
+        return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+
+    def _solved_on(
+        self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
+    ) -> tuple[VariationRows, ReducedVariation]:
         parts = kernel.components(data.source.n_features)
         matrices = [symmetric_matrix(part, points) for part in parts]
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
-        return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        rows = VariationRows(values, data.source, data.passes, known, unit, points)
+        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.reduced.basis_choice import BasisChoice, ChosenBasis, Prepared, basis_facts
+from problems.estimators.reduced.basis_choice import ChosenBasis, Prepared, basis_facts, chosen_basis
 from problems.estimators.reduced.fit_data import FitData
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -15,6 +15,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, namespace_of, room_on_device
+from substrate.reduced import Basis
 from substrate.reduced.features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
@@ -46,14 +47,14 @@ class ReducedFit:
     warned: bool = False
 
 
-def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
+def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepared:
     """Choose the basis and decompose its kernel matrix, where the rows are."""
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
-    basis = choice.chosen(None if whole is not None else kernel, source, data.passes, lam)
+    basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
-    advice = "take a smaller n_basis, a more reduced set."
+    advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
     if whole is None:
         kind = gram_kind(basis.points)

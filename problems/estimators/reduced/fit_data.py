@@ -10,7 +10,7 @@ from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, own_copy, to_numpy
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers, width_rows
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import Labels, Survey, TargetSummary
 
@@ -25,25 +25,25 @@ class FitData:
     """
 
     source: Source
-    passes: Passes
+    passes: OpenPasses
     targets: TargetSummary | None = None
     classes: Classes | None = None
     survey: Survey | None = None
 
     @classmethod
-    def of_numbers(cls, X: Any, y: Array, passes: Passes) -> "FitData":
+    def of_numbers(cls, X: Any, y: Array, passes: OpenPasses) -> "FitData":
         """Rows in memory and their targets."""
         return cls(ArraySource(X, y[:, None]), passes)
 
     @classmethod
-    def of_labels(cls, X: Any, labels: Any, coding: str, passes: Passes) -> "FitData":
+    def of_labels(cls, X: Any, labels: Any, coding: str, passes: OpenPasses) -> "FitData":
         """Rows in memory and their labels."""
         classes = Classes.of(labels, coding)
         targets = _summary(classes, _counts(labels))
         return cls(ArraySource(X, own_copy(classes.codes(labels))), passes, targets, classes)
 
     @classmethod
-    def of_stream(cls, rows: Source, survey: Survey, coding: str | None, passes: Passes) -> "FitData":
+    def of_stream(cls, rows: Source, survey: Survey, coding: str | None, passes: OpenPasses) -> "FitData":
         """Rows that are read in passes, after a first one."""
         if survey.count < 2:
             raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")

@@ -17,7 +17,6 @@ from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.l1_check import L1Answers
-from problems.estimators.reduced.machine import LabelsAgain
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
@@ -38,6 +37,21 @@ class _ReducedL1(L1Answers):
     def basis_(self) -> Any:
         """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
         return self.candidates_
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+        self._begin_fit()
+        positive(self.zeta, "zeta")
+        self._choice()
+        with self._reading(X, y) as data:
+            solved = self._solved(data)
+        self._keep_path(solved)
+        self._keep_classes(data.classes)
+        self._keep_used(solved, data.outputs == 1)
+        return self
+
+    def _keep_path(self, solved: "_Solved") -> None:
+        """Machines of classes have a path each, and keep none."""
 
     def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
@@ -97,18 +111,13 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
     Parameters
     ----------
-    kernel, n_basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
+        Weight of the 1-norm against half the squared errors of all rows; from ``zeta_max_`` on only the bias is
         left.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis : str, array of int, or array of points, default="kmeans++"
-        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
-        spread ones are offered and not, as there, the fewest that span the others.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
 
     Attributes
     ----------
@@ -135,32 +144,22 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     >>> from problems import SparseL1SubstrateRegressor
     >>> from substrate.datasets import motorcycle
     >>> from substrate.kernels import RBF
+    >>> from substrate.reduced import Basis
     >>> X, y = motorcycle()
-    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, n_basis=30, random_state=0).fit(X, y)
+    >>> basis = Basis(30, random_state=0)
+    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, basis=basis).fit(X, y)
     >>> model.n_support_ < 20, bool(model.certificate_.holds)
     (True, True)
     """
 
     _title = "L1 substrate on a reduced basis, regression"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+    def _keep_path(self, solved: "_Solved") -> None:
         from scipy.sparse import csr_matrix
 
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        with self._reading(X, y) as data:
-            solved = self._solved(data)
         (path,), unit = solved.paths, solved.sums.unit
         self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
         self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
-        self._keep_used(solved, True)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b over the support."""
-        return self._expansion(X)
 
     def at(self, zeta: float) -> tuple[Array, float]:
         """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a refit."""
@@ -183,19 +182,17 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
+class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
     """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
 
     Parameters
     ----------
-    kernel, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
+        Weight of the 1-norm against half the squared errors of all rows, the same in every machine.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 
@@ -212,15 +209,3 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     """
 
     _title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            solved = self._solved(data)
-        self._keep_classes(data.classes)
-        self._keep_used(solved, data.outputs == 1)
-        return self

@@ -1,6 +1,6 @@
 """The answers of the L1 substrate on a reduced basis, from what ``predict`` uses: a new certificate, and a proof."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,8 @@ __all__ = ["L1Answers"]
 class L1Answers(ReducedMachine):
     """The common part of fitted regression and classification."""
 
-    _page = "reduced_l1_substrate"
+    _page, _rule = "reduced_l1_substrate", "kmeans++"
     zeta: float = 1.0
-    _: KW_ONLY
-    basis: Any = "kmeans++"
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present state of this model on the training rows, wherever they are.

@@ -5,15 +5,15 @@ For rows that are read in a pass and not kept, leave-one-out returns the criteri
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
-from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
+from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -28,6 +28,7 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming import Passes
 
 __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
 
@@ -93,14 +94,44 @@ class SparseMachine(ReducedMachine):
     _page = "reduced_basis_ls_svm"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
+        self._begin_fit()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_solver()
+        with self._reading(X, y) as data:
+            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            self._keep_of_rows(fit)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
+        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+
+        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
+        although the left-out row had its part in choosing them: the certificate says so.
+        """
+        self._check_leverages(X)
+        with self._reading_again(X, y) as data:
+            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
+
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        """What else a machine wants to know of its rows while they can be read."""
+
     def _check_solver(self) -> None:
         known = SparseMachine._solvers  # "auto" for those without a choice
         if not isinstance(self.solver, str) or self.solver not in known:
             raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
-        if self.solver == "cg" and self.checkpoint is not None:
+        path = Passes.of(self.passes).checkpoint
+        if self.solver == "cg" and path is not None:
             raise DeclarationError(
-                f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
-                "leave checkpoint at None, or use solver='direct'"
+                f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
+                "passes.checkpoint at None, or use solver='direct'"
             )
 
     def _check_device_means(self) -> None:
@@ -136,7 +167,7 @@ class SparseMachine(ReducedMachine):
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma())
+            return self._certified(self._training_rows(data), self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
@@ -150,13 +181,6 @@ class SparseMachine(ReducedMachine):
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
-
-    def _certified(self, data: FitData, gamma: float) -> Certificate:
-        rows = self._training_rows(data)
-        return certified_again(
-            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{self._title}, checked again",
-            repr(self.kernel_), tolerance=self._tolerance(),
-        )  # fmt: skip
 
     def _check_leverages(self, X: Any) -> None:
         """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.encoding import ReducedReweighting
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -49,18 +49,16 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
-        Most weighted fits after the plain one. One is the paper's; more iterate until w settles.
+        Maximum number of weighted fits after the plain one. The paper has one; more iterate until convergence.
     weights_tol : float, default=1e-4
-        Largest change of w, relative to its norm, at which it counts as settled.
+        Largest change of w, relative to its norm, at which the iteration has converged.
 
     Attributes
     ----------
@@ -79,7 +77,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     >>> from substrate.datasets import sinc_outliers
     >>> from substrate.kernels import RBF
     >>> X, y = sinc_outliers(random_state=0)
-    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, n_basis=20).fit(X, y)
+    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, basis=20).fit(X, y)
     >>> int((model.row_weights(X, y) < 0.01).sum())
     3
     """
@@ -125,10 +123,6 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b."""
-        return self._expansion(X)
-
     def row_weights(self, X: Any, y: Any) -> Array:
         """The weights v of the last fit for these rows, or any others: from the errors of the previous fit."""
         check_is_fitted(self)
@@ -152,12 +146,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         with self._reading_again(X, y) as data:
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
-            gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
-            title, kernel = f"{self._title}, checked again", repr(self.kernel_)
-            return certified_again(
-                rows, K, *self._columns(), gamma, title, kernel, weights=self._weights(unit), facts=(_WEIGHTED,),
-                tolerance=self._tolerance(),
-            )  # fmt: skip
+            return self._certified(rows, positive(self.gamma, "gamma"), self._weights(unit), (_WEIGHTED,))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from the optimum of the last fit.

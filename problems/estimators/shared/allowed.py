@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.encoding import Record
 from substrate.arrays import is_sparse
 from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Foreign, Kernel, as_kernel
+from substrate.values import Record
 
 __all__ = [
     "Allowed",

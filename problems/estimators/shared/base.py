@@ -3,7 +3,7 @@
 import copy
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -38,6 +38,8 @@ class KernelEstimator(BaseEstimator):
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
+    #: Parameters that are frozen values, each with what makes one of all that may be given.
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
     #: The title of its certificates.
@@ -65,16 +67,18 @@ class KernelEstimator(BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
 
-        Kernels are frozen values. scikit-learn would call ``set_params`` on the kernel and discard the new kernel that
-        it returns, so nested parameters of the kernel are set here.
+        Kernels and bases are frozen values. scikit-learn would call ``set_params`` on a value and drop the new one that
+        it returns, so nested parameters of values are set here.
         """
-        nested = {key.removeprefix("kernel__"): params[key] for key in params if key.startswith("kernel__")}
-        super().set_params(**{key: value for key, value in params.items() if not key.startswith("kernel__")})
-        if nested:
-            if hasattr(self.kernel, "set_params"):  # a kernel object of scikit-learn, which is mutable
-                self.kernel = clone(self.kernel).set_params(**nested)
-            else:
-                self.kernel = as_kernel(self.kernel).with_params(**nested)
+        nested = {key: value for key, value in params.items() if "__" in key and key.split("__")[0] in self._readers}
+        super().set_params(**{key: value for key, value in params.items() if key not in nested})
+        for name, read in self._readers.items():
+            inner = {key.removeprefix(f"{name}__"): nested[key] for key in nested if key.startswith(f"{name}__")}
+            given = getattr(self, name) if inner else None
+            if hasattr(given, "set_params"):  # a kernel object of scikit-learn, which is mutable
+                setattr(self, name, clone(given).set_params(**inner))
+            elif inner:
+                setattr(self, name, read(given).with_params(**inner))
         return self
 
     def __sklearn_tags__(self) -> Tags:
@@ -93,8 +97,8 @@ class KernelEstimator(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
 
-        Parameters that act outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``)
-        are not written and have their defaults after loading. The file is read back before it replaces an existing one.
+        Parameters that act outside the model (``passes``, ``n_jobs``, ``verbose``) are not written and have their
+        defaults after loading. The file is read back before it replaces an existing one.
         """
         from problems.estimators.shared.files import save  # most fits do not need this import
 

@@ -20,38 +20,19 @@ from substrate.certificates import Accuracy, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
+from substrate.reduced import Basis
+from substrate.values import Record
 
 __all__ = [
     "RECORDS",
     "Arrays",
     "PruningStep",
-    "Record",
     "ReducedReweighting",
     "Reweighting",
     "bytes_needed",
     "decode",
     "encode",
 ]
-
-
-class Record:
-    """A frozen dataclass that may hold arrays; two are equal when all their fields are, entry by entry."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return type(one) is type(other) and bool(one == other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +101,7 @@ def row_sizes(support_values: Array) -> Array:
 
 #: The records that a model file may name.
 RECORDS: dict[str, type[Record]] = {
+    "Basis": Basis,
     "PruningStep": PruningStep,
     "ReducedReweighting": ReducedReweighting,
     "Reweighting": Reweighting,

@@ -11,6 +11,7 @@ as they were: names that have changed since are replaced, and parameters that ar
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
@@ -18,6 +19,7 @@ from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.reduced import Basis
 from substrate.whole_file import writable_file
 
 __all__ = ["Check", "content_today", "parameters_of_release_0_1", "read_model", "save"]
@@ -78,6 +80,8 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
+#: What a :class:`~substrate.reduced.Basis` calls its parameters, and their names as parameters of an estimator.
+_OF_BASIS = {field.name: {"n": "n_basis", "rule": "basis"}.get(field.name, field.name) for field in fields(Basis)}
 #: Estimators that have been replaced by another one.
 _NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
 #: The parameter that a fused estimator chose, by the two letters after ``Fused``.
@@ -108,6 +112,9 @@ def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
     judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
     others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
+    if "n_basis" in others:
+        basis = {name: others.pop(key) for name, key in _OF_BASIS.items() if key in others}
+        others["basis"] = {"kind": "record", "class": "Basis", "fields": basis}
     return others | _judged(judged)
 
 

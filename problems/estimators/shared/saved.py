@@ -31,6 +31,7 @@ from problems.estimators.shared.encoding import PruningStep, ReducedReweighting,
 from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
+from substrate.reduced import Basis
 from substrate.reduced.basis import RULES
 from substrate.solvers import ORDER
 
@@ -151,6 +152,7 @@ OUTSIDE: _Kinds = {
     "checkpoint": nothing(),
     "executor": either(nothing(), word("serial")),
     "memory_budget": number(),
+    "passes": nothing(),
     "n_jobs": Allowed("None or 1", lambda value: value is None or (type(value) is int and value == 1)),
     "verbose": either(flag(), whole()),
 }
@@ -188,10 +190,12 @@ _EXPANSION: _Kinds = {"expansion": word("shared", "decoupled")}
 _VARIATION_FITS: _Kinds = (
     _STRUCTURE | _EXPANSION | {"rho": _NUMBER, "refit": _FLAG, "gamma": _NUMBER, "solver": _SOLVERS}
 )  # fmt: skip
-_BASIS: _Kinds = _KERNEL | {
-    "basis": either(word(*RULES), _POINTS), "n_basis": _MOST, "n_candidates": _MOST, "n_scoring": _MOST,
-    "random_state": _SEED, "reconstruction_tolerance": _NUMBER,
-}  # fmt: skip
+_RULE = either(nothing(), word(*RULES), _POINTS)
+_CHOICE = recorded(Basis, {
+    "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _NUMBER,
+    "random_state": _SEED,
+})  # fmt: skip
+_BASIS: _Kinds = _KERNEL | {"basis": either(_CHOICE, _WHOLE, _RULE)}
 _SPARSE: _Kinds = _BASIS | {"gamma": _NUMBER, "solver": word("auto", "direct", "cg")}
 _SPARSE_SEARCH: _Kinds = _BASIS | _SEARCH
 _ROBUST: _Kinds = {

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from substrate.arrays import EPS, Array, check_memory, is_sparse
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, to_numpy
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
 __all__ = [
@@ -233,7 +233,7 @@ class SampledRows:
         return self.X[places]
 
 
-def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
+def sample_of(source: Source, passes: OpenPasses, *numbers: Any) -> Any:
     """Rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
     if source.held is not None and source.home == HOST:
         return source.held.X

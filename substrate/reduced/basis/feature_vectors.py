@@ -31,7 +31,7 @@ from substrate.reduced.basis.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.threads import blas_threads
 
@@ -116,7 +116,7 @@ class _Left:
 STEP = 0.05
 
 
-def select_by_pruning(candidates: Candidates, source: Source, passes: Passes, count: int, lam: float) -> Chosen:
+def select_by_pruning(candidates: Candidates, source: Source, passes: OpenPasses, count: int, lam: float) -> Chosen:
     """Drop candidates until ``count`` are left; the source has all rows and their targets, one column per output.
 
     :place [Cawley2002]_ section 2, backward elimination: the basis by the size of beta
