@@ -15,8 +15,9 @@ from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.gradients import IteratedSolution, solve_by_gradients
 from substrate.reduced.moments import Origin, origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import ReducedSolution, accumulate, solve_reduced
+from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 
 __all__ = ["run"]
 

@@ -18,7 +18,7 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: The estimators, each with its module: one line registers one; a model file may name no others.
 ESTIMATORS = {
-    "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
+    "ALSSVMClassifier": "problems.estimators.pruned.pattern_elimination",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
     "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
     "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",

@@ -47,8 +47,9 @@ from substrate.kernels import RBF
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate, solve_reduced
+from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -43,8 +43,9 @@ from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.paths.criteria import Validation
-from substrate.paths.gamma_search import GAP, GammaSearch, search_spectra
+from substrate.paths.gamma_result import GammaSearch
+from substrate.paths.gamma_search import GAP, search_spectra
+from substrate.paths.validation import Validation
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 

@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.namespaces",
         "substrate.threads",
         "substrate.child_process",
+        "substrate.strict_json",
         "substrate.whole_file",
         "substrate.folds",
         "substrate.progress",

@@ -29,13 +29,9 @@ from sklearn.svm import SVC
 from problems.displays.canvas import axes_for
 from problems.estimators.full.ls_svm import LSSVMClassifier
 from problems.estimators.pruned.column_fit import MachineGroup, Reduced, Selection
-from problems.estimators.pruned.column_reduced import (
-    AdaPinvClassifier,
-    ALSSVMClassifier,
-    IPLSSVMClassifier,
-    LS2SVMClassifier,
-)
+from problems.estimators.pruned.column_reduced import AdaPinvClassifier, IPLSSVMClassifier, LS2SVMClassifier
 from problems.estimators.pruned.ls_svm import PrunedLSSVMClassifier
+from problems.estimators.pruned.pattern_elimination import ALSSVMClassifier
 from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import Study, draw_spread, held, legend_above, standardised
 from substrate import datasets

@@ -33,7 +33,6 @@ Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.paths
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self
 
@@ -41,21 +40,11 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum, Targets
-from substrate.errors import DataError
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
-__all__ = [
-    "Criterion",
-    "GeneralizedCrossValidation",
-    "LeaveOneOut",
-    "Samples",
-    "Spectral",
-    "Sum",
-    "Validation",
-    "between",
-]
+__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "between"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +158,7 @@ class Criterion(ABC):
         return values.reshape(*t.shape, -1)
 
 
-def _unknown(spectrum: Spectrum, t: Array) -> tuple[Array, Array]:
+def unknown_at(spectrum: Spectrum, t: Array) -> tuple[Array, Array]:
     """The norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
     lambdas = np.exp(t).ravel() + spectrum.lift
     q = np.array([spectrum.decomposition_error(value) for value in lambdas])
@@ -202,7 +191,7 @@ class LeaveOneOut(Criterion):
         squares, reciprocal, spread, steepest = _leave_one_out_sums(self.spectrum.basis, g, z, t)
         falling = self._shaped(to_numpy(g.T @ z**2), t)
         rising = reciprocal.reshape(*t.shape, 1) / n
-        unknown, q = _unknown(self.spectrum, t)
+        unknown, q = unknown_at(self.spectrum, t)
         alpha = np.sqrt(to_numpy((g**2).T @ z**2)).reshape(*t.shape, -1)
         share = unknown * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
         shrink = 1.0 / (1.0 + 1.01 * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
@@ -260,130 +249,7 @@ class GeneralizedCrossValidation(LeaveOneOut):
         falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
         total = to_numpy(namespace_of(g).sum(g, axis=0))
         rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
-        _, q = _unknown(self.spectrum, t)
+        _, q = unknown_at(self.spectrum, t)
         nothing = np.zeros((*t.shape, self.targets.outputs))
         moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
         return Samples(falling * rising, between(falling, rising), *moved)
-
-
-@dataclass(frozen=True, slots=True)
-class Validation(Criterion):
-    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
-
-    :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
-    """
-
-    cone: ClassVar[int] = 2
-    growth: ClassVar[float] = 2.0
-
-    spectrum: Spectrum
-    directions: Array
-    offsets: Array
-    rounding: float
-
-    @classmethod
-    def of(
-        cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False, rounding: float = 0.0,
-        weights: Array | None = None,
-    ) -> Self:  # fmt: skip
-        """From targets and the rows of kernel values of the validation points against the training points.
-
-        ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
-        are those of the validation points in the mean.
-        """
-        if rows.shape[0] == 0:
-            raise DataError("the validation set is empty; give at least one validation row")
-        targets = spectrum.targets(Y)
-        with blas_threads(spectrum.n):
-            centred = rows - spectrum.mean_row
-            directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
-        known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        offsets = (known / targets.unit - targets.mean) - targets.rest
-        if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
-            roots = np.sqrt(weights / weights.mean())[:, None]
-            directions, offsets = roots * directions, roots * offsets
-        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
-
-    def sample(self, t: Array) -> Samples:
-        """One matrix product per output, and the ceiling from each interval's lowest lambda."""
-        z = self.targets.coordinates
-        g = self._inverses(t)
-        lowest = g.reshape(-1, *t.shape)[:, :, 0]
-        values, ceiling = np.empty((t.size, z.shape[1])), np.empty((t.shape[0], z.shape[1]))
-        unknown, q = _unknown(self.spectrum, t)
-        with blas_threads(self.spectrum.n):
-            squared = np.square(self.directions)
-            kappa = squared @ lowest
-            lengths = np.sqrt(np.mean(squared @ np.square(g), axis=0)).reshape(t.shape)
-            for k in range(z.shape[1]):
-                errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
-                values[:, k] = np.mean(errors**2, axis=0)
-                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
-                ceiling[:, k] = np.mean(sizes**2, axis=0)
-        share = (unknown * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
-        alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
-        moved = self._moved(q, share, alpha, np.ones(len(t)))
-        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
-        return Samples(self._shaped(values, t), top, *moved)
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
-
-    parts: tuple[Criterion, ...]
-    weights: tuple[float, ...]
-
-    @classmethod
-    def of(cls, parts: Sequence[Criterion], weights: Sequence[float]) -> Self:
-        """Count lambda from the same point on in all parts."""
-        lift = max(part.lift for part in parts)
-        return cls(tuple(part.lifted(lift) for part in parts), tuple(weights))
-
-    @property
-    def size(self) -> int:
-        """The size of the largest part."""
-        return max(part.size for part in self.parts)
-
-    @property
-    def outputs(self) -> int:
-        """As each part has."""
-        return self.parts[0].outputs
-
-    @property
-    def lift(self) -> float:
-        """As each part has."""
-        return self.parts[0].lift
-
-    @property
-    def cone(self) -> int:
-        """The largest of the parts."""
-        return max(part.cone for part in self.parts)
-
-    @property
-    def growth(self) -> float:
-        """The largest of the parts."""
-        return max(part.growth for part in self.parts)
-
-    @property
-    def unit(self) -> float:
-        """The largest; parts in smaller units are converted."""
-        return max(part.unit for part in self.parts)
-
-    @property
-    def spread(self) -> float:
-        """That of the part where it is largest, in the common unit."""
-        return max(part.spread * (part.unit / self.unit) ** 2 for part in self.parts)
-
-    def sample(self, t: Array) -> Samples:
-        """The sums of values and of ceilings."""
-        values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
-        shrink, squares = np.ones_like(ceiling), np.zeros_like(ceiling)
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
-            values += scale * samples.values
-            ceiling += scale * samples.ceiling
-            if samples.shrink is not None and samples.shift is not None:
-                shrink = np.minimum(shrink, samples.shrink)
-                squares += scale * samples.shift**2  # the triangle inequality for all errors in one vector
-        return Samples(values, ceiling, shrink, np.sqrt(squares))

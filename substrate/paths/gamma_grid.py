@@ -11,7 +11,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum
 from substrate.namespaces import to_numpy
-from substrate.paths.gamma_search import GammaSearch
+from substrate.paths.gamma_result import GammaSearch
 
 __all__ = ["GRID", "grid_gamma"]
 

@@ -45,8 +45,9 @@ from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Origin
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import accumulate, residual_pass
+from substrate.reduced.solution import residual_pass
 from substrate.reduced.spectrum import Curvature
+from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary

@@ -29,39 +29,25 @@ The origin is subtracted from every tile before squaring. On a device, where tha
 subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import Residuals, reduced_rows
-from substrate.reduced.features import EigenFeatures
-from substrate.reduced.folds import Folds
-from substrate.reduced.moments import Moments, MomentsOfLeaf, Origin, RowWeights
+from substrate.reduced.moments import RowWeights
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
-from substrate.threads import blas_threads
 
-__all__ = [
-    "LARGEST_ERROR",
-    "ReducedSolution",
-    "ResidualsOfLeaf",
-    "Statistic",
-    "accumulate",
-    "residual_pass",
-    "solve_reduced",
-    "spread_rows",
-]
+__all__ = ["ReducedSolution", "ResidualsOfLeaf", "residual_pass", "solve_reduced"]
 
 
 _MOST_REFINEMENTS = 3
@@ -195,133 +181,3 @@ def solve_reduced(
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
     return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)
-
-
-#: Estimated relative error up to which the sums of kernel values are transformed afterwards.
-LARGEST_ERROR = 1e-8
-#: Number of rows for the estimate.
-_SPREAD = 2048
-#: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
-_MOSTLY_MEAN = 1.0 / 16.0
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """The moments of all rows and of every fold in feature coordinates, and how they were obtained."""
-
-    features: EigenFeatures
-    origin: Origin
-    total: Moments
-    folds: tuple[Moments, ...]
-    method: str
-    error: float
-    #: Of all rows, where the pass that certifies would have to read its tiles again for them.
-    kernel_squares: float | None = None
-
-
-def accumulate(
-    rows: KernelRows,
-    features: EigenFeatures,
-    origin: Origin,
-    lam: float,
-    folds: Folds | None = None,
-    method: str = "auto",
-    some: Any = None,
-    weights: RowWeights | None = None,
-) -> Statistic:
-    """One pass over all rows; ``lam`` is the smallest 1/gamma for which the statistic is used.
-
-    ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if available.
-    With ``weights`` all sums are weighted.
-
-    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
-    """
-    first = True
-    if method == "auto" or (method == "accumulated" and rows.on_device):
-        first, expected = _expected(rows, features, origin, lam, some)
-    if method == "auto":
-        method = "accumulated" if expected <= LARGEST_ERROR else "row-wise"
-        if method == "accumulated":
-            fast = _accumulated(rows, features, origin, lam, folds, weights, first)
-            if fast.error <= LARGEST_ERROR:
-                return fast
-            method = "row-wise"  # the estimate from some rows was too optimistic
-    if method == "accumulated":
-        return _accumulated(rows, features, origin, lam, folds, weights, first)
-    return _row_wise(rows, features, origin, folds, weights)
-
-
-def _row_wise(
-    rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
-) -> Statistic:
-    if rows.on_device or not features.well_conditioned:
-        function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
-        total, parts = rows.sums(function, "sums of features").moments()
-        return Statistic(features, origin, total, parts, "row-wise", EPS)
-    with blas_threads(features.n_basis):
-        Q, R = np.linalg.qr(features.transform.T)
-    function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds, weights=weights)
-    total, parts = rows.sums(function, "sums of features").moments()
-    with blas_threads(features.n_basis):
-        done = tuple(part.transformed(Q.T) for part in parts)
-        return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", EPS)
-
-
-def _accumulated(
-    rows: KernelRows,
-    features: EigenFeatures,
-    origin: Origin,
-    lam: float,
-    folds: Folds | None,
-    weights: RowWeights | None,
-    first: bool,
-) -> Statistic:
-    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=first)
-    total, parts = rows.sums(function, "sums of kernel values").moments()
-    T, o = features.transform, origin.kernel_values
-    squares = _kernel_squares(total, o if first else 0.0 * o) if rows.on_device else None
-    with blas_threads(features.n_basis):
-        error = _error(total.second, features, lam)
-        if not first:
-            total, *parts = (part.about(o, 0.0 * origin.targets) for part in (total, *parts))
-        done = tuple(part.transformed(T) for part in parts)
-        return Statistic(features, origin, total.transformed(T), done, "accumulated", error, squares)
-
-
-def _kernel_squares(total: Moments, origin: Array) -> float:
-    """The squares of all kernel values from their sums about an origin."""
-    xp = namespace_of(origin)
-    shifted = 2.0 * xp.sum(origin * total.first) + total.mass * xp.sum(origin * origin)
-    return max(float(xp.linalg.trace(total.second) + shifted), 0.0)
-
-
-def spread_rows(n: int) -> Any:
-    """Numbers of rows spread over all of them, by which the method of summation is chosen."""
-    return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
-
-
-def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
-    """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
-    X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
-    with blas_threads(features.n_basis):
-        values = rows.values.matrix(X)
-        block = values - origin.kernel_values
-        first = not rows.on_device or _squares(block) < _MOSTLY_MEAN * _squares(values)
-        block = block if first else values
-        return first, _error(rows.n_rows / block.shape[0] * (block.T @ block), features, lam)
-
-
-def _squares(values: Array) -> float:
-    return float(namespace_of(values).sum(values * values))
-
-
-def _error(second: Array, features: EigenFeatures, lam: float) -> float:
-    """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
-    if features.rank == 0:
-        return EPS
-    xp, T = namespace_of(second), features.transform
-    scatter = xp.clip(paired_sums(T, second @ T, 0), min=0.0)
-    largest = float(xp.max(xp.abs(second))) or 1.0  # whose square may overflow
-    scaled = second / largest
-    entry = largest * math.sqrt(float(xp.mean(scaled * scaled)))
-    return EPS * math.sqrt(features.n_basis) * entry / float(xp.min(features.values * (scatter + lam)))

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut, PredefinedSplit, cross_val_predict
 
 from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
-from problems.estimators.chosen.model_search import tunable
+from problems.estimators.chosen.kernel_search import tunable
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed

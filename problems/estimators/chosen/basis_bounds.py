@@ -19,8 +19,10 @@ import numpy as np
 from problems.estimators.reduced.basis_choice import Prepared
 from substrate.arrays import EPS, Array
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
-from substrate.paths.gamma_search import GammaSearch, lambda_range, search_gamma
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.gamma_result import GammaSearch
+from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.validation import Sum
 from substrate.reduced.criteria import Doubt, ReducedFold, ReducedGCV, sizes_of_rows
 from substrate.reduced.left_out import ReducedLeaveOneOut
 from substrate.reduced.spectrum import ReducedSpectrum

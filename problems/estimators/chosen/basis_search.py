@@ -21,13 +21,14 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.gamma_search import gamma_ends
+from substrate.paths.validation import Sum
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
-from substrate.reduced.solution import Statistic
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.reduced.statistic import Statistic
 from substrate.streaming.source import LEAF, Block
 
 __all__ = ["SparseSearch"]

@@ -17,70 +17,24 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from problems.estimators.chosen.rounding import centred_points, joint_rounding, weighted_rounding
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse, positive
+from substrate.arrays import Array, positive
 from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
-from substrate.kernels import Kernel, Linear
-from substrate.kernels.nested import Scaled
-from substrate.namespaces import is_device_array, to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
+from substrate.kernels import Kernel
+from substrate.namespaces import to_numpy
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.gamma_grid import grid_gamma
-from substrate.paths.gamma_search import GammaSearch, gamma_ends, lambda_range, search_spectra
+from substrate.paths.gamma_result import GammaSearch
+from substrate.paths.gamma_search import gamma_ends, lambda_range, search_spectra
+from substrate.paths.validation import Sum, Validation
 
-__all__ = [
-    "SMOOTH",
-    "Judged",
-    "Task",
-    "centred_points",
-    "criterion_of",
-    "held_out_rows",
-    "joint_rounding",
-    "judge",
-    "judged_by",
-    "row_rounding",
-    "trainable_splits",
-]
-
-
-def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
-    """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
-
-    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
-    points would cost digits of every kernel value.
-    """
-    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-    if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
-        return (X, *others)
-    with np.errstate(over="ignore", invalid="ignore"):
-        center = np.mean(X, axis=0)
-    if not np.isfinite(center).all():
-        return (X, *others)
-    return tuple(points - center for points in (X, *others))
-
-
-def joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
-    """The kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
-    if kernel.pairwise:
-        return 0.0
-    if is_sparse(X):
-        from scipy.sparse import vstack
-
-        return kernel.rounding(vstack([X, X_check]).tocsr())
-    return kernel.rounding(np.vstack([X, X_check]))
-
-
-def row_rounding(p: float, diagonal: Array, checked: Array) -> float:
-    """A bound on the root mean square error of centred kernel rows of points, from k(x, x) of both sets."""
-    if p == 0.0:
-        return 0.0
-    # once for the row, once for the mean row that is subtracted
-    own = float(np.sqrt(np.abs(diagonal).sum()))
-    return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
+__all__ = ["SMOOTH", "Judged", "Task", "criterion_of", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
 
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
@@ -283,7 +237,7 @@ def _validated(
     """The mean square error on validation rows, as one criterion or one per machine, with shares."""
     if not pooled or (Y != 0.0).all():
         v, w = (None, None) if weights is None else weights
-        spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
+        spectrum, unsure = centred_spectrum(gram, p, v), weighted_rounding(p, gram.diagonal, checked, v, w)
         return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w), 1.0)]
     found = []
     for k in range(Y.shape[1]):  # one against one: every machine has its own rows
@@ -291,21 +245,13 @@ def _validated(
         if check.size:
             v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
             rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w)
+            unsure = weighted_rounding(p, gram.diagonal[train], checked[check], v, w)
             spectrum = centred_spectrum(gram.block(train), p, v)
             known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
             part = Validation.of(spectrum, *known, rounding=unsure, weights=w)
             found.append((part, float(check.size if w is None else w.sum())))
     total = sum(count for _, count in found)
     return [(part, count / total) for part, count in found]
-
-
-def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
-    """As :func:`row_rounding`, of rows scaled by the roots of weights."""
-    if p == 0.0 or v is None or w is None:
-        return row_rounding(p, diagonal, checked)
-    means = [float(np.average(np.abs(part), weights=by)) for part, by in ((diagonal, v), (checked, w))]
-    return row_rounding(p, v * diagonal, np.array([max(means)]))
 
 
 def _loss(task: Task) -> Callable[[Array], Array]:

@@ -20,30 +20,19 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 """
 
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
-from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, prove_kept_rows
-from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection
-from problems.estimators.shared.coded import judged
-from problems.estimators.shared.machine_rows import points_of
-from substrate.arrays import Array, positive, whole_number
-from substrate.certificates import Row
-from substrate.closed_form.adaline import eliminate_patterns, solve_by_adaline
-from substrate.closed_form.answer import Question, answered
+from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Selection
+from substrate.arrays import positive, whole_number
+from substrate.closed_form.adaline import solve_by_adaline
 from substrate.closed_form.column_reduction import echelon_columns, echelon_threshold, ranked_columns, support_count
-from substrate.closed_form.saddle_certificate import saddle_rows
 from substrate.closed_form.saddle_system import bordered_target, solve_saddle_system
-from substrate.errors import DeclarationError, IndefiniteKernelWarning
-from substrate.proof import Proof
+from substrate.errors import DeclarationError
 
-__all__ = ["ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
+__all__ = ["AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -205,119 +194,3 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         columns = tuple(ranked_columns(alpha, count) for alpha in (group.labels * solved.support_values).T)
         kept = f"{count} of {group.labels.shape[0]} by signed alpha of the direct solution"
         return Selection(columns, (("columns", kept),))
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
-    """A-LSSVM: an Adaline that eliminates the patterns it fits ([Carvalho2006]_ section 3.1), with a stopping rule.
-
-    The paper gives no stopping rule, and without one every pattern is removed in time. Here elimination ends when
-    ``n_support`` patterns remain or after ``max_epochs``, and the solution is the limit of further training, the
-    LS-SVM of the remaining patterns; see :mod:`substrate.closed_form.adaline`.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    threshold : float, default=0.1
-        A pattern leaves when the error of its row of the system is smaller than this.
-    max_epochs : int, default=500
-        Maximum number of epochs of elimination; more patterns than wanted may then remain, as the record states.
-    n_support : int or float, default=0.5
-        Patterns at which elimination ends: a count (an int), or a fraction of a machine's rows in (0, 1] (a float).
-        The last pattern of a class is never eliminated, so at least two remain.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the random start of the weights.
-
-    Attributes
-    ----------
-    n_epochs_, residual_
-        Epochs of elimination, and the relative residual of the rows left at their end, of the worst machine.
-    support_, n_support_, support_values_, support_vectors_
-        The rows that some machine keeps.
-    classes_, code_book_, support_codes_, bias_, kernel_, certificate_
-        As for :class:`~problems.LSSVMClassifier`.
-    """
-
-    threshold: float = 0.1
-    max_epochs: int = 500
-    n_support: float = 0.5
-    random_state: Any = None
-    _title = "A-LSSVM classification"
-    _conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
-
-    def _check_parameters(self, smallest: int) -> None:
-        positive(self.threshold, "threshold")
-        whole_number(self.max_epochs, "max_epochs", 1)
-        support_count(self.n_support, smallest)
-        _generator(self.random_state)
-
-    def _select(self, group: MachineGroup) -> Selection:
-        seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
-        count = support_count(self.n_support, group.labels.shape[0])
-        trained = [
-            eliminate_patterns(
-                group.matrix,
-                target,
-                threshold=positive(self.threshold, "threshold"),
-                count=count,
-                max_epochs=int(self.max_epochs),
-                seed=seed,
-            )
-            for target in bordered_target(group.labels).T
-        ]
-        epochs, residual = max(one.epochs for one in trained), max(one.residual for one in trained)
-        n = group.labels.shape[0]
-        left = dict.fromkeys(f"{one.patterns.size} of {n}, elimination ended by {one.ended}" for one in trained)
-        facts = (
-            ("columns", "; ".join(left)),
-            ("Adaline", f"with elimination below {self.threshold:g}, {epochs} epochs"),
-        )
-        measured = {"n_epochs_": epochs, "residual_": residual}
-        return Selection(tuple(one.patterns for one in trained), facts, measured)
-
-    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        part, ridge = group.gram.block(columns), group.ridge[columns]
-        target = np.ascontiguousarray(group.labels[columns, machine])
-        # an alteration of the whole matrix has been warned of already, and its blocks have other eigenvalues
-        warned = bool(group.gram.alterations)
-        with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
-            solved = solve_saddle_system(part, target, ridge)
-        points = points_of(group.points, columns, group.kernel.pairwise)
-        gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
-        question = Question(group.kernel, points, target[:, None], gammas, ones, part.negative, self._tolerance())
-        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-        answer = answered(question, *found, part.diagonal, part)
-        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = (*answer.rows, *saddle_rows(part.product(alpha), part.diagonal, target, ridge, alpha, bias))
-        done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
-        method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
-        return Reduced(bias, alpha, rows, method, answer.facts)
-
-    def _ridge(self) -> Array:
-        return np.full(self.support_.size, 1.0 / positive(self.gamma, "gamma"))
-
-    def _members(self, alpha: Array, codes: Array) -> Any:
-        return alpha != 0.0  # every machine keeps its own rows
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
-
-    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-        return certify_kept_rows(self.kernel_, machine)
-
-    def _proved_machine(self, machine: HeldMachine) -> Proof:
-        return prove_kept_rows(self.kernel_, machine)
-
-
-def _generator(random_state: Any) -> Any:
-    """A random state as scikit-learn reads it, or one of numpy's generators."""
-    if isinstance(random_state, np.random.Generator):
-        return np.random.RandomState(random_state.integers(2**31))
-    return check_random_state(random_state)

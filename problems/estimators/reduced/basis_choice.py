@@ -30,7 +30,7 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Origin, RowWeights, origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import Statistic, accumulate, spread_rows
+from substrate.reduced.statistic import Statistic, accumulate, spread_rows
 from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source

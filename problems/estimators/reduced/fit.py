@@ -20,8 +20,9 @@ from substrate.reduced.features import EigenFeatures, eigen_features, reconstruc
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import Statistic, solve_reduced
+from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.reduced.statistic import Statistic
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Source
 

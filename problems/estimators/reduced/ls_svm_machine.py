@@ -26,8 +26,8 @@ from substrate.reduced.features import eigen_features
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 from substrate.streaming import Passes
 
 __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]

@@ -34,8 +34,9 @@ from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import accumulate, residual_pass
+from substrate.reduced.solution import residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
 

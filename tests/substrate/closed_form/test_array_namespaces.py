@@ -18,8 +18,9 @@ from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut, leverage_factor
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate, residual_pass, solve_reduced
+from substrate.reduced.solution import residual_pass, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 
 everywhere = pytest.mark.parametrize("home", HOMES)
 

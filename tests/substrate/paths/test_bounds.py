@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Validation
+from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.polynomial_minimum import (
     DEGREE,
     coefficients,
@@ -18,6 +18,7 @@ from substrate.paths.polynomial_minimum import (
     minimum_of_polynomial,
     points,
 )
+from substrate.paths.validation import Validation
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(30, 2))

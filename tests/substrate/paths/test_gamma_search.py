@@ -10,9 +10,10 @@ from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Sum, Validation
+from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
+from substrate.paths.validation import Sum, Validation
 
 RNG = np.random.default_rng(11)
 X, Y = motorcycle()

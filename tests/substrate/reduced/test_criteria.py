@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Sum
+from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.polynomial_minimum import coefficients, interpolation_error, points
+from substrate.paths.validation import Sum
 from substrate.reduced import left_out as reduced_leave_one_out
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
 from substrate.reduced.features import eigen_features
@@ -19,8 +20,8 @@ from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 2))

@@ -9,8 +9,9 @@ from substrate.reduced.features import eigen_features
 from substrate.reduced.gradients import PER_VECTOR, ProductsOfLeaf, sampled_scatter, solve_by_gradients
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate, solve_reduced
+from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Joblib
 from substrate.streaming.passes import OpenPasses

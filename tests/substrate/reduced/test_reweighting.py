@@ -10,8 +10,9 @@ from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.reweighting import WeightsOfRows, scale_of_errors
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import accumulate, residual_pass, solve_reduced
+from substrate.reduced.solution import residual_pass, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(400, 2))

@@ -12,8 +12,9 @@ from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import left_out_rows, leverage_factor
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import LARGEST_ERROR, accumulate, solve_reduced
+from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import LARGEST_ERROR, accumulate
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(150, 3))

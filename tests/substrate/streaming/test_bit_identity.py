@@ -7,7 +7,7 @@ from substrate.kernels import RBF
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import accumulate
+from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Serial, SummationTree, height
 from substrate.streaming.passes import OpenPasses
