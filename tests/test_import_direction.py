@@ -301,7 +301,8 @@ def test_the_check_for_cvxpy_can_fail():
 
 
 def test_the_ground_floors_cost_numpy_only():
-    code = "import substrate, substrate.kernels, substrate.datasets, substrate.certificates"
+    code = "import substrate, substrate.kernels, substrate.datasets, substrate.certificates\n"
+    code += "from substrate.reduced import Basis\nfrom substrate.streaming import Passes\nBasis(), Passes()"
     assert loaded_by(code, "scipy", "sklearn", "cvxpy", "pandas", "matplotlib") == ""
 
 
