@@ -4,7 +4,7 @@ The operations between kernels are in :mod:`substrate.kernels.algebra`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -16,8 +16,23 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import device_blocks, is_device_array, namespace_of
 
-__all__ = ["BaseKernel", "blocks_beside", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]
+__all__ = [
+    "BaseKernel",
+    "Formula",
+    "Number",
+    "blocks_beside",
+    "mirror_square",
+    "ones",
+    "row_blocks",
+    "strips",
+    "symmetric_matrix",
+    "width",
+]
 
+#: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
+Number = Callable[[float], Any]
+#: A kernel as a function of two points, each a sequence of such numbers.
+Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
 #: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
 _BLOCK_ENTRIES = 1 << 18
 #: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
@@ -135,6 +150,16 @@ class BaseKernel(ABC):
     def feature_rounding(self) -> float:
         """The relative error of a computed feature."""
         return 0.0
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The kernel as a function of two points in an exact arithmetic, for proofs."""
+        raise DataError(
+            f"{self!r} has no formula in ball arithmetic; proofs need kernels of this package, in double precision"
+        )
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`, of one point in an exact arithmetic."""
+        raise DataError(f"{self!r} has no features in ball arithmetic")
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Groups of columns that are measured by one width, so that their scales should agree."""

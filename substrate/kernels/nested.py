@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
+from substrate.kernels.base import Formula, Number
 from substrate.namespaces import is_device_array, namespace_of, on_device_of
 
 __all__ = ["Restricted", "Scaled", "column_tuple"]
@@ -100,6 +101,16 @@ class Scaled(Kernel, node="scaled"):
         """As :meth:`rounding`."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
         return math.inf if lost else self.kernel.careful_rounding(X) + EPS
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The multiple of the inner kernel's formula."""
+        inner, factor = self.kernel.exact_formula(number, n_features), number(self.factor)
+        return lambda x, z: factor * inner(x, z)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`."""
+        root = number(self.factor).sqrt()
+        return [root * value for value in self.kernel.exact_features(number, x)]
 
     def diag(self, X: Any) -> Any:
         """Multiple of the diagonal."""
@@ -191,6 +202,15 @@ class Restricted(Kernel, node="restricted"):
     def careful_rounding(self, X: Any) -> float:
         """As the inner kernel on its columns."""
         return self.kernel.careful_rounding(self._take(X))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The inner kernel's formula on its columns."""
+        inner = self.kernel.exact_formula(number, len(self.columns))
+        return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """The features of the inner kernel."""
+        return self.kernel.exact_features(number, [x[k] for k in self.columns])
 
     def diag(self, X: Any) -> Any:
         """The inner kernel's diagonal."""
