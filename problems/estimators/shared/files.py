@@ -1,8 +1,8 @@
 """Saving and loading every estimator: parameters, fitted attributes and certificate, without pickle or eval.
 
-A file holds what :mod:`problems.estimators.shared.saved` and :mod:`problems.estimators.shared.saved` name, each
-value of its kind, and nothing else: no address, no path, no connection. The estimator is looked up in the package's own
-list, never by an import path from the file. What is saved is read back, with all checks, before the file gets its name.
+A file holds what :mod:`problems.estimators.shared.saved` names, each value of its kind, and nothing else: no address,
+no path, no connection. The estimator is looked up in the package's own list, never by an import path from the file.
+What is saved is read back, with all checks, before the file gets its name.
 
 A model file of release 0.1, whose format version is 1, in the words of this release.
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import problems
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
-from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
+from problems.estimators.shared.saved import OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
@@ -172,7 +172,7 @@ def save(
     writable_file(path)
     arrays: Arrays = {}
     given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
-    _refuse_others(name, given, _fitted_of(model))
+    _refuse_others(type(model), given, _fitted_of(model))
     parameters = {key: encode(value, key, arrays) for key, value in given.items()}
     fitted = {key: encode(value, key, arrays) for key, value in _fitted_of(model).items()}
     content = {"estimator": name, "parameters": parameters, "fitted": fitted}
@@ -237,13 +237,13 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
     name, parameters, fitted = _parts(found.version, content, path)
-    estimator = getattr(import_module(problems.ESTIMATORS[name]), name)
+    estimator = _class_of(name)
     try:
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
         values = {key: decode(value, arrays) for key, value in given.items()}
         attributes = {key: decode(value, arrays) for key, value in fitted.items()}
-        _refuse_kinds(values, PARAMETERS[name], f"{path}: the parameter")
-        _refuse_kinds(attributes, FITTED[name], f"{path}: the attribute")
+        _refuse_kinds(values, parameters_of(estimator), f"{path}: the parameter")
+        _refuse_kinds(attributes, attributes_of(estimator), f"{path}: the attribute")
         model = estimator(**values)
         for key, value in attributes.items():
             setattr(model, key, value)
@@ -270,7 +270,8 @@ def _parts(
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
-    if refused := [key for key in fitted if key not in FITTED[name]]:
+    known = attributes_of(_class_of(name))
+    if refused := [key for key in fitted if key not in known]:
         raise DataError(f"{path} sets attributes {refused}, which no fit sets")
     return name, parameters, fitted
 
@@ -301,17 +302,20 @@ def _own_parameters(
     return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
 
+def _class_of(name: str) -> Any:
+    return getattr(import_module(problems.ESTIMATORS[name]), name)
+
+
 def _fitted_of(model: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
 
 
-def _refuse_others(name: str, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """Refuse what the lists do not name: a new estimator, parameter or attribute is not saved before it is listed."""
-    others = [*(set(parameters) - set(PARAMETERS.get(name, ()))), *(set(fitted) - set(FITTED.get(name, ())))]
-    if name not in PARAMETERS or name not in FITTED or others:
+def _refuse_others(estimator: type, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """Refuse what has no kind: a new parameter or attribute is not saved before its class states one."""
+    if others := [*(set(parameters) - set(parameters_of(estimator))), *(set(fitted) - set(attributes_of(estimator)))]:
         raise DataError(
-            f"a model file may not hold {', '.join(sorted(others)) or f'a {name}'}; list it in "
-            "problems/estimators/shared/saved.py or saved_attributes.py"
+            f"a model file may not hold {', '.join(sorted(others))}; annotate it with a plain type in its class, or "
+            "list it in problems/estimators/shared/saved.py"
         )
 
 
