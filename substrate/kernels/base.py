@@ -23,6 +23,7 @@ __all__ = [
     "blocks_beside",
     "mirror_square",
     "ones",
+    "paired_values",
     "row_blocks",
     "strips",
     "symmetric_matrix",
@@ -62,6 +63,20 @@ def width(value: Any, name: str = "sigma") -> float | str:
     if isinstance(value, str):
         raise DeclarationError(f"{name} must be a positive number or 'median', received {value!r}")
     return positive(value, name)
+
+
+def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
+    """k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
+    if is_device_array(X):
+        xp = namespace_of(X)
+        blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
+        return xp.concat([xp.linalg.diagonal(kernel.evaluate(*block, xp.float64)) for block in blocks])
+    out = np.empty(X.shape[0])
+    for rows in strips(X.shape[0], 64):
+        block = np.empty((rows.stop - rows.start,) * 2)
+        kernel.fill(X[rows], Z[rows], block)
+        out[rows] = block.diagonal()
+    return out
 
 
 def ones(X: Any) -> Any:
@@ -138,6 +153,14 @@ class BaseKernel(ABC):
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
+
+    @property
+    def envelope(self) -> "BaseKernel":
+        """A kernel that is nowhere smaller on the diagonal, and of which twice the rounding bounds that of this one.
+
+        Another kernel than this one where this one is what cancellation leaves, and may be all but zero.
+        """
+        return self
 
     def rank(self, n_features: int) -> int | None:
         """How many features :meth:`features` has; None where no finite number suffices."""

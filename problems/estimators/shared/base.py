@@ -56,6 +56,8 @@ class KernelEstimator(BaseEstimator):
     _translates_y: ClassVar[bool] = True
     #: Whether points may be moved together where that changes nothing in the kernel.
     _translates_x: ClassVar[bool] = True
+    #: Whether a precomputed kernel matrix can stand for the points.
+    _takes_matrix: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
     _on_devices: ClassVar[bool] = False
 
@@ -77,7 +79,8 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        given = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        tags.input_tags.pairwise = self._takes_matrix and given
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

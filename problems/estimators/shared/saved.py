@@ -202,7 +202,7 @@ _PLAIN: Mapping[Any, Allowed] = {float: _NUMBER, int: _WHOLE, bool: _FLAG, types
 def parameters_of(estimator: type) -> _Kinds:
     """The parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
     known = _inherited(estimator, PARAMETERS)
-    own = estimator().get_params(deep=False)  # type: ignore[attr-defined]
+    own = estimator().get_params(deep=False)
     return {name: kind for name in own if name not in OUTSIDE and (kind := known.get(name)) is not None}
 
 
