@@ -17,6 +17,7 @@ optimal, though not always alone. Then :math:`f(x) = \sum_i \alpha_i k_s(x_i, x)
 Closed form: that of :mod:`problems.ls_svm_regression` with the kernel matrix :math:`(K + s M) / 2`; [Espinoza2005]_.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,29 +54,34 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: An
 
     :place [Espinoza2005]_ primal problem: LS-SVM regression with the symmetry as constraints
     """
-    half, s = _part(K, K_mirrored, symmetry), 1.0 if symmetry == "even" else -1.0
-    data, K, M = RegressionData.of(half, y, gamma, weights), given_gram(K).matrix, np.asarray(K_mirrored)
-    R, mirrored = np.split(Gram.from_matrix(np.block([[K, M.T], [M, K]])).coordinates().factor, 2)
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    R, mirrored = np.split(Gram.from_matrix(np.block([[K, M], [M, K]])).coordinates().factor, 2)
+    data = replace(RegressionData.of(K, y, gamma, weights), R=(R + s * mirrored) / 2.0)
     return ls_svm_regression.primal(data, R, "Symmetric LS-SVM regression", symmetry=R - s * mirrored)
 
 
-def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, **mirrored: Any) -> dict[str, Array]:
-    """The same quantities by linear algebra; ``K_mirrored`` and ``symmetry`` as in :func:`declare`.
+def closed_form(
+    K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str = "even"
+) -> dict[str, Array]:
+    """The same quantities by linear algebra: support values, bias and errors.
 
     :place [Espinoza2005]_ dual problem: the LS-SVM system with the equivalent kernel (K + s M) / 2
     """
-    return ls_svm_regression.closed_form(_part(K, **mirrored), y, gamma, weights)
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    return ls_svm_regression.closed_form((K + s * M) / 2.0, y, gamma, weights)
 
 
-def prove(solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, **mirrored: Any) -> Proof:
+def prove(
+    solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str = "even"
+) -> Proof:
     """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
-    return ls_svm_regression.prove(solution, _part(K, **mirrored), y, gamma, weights)
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    return ls_svm_regression.prove(solution, (K + s * M) / 2.0, y, gamma, weights)
 
 
-def _part(K: Any, K_mirrored: Any, symmetry: str = "even") -> Array:
-    """(K + s M) / 2, of matrices that have been checked."""
+def _checked(K: Any, K_mirrored: Any, symmetry: str) -> tuple[Array, Array, float]:
     check_choice(symmetry, ("even", "odd"), "symmetry")
     K, M = given_gram(K).matrix, Gram.from_matrix(K_mirrored, "K_mirrored").matrix
     if M.shape != K.shape:
         raise DataError(f"K_mirrored must have the shape of K, {K.shape}; received {M.shape}")
-    return np.asarray(K + M if symmetry == "even" else K - M) / 2.0
+    return K, M, 1.0 if symmetry == "even" else -1.0
