@@ -14,7 +14,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.matrix_on_device import device_matrix
-from substrate.namespaces import device_blocks, is_device_array, namespace_of
+from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 
 __all__ = [
     "BaseKernel",
@@ -197,6 +197,14 @@ class BaseKernel(ABC):
     def decays(self) -> bool:
         """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
         return False
+
+    def mirrors(self, X: Any) -> bool:
+        """Whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some of the points."""
+        if self.trusted:
+            return True
+        some = X[:: -(-X.shape[0] // 500), :]
+        K, mirrored = to_numpy(self(some)), to_numpy(self(-some))
+        return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
 
     def resolved(self, X: Any) -> Self:
         """The same kernel with every data-dependent width replaced by its number for X."""

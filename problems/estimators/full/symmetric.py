@@ -16,14 +16,10 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
     Parameters
     ----------
     kernel, gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`. The kernel has k(-x, -z) = k(x, z): all of this package do.
+        As for :class:`~problems.LSSVMRegressor`, like all attributes. All kernels of this package can be given, and
+        functions with k(-x, -z) = k(x, z); ``kernel_`` is the even or odd part.
     symmetry : {"even", "odd"}, default="even"
         Whether f(-x) - b is f(x) - b or its negative; for a mirror other than the origin, shift X first.
-
-    Attributes
-    ----------
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
-        As for :class:`~problems.LSSVMRegressor`; ``kernel_`` is the even or odd part of the kernel.
     """
 
     _: KW_ONLY
