@@ -1,5 +1,5 @@
 """What if the function is known to be even or odd?
-===============================================
+================================================
 
 A machine that knows the symmetry learns from both sides of the origin at once: with observations on one side only it is
 right on the other, where the plain machine falls back to its bias.
