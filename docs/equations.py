@@ -1,4 +1,4 @@
-"""The numbered equations of the five papers, and how a docstring names them.
+"""The numbered equations of the five papers, other papers that are cited by place, and how a docstring names them.
 
 A docstring claims an equation in a field, ``:equation [Pelckmans2005]_ (16): the sparse substrate``; several are
 separated by commas, and a range runs in the order of the paper: ``(20)-(22), (27a)-(27d)``. The parts of (27) count one
@@ -20,6 +20,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Pelckmans2005": (*_numbers(1, 26), *(f"27{part}" for part in "abcdef"), *_numbers(28, 31)),
     "Cawley2004": (*_numbers(1, 6), "A.1", "A.2", "A.3"),
     "Suykens2002": _numbers(1, 15),
+    "Espinoza2005": (),  # cited by place: its equations are not numbered here
 }
 
 _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")

@@ -71,7 +71,7 @@ class Ledger:
     def _places(self, field: Field) -> tuple[str, ...]:
         if field.kind == "place":
             if field.key not in EQUATIONS:
-                self.faults.append(f"{field.path} {field.symbol}: [{field.key}] is not one of the five papers")
+                self.faults.append(f"{field.path} {field.symbol}: [{field.key}] is not in docs/equations.py")
             return (field.where,)
         if field.kind != "equation":
             return ()
@@ -94,7 +94,7 @@ class Ledger:
     def page(self) -> str:
         """The page as Markdown."""
         parts = [_HEAD]
-        for key, numbers in EQUATIONS.items():
+        for key, numbers in ((key, numbers) for key, numbers in EQUATIONS.items() if numbers):
             rows = [self._row(key, label(number)) for number in numbers]
             parts.append(_table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
         rows = [(f"[{key}]", *self._row(key, where)) for key, where in self._unnumbered()]

@@ -13,7 +13,7 @@ from typing import Any
 from docstring_fields import ROOT
 
 import problems
-from problems.estimators.shared.saved import FITTED
+from problems.estimators.shared.saved import attributes_of
 
 __all__ = ["METHODS", "PAGE", "REASONS", "Vocabulary", "main"]
 
@@ -157,7 +157,7 @@ class Vocabulary:
         headings = ("estimator", *(f"`{what}`" if " " not in what else what for what in METHODS))
         reasons = [f'{k}. <a id="reason-{k}"></a>{what}: {why}' for k, (what, _, why) in enumerate(self.reasons, 1)]
         parameters = {name: kind().get_params(deep=False) for name, kind in self.estimators.items()}
-        attributes = {name: FITTED[name] for name in self.estimators}
+        attributes = {name: attributes_of(kind) for name, kind in self.estimators.items()}
         return "\n".join(
             [
                 _HEAD,

@@ -5,6 +5,7 @@
 
 import os
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import substrate
@@ -51,29 +52,10 @@ ESTIMATORS = {
     "SparseLSSVMRegressorCV": "problems.estimators.chosen.basis_selection",
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SubstrateRegressor": "problems.estimators.full.substrates",
+    "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }
-#: The pages, one line each.
-PAGES = (
-    "column_reduced_ls_svm",
-    "componentwise_ls_svm",
-    "decoupled_maximal_variation",
-    "fused_l1_substrate",
-    "fused_least_squares",
-    "fused_maximal_variation",
-    "huber_ls_svm",
-    "l1_substrate",
-    "ls_svm_classification",
-    "ls_svm_regression",
-    "ls_svm_substrate",
-    "maximal_variation",
-    "maximal_variation_kkt",
-    "penalized_fusion",
-    "reduced_basis_ls_svm",
-    "reduced_l1_substrate",
-    "reduced_maximal_variation",
-    "tikhonov_fusion",
-    "weighted_ls_svm",
-)
+#: The pages: the files of this folder, but for what they say of themselves.
+PAGES = tuple(file.name for file in iter_modules(__path__) if not file.ispkg and file.name != "demonstration")
 
 __all__ = sorted([*ESTIMATORS, *PAGES, "load"])
 

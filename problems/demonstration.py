@@ -93,3 +93,9 @@ class Demonstration:
 
     equations: str
     cases: tuple[Case, ...]
+
+    @property
+    def own_build(self) -> Callable[[Kernel, Array, Array], Mapping[str, Any]] | None:
+        """How an estimator gets the arguments of ``declare`` besides the parameters; None where ``K`` and ``y`` do."""
+        build = self.cases[0].build
+        return None if build is training else build

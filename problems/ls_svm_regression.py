@@ -49,7 +49,7 @@ from substrate.ingredients import (
 from substrate.kernels import RBF
 from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "primal", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
@@ -70,31 +70,52 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     :equation [Cawley2004]_ (1): ridge regression, the LS-SVM with a linear kernel and half of our gamma
     """
     check_choice(form, ("primal", "dual"), "form")
-    return (_primal if form == "primal" else _dual)(RegressionData.of(K, y, gamma, weights))
+    data = RegressionData.of(K, y, gamma, weights)
+    return primal(data, data.R, "LS-SVM regression (primal)") if form == "primal" else _dual(data)
 
 
-def _primal(data: RegressionData) -> Declared:
-    R, y, v = data.R, data.y, data.v
+def primal(data: RegressionData, R: Array, title: str, **zero: Array) -> Declared:
+    """The primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
+
+    Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone.
+    """
+    y, v = data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit = regression_fit(y, R @ w + b, e)
-    norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
-    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+    fit, errors = regression_fit(y, R @ w + b, e), squared_errors(e, gamma, v)
+    bases = {name: _orthonormal_rows(D, float(np.linalg.norm(R))) for name, D in zero.items()}
+    also = [(basis @ w == 0).set_label(name) for name, basis in bases.items() if basis.size]
+    norm = squared_norm(w, np.vstack([R, *bases.values()]))
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint, *also])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
-        primal = (float(norm.term.value), float(errors.term.value))
-        dual = (float(y @ alpha), -0.5 * float(np.sum((R.T @ alpha) ** 2)), -0.5 * float(alpha @ (ridge * alpha)))
+        multipliers = np.concatenate([alpha, *(-one.dual_value for one in also)])
+        pulls = np.concatenate([y / ridge, np.zeros(multipliers.size - y.size)])
+        objective = (float(norm.term.value), float(errors.term.value))
+        square = float(np.sum((norm.factor.T @ multipliers) ** 2))
+        dual = (float(y @ alpha), -0.5 * square, -0.5 * float(alpha @ (ridge * alpha)))
+        size = float(np.linalg.norm(y) + np.linalg.norm(fit.f.value))
         return (
             fit.row(tolerance),
+            *(Row(name, float(np.linalg.norm(D @ w.value)), size, tolerance, "||D w||") for name, D in zero.items()),
             errors.row(alpha, y, tolerance),
-            norm.row(alpha, tolerance, y / ridge),
+            norm.row(multipliers, tolerance, pulls),
             zero_sum_row(alpha, tolerance, y / ridge),
-            gap_row(primal, dual, tolerance, 0.5 * float(y @ (y / ridge))),
+            gap_row(objective, dual, tolerance, 0.5 * float(y @ (y / ridge))),
         )
 
-    return data.declared("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, _primal)
+    def build(other: RegressionData) -> Declared:
+        return primal(other, R, title, **zero)
+
+    return data.declared(title, problem, {"gamma": gamma}, values, rows, build)
+
+
+def _orthonormal_rows(D: Array, size: float) -> Array:
+    """Rows that span those of D, without directions that are rounding of numbers of that size."""
+    _, lengths, rows = np.linalg.svd(D, full_matrices=False)
+    return np.asarray(rows[lengths > 1e-10 * size])
 
 
 def _dual(data: RegressionData) -> Declared:

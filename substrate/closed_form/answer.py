@@ -49,7 +49,9 @@ class Question:
     tolerance: float = ACCURATE
 
     def expansion(self, column: int, a: Array, b: float, diagonal: Array) -> Expansion:
-        """One output as it is stored."""
+        """One output as it is stored; its diagonal is what the rounding of the kernel is a share of."""
+        if self.kernel.envelope is not self.kernel:
+            diagonal = to_numpy(self.kernel.envelope.diag(self.X))
         ridge = ridge_of(self.gammas[column], to_numpy(self.weights))
         return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, self.negative)
 
@@ -82,7 +84,8 @@ def answered(
     """
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
-    rounding = question.kernel.rounding(question.X)
+    envelope = question.kernel.envelope
+    rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
     predicted = _predicted(question, alpha, bias)
     rows = [

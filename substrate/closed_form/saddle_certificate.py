@@ -186,8 +186,10 @@ class CarefulRows:
 
     @property
     def rounding(self) -> float:
-        """The kernel's p for accurate values."""
-        return self.kernel.careful_rounding(self.points) if self.kernel.trusted else 0.0
+        """The kernel's p for accurate values, by its envelope."""
+        envelope = self.kernel.envelope
+        factor = 1.0 if envelope is self.kernel else 2.0
+        return factor * envelope.careful_rounding(self.points) if self.kernel.trusted else 0.0
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
         n = self.points.shape[0]

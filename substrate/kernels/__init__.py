@@ -14,6 +14,7 @@ from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.rbf import RBF
 from substrate.kernels.single_precision import SinglePrecision
+from substrate.kernels.symmetric import Symmetric
 
 __all__ = [
     "RBF",
@@ -30,5 +31,6 @@ __all__ = [
     "Scaled",
     "SinglePrecision",
     "Sum",
+    "Symmetric",
     "as_kernel",
 ]

@@ -5,7 +5,7 @@ was written. Nodes of one kernel are in :mod:`substrate.kernels.nested`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.errors import DeclarationError
-from substrate.kernels.base import BaseKernel
+from substrate.kernels.base import BaseKernel, Formula, Number
 from substrate.namespaces import namespace_of
 
 __all__ = ["LARGE", "Kernel", "Product", "Sum", "underflows"]
@@ -131,6 +131,15 @@ class Sum(_Pair):
         """As :meth:`rounding`."""
         return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + EPS
 
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The sum of both formulas."""
+        left, right = (part.exact_formula(number, n_features) for part in (self.left, self.right))
+        return lambda x, z: left(x, z) + right(x, z)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`."""
+        return self.left.exact_features(number, x) + self.right.exact_features(number, x)
+
     def diag(self, X: Any) -> Any:
         """Sum of the diagonals."""
         return self.left.diag(X) + self.right.diag(X)
@@ -203,6 +212,16 @@ class Product(_Pair):
         if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
             return math.inf
         return 1.01 * (self.left.careful_rounding(X) + self.right.careful_rounding(X)) + 2.0 * EPS
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The product of both formulas."""
+        left, right = (part.exact_formula(number, n_features) for part in (self.left, self.right))
+        return lambda x, z: left(x, z) * right(x, z)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`."""
+        right = self.right.exact_features(number, x)
+        return [one * other for one in self.left.exact_features(number, x) for other in right]
 
     def diag(self, X: Any) -> Any:
         """Product of the diagonals."""

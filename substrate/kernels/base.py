@@ -4,7 +4,7 @@ The operations between kernels are in :mod:`substrate.kernels.algebra`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -14,11 +14,27 @@ import numpy as np
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.matrix_on_device import device_matrix
-from substrate.namespaces import device_blocks, is_device_array, namespace_of
+from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
 
-__all__ = ["BaseKernel", "blocks_beside", "mirror_square", "ones", "row_blocks", "strips", "symmetric_matrix", "width"]
+__all__ = [
+    "BaseKernel",
+    "Formula",
+    "Number",
+    "blocks_beside",
+    "mirror_square",
+    "ones",
+    "paired_values",
+    "row_blocks",
+    "strips",
+    "symmetric_matrix",
+    "width",
+]
 
+#: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
+Number = Callable[[float], Any]
+#: A kernel as a function of two points, each a sequence of such numbers.
+Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
 #: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
 _BLOCK_ENTRIES = 1 << 18
 #: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
@@ -48,6 +64,20 @@ def width(value: Any, name: str = "sigma") -> float | str:
     if isinstance(value, str):
         raise DeclarationError(f"{name} must be a positive number or 'median', received {value!r}")
     return positive(value, name)
+
+
+def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
+    """k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
+    if is_device_array(X):
+        xp = namespace_of(X)
+        blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
+        return xp.concat([xp.linalg.diagonal(kernel.evaluate(*block, xp.float64)) for block in blocks])
+    out = np.empty(X.shape[0])
+    for rows in strips(X.shape[0], 64):
+        block = np.empty((rows.stop - rows.start,) * 2)
+        kernel.fill(X[rows], Z[rows], block)
+        out[rows] = block.diagonal()
+    return out
 
 
 def ones(X: Any) -> Any:
@@ -125,6 +155,14 @@ class BaseKernel(Value, ABC):
         """As :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
 
+    @property
+    def envelope(self) -> "BaseKernel":
+        """A kernel that is nowhere smaller on the diagonal, and of which twice the rounding bounds that of this one.
+
+        Another kernel than this one where this one is what cancellation leaves, and may be all but zero.
+        """
+        return self
+
     def rank(self, n_features: int) -> int | None:
         """How many features :meth:`features` has; None where no finite number suffices."""
         return None
@@ -136,6 +174,16 @@ class BaseKernel(Value, ABC):
     def feature_rounding(self) -> float:
         """The relative error of a computed feature."""
         return 0.0
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The kernel as a function of two points in an exact arithmetic, for proofs."""
+        raise DataError(
+            f"{self!r} has no formula in ball arithmetic; proofs need kernels of this package, in double precision"
+        )
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`, of one point in an exact arithmetic."""
+        raise DataError(f"{self!r} has no features in ball arithmetic")
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Groups of columns that are measured by one width, so that their scales should agree."""
@@ -150,6 +198,14 @@ class BaseKernel(Value, ABC):
     def decays(self) -> bool:
         """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
         return False
+
+    def mirrors(self, X: Any) -> bool:
+        """Whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some of the points."""
+        if self.trusted:
+            return True
+        some = X[:: -(-X.shape[0] // 500), :]
+        K, mirrored = to_numpy(self(some)), to_numpy(self(-some))
+        return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
 
     def resolved(self, X: Any) -> Self:
         """The same kernel with every data-dependent width replaced by its number for X."""

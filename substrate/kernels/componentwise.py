@@ -14,6 +14,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import Formula, Number
 from substrate.kernels.nested import Restricted, column_tuple
 
 __all__ = ["Componentwise"]
@@ -127,6 +128,15 @@ class Componentwise(Kernel):
         """As :meth:`rounding`."""
         parts = self.components(X.shape[1])
         return max(part.careful_rounding(X) for part in parts) + len(parts) * EPS
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The sum of the components' formulas."""
+        parts = [part.exact_formula(number, n_features) for part in self.components(n_features)]
+        return lambda x, z: sum(part(x, z) for part in parts)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """The features of all components, side by side."""
+        return [value for part in self.components(len(x)) for value in part.exact_features(number, x)]
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""

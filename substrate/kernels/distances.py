@@ -18,6 +18,7 @@ reduced basis pass some of them only, by :func:`substrate.streaming.array_source
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,14 @@ from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.namespaces import is_device_array, namespace_of, to_numpy
 
-__all__ = ["median_distance", "metric_distances", "needs_number", "scaled_squared_distances", "squared_distance_error"]
+__all__ = [
+    "exact_squared_distance",
+    "median_distance",
+    "metric_distances",
+    "needs_number",
+    "scaled_squared_distances",
+    "squared_distance_error",
+]
 
 
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
@@ -39,6 +47,11 @@ _NEAR = 50.0
 _FAR = 1e150
 #: Entries of sparse rows that are made dense at a time.
 _MOST_DENSE = 10_000_000
+
+
+def exact_squared_distance(x: Sequence[Any], z: Sequence[Any]) -> Any:
+    """||x - z||^2 of two points in an exact arithmetic."""
+    return sum((a - b) * (a - b) for a, b in zip(x, z, strict=True))
 
 
 def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import strips
+from substrate.kernels.base import paired_values
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
@@ -121,18 +121,8 @@ class Foreign(Kernel):
             raise DataError(f"the kernel {self!r} returned NaN or infinity")
 
     def diag(self, X: Any) -> Any:
-        """Diagonal values, one point at a time (in blocks, to spare memory)."""
-        if is_device_array(X):
-            xp = namespace_of(X)
-            blocks = (X[rows, :] for rows in strips(X.shape[0], 64))
-            return xp.concat([xp.linalg.diagonal(self.evaluate(block, block, xp.float64)) for block in blocks])
-        out = np.empty(X.shape[0])
-        for start in range(0, X.shape[0], 64):
-            rows = slice(start, min(start + 64, X.shape[0]))
-            block = np.empty((rows.stop - start,) * 2)
-            self.fill(X[rows], X[rows], block)
-            out[rows] = block.diagonal()
-        return out
+        """Diagonal values, in blocks."""
+        return paired_values(self, X, X)
 
     def __repr__(self) -> str:
         return str(getattr(self.function, "__qualname__", None) or repr(self.function))

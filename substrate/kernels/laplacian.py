@@ -7,7 +7,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import ones, width
+from substrate.kernels.base import Formula, Number, ones, width
 from substrate.kernels.distances import median_distance, metric_distances, needs_number
 from substrate.kernels.distances_on_device import manhattan_distances
 from substrate.namespaces import namespace_of
@@ -50,6 +50,11 @@ class Laplacian(Kernel):
     def rounding(self, X: Any) -> float:
         """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
         return float(0.37 * (X.shape[1] + 6.0) + 4.0) * EPS / 2.0
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The formula above."""
+        scale = -1 / number(needs_number(self, self.sigma))
+        return lambda x, z: (sum(abs(a - b) for a, b in zip(x, z, strict=True)) * scale).exp()
 
     def diag(self, X: Any) -> Any:
         """Ones."""

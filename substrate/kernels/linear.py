@@ -1,5 +1,6 @@
 """The linear kernel k(x, z) = x'z."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +9,17 @@ import numpy as np
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import Formula, Number
 from substrate.namespaces import is_device_array, namespace_of
 
-__all__ = ["Linear", "inner_products", "new_inner_products", "refuse_overflow", "squared_lengths"]
+__all__ = [
+    "Linear",
+    "exact_inner_product",
+    "inner_products",
+    "new_inner_products",
+    "refuse_overflow",
+    "squared_lengths",
+]
 
 
 def inner_products(X: Any, Z: Any, out: Array, kernel: Kernel) -> None:
@@ -27,6 +36,11 @@ def new_inner_products(X: Any, Z: Any, dtype: Any, kernel: Kernel) -> Any:
     xp = namespace_of(X)
     values = xp.astype(X, dtype, copy=False) @ xp.astype(Z, dtype, copy=False).T
     return refuse_overflow(values, kernel)
+
+
+def exact_inner_product(x: Sequence[Any], z: Sequence[Any]) -> Any:
+    """x'z in an exact arithmetic."""
+    return sum(a * b for a, b in zip(x, z, strict=True))
 
 
 def refuse_overflow(values: Any, kernel: Kernel) -> Any:
@@ -68,6 +82,14 @@ class Linear(Kernel):
     def rounding(self, X: Any) -> float:
         """A sum of d rounded products, by Cauchy and Schwarz."""
         return float(X.shape[1] + 2.0) * EPS
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The inner product."""
+        return exact_inner_product
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """The columns themselves."""
+        return list(x)
 
     def diag(self, X: Any) -> Any:
         """Squared lengths."""

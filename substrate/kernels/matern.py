@@ -16,8 +16,8 @@ import numpy as np
 from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import ones, width
-from substrate.kernels.distances import median_distance, metric_distances, needs_number
+from substrate.kernels.base import Formula, Number, ones, width
+from substrate.kernels.distances import exact_squared_distance, median_distance, metric_distances, needs_number
 from substrate.kernels.distances_on_device import euclidean_distances
 from substrate.namespaces import namespace_of
 
@@ -95,6 +95,20 @@ class Matern(Kernel):
             return float(X.shape[1] + 12.0) * EPS
         known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
         return 1e-12 * (1.0 + self.nu) + X.shape[1] * EPS if known else math.inf
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The formula above, with the elementary forms where there are some."""
+        nu = number(self.nu)
+        root = (2 * nu).sqrt() / number(needs_number(self, self.sigma))
+
+        def value(x: Any, z: Any) -> Any:
+            s = exact_squared_distance(x, z).sqrt() * root
+            if self.nu in (0.5, 1.5, 2.5):
+                factor = 1 + (self.nu > 1.0) * s + (self.nu > 2.0) * s * s / 3
+                return factor * (-s).exp()
+            return number(1.0) if s == 0 else 2 ** (1 - nu) / nu.gamma() * s**nu * s.bessel_k(nu)
+
+        return value
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -11,24 +11,24 @@ import numpy as np
 from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
+from substrate.kernels.base import Formula, Number
 from substrate.namespaces import is_device_array, namespace_of, on_device_of
 
-__all__ = ["Restricted", "Scaled", "column_tuple"]
+__all__ = ["Nested", "Restricted", "Scaled", "column_tuple"]
 
 
-@dataclass(frozen=True, repr=False)
-class Scaled(Kernel, node="scaled"):
-    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+class Nested(Kernel):
+    """A kernel made of another one, ``kernel``, whose properties it has unless it says otherwise."""
 
-    factor: float
     kernel: Kernel
-    binding: ClassVar[int] = 2
+    #: Why the inner kernel cannot be a precomputed matrix, where it cannot.
+    no_matrix: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        factor = non_negative(self.factor, "the factor of a kernel")
         if not isinstance(self.kernel, Kernel):
-            raise DeclarationError(f"only a kernel can be scaled, received {self.kernel!r}")
-        object.__setattr__(self, "factor", factor)
+            raise DeclarationError(f"{type(self).__name__} is made of another kernel, received {self.kernel!r}")
+        if self.no_matrix and self.kernel.pairwise:
+            raise DeclarationError(self.no_matrix)
 
     @property
     def pairwise(self) -> bool:  # type: ignore[override]
@@ -46,11 +46,38 @@ class Scaled(Kernel, node="scaled"):
 
     @property
     def decays(self) -> bool:
-        """As the inner kernel, unless the factor is zero."""
-        return self.factor > 0.0 and self.kernel.decays
+        """As the inner kernel."""
+        return self.kernel.decays
 
     def _resolved(self, X: Any) -> Self:
-        return replace(self, kernel=self.kernel.resolved(X))
+        return replace(self, kernel=self.kernel.resolved(X))  # type: ignore[call-arg]
+
+    def rank(self, n_features: int) -> int | None:
+        """As the inner kernel."""
+        return self.kernel.rank(n_features)
+
+    def feature_rounding(self) -> float:
+        """As the inner kernel."""
+        return self.kernel.feature_rounding()
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Nested, node="scaled"):
+    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+
+    factor: float
+    kernel: Kernel
+    binding: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        factor = non_negative(self.factor, "the factor of a kernel")
+        super().__post_init__()
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def decays(self) -> bool:
+        """As the inner kernel, unless the factor is zero."""
+        return self.factor > 0.0 and self.kernel.decays
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the multiple into ``out``."""
@@ -72,10 +99,6 @@ class Scaled(Kernel, node="scaled"):
 
     def _overflow(self) -> DataError:
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
-
-    def rank(self, n_features: int) -> int | None:
-        """As the inner kernel."""
-        return self.kernel.rank(n_features)
 
     def features(self, X: Any) -> Array:
         """The features of the inner kernel, times the root of the factor."""
@@ -101,6 +124,16 @@ class Scaled(Kernel, node="scaled"):
         lost = self.factor > LARGE and underflows(self.kernel, X)
         return math.inf if lost else self.kernel.careful_rounding(X) + EPS
 
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The multiple of the inner kernel's formula."""
+        inner, factor = self.kernel.exact_formula(number, n_features), number(self.factor)
+        return lambda x, z: factor * inner(x, z)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """As :meth:`features`."""
+        root = number(self.factor).sqrt()
+        return [root * value for value in self.kernel.exact_features(number, x)]
+
     def diag(self, X: Any) -> Any:
         """Multiple of the diagonal."""
         return self.factor * self.kernel.diag(X)
@@ -122,18 +155,16 @@ def column_tuple(columns: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class Restricted(Kernel, node="restricted"):
+class Restricted(Nested, node="restricted"):
     """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
 
     kernel: Kernel
     columns: tuple[int, ...]
+    no_matrix = "a precomputed matrix has no input columns to be restricted to"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise DeclarationError(f"only a kernel can be restricted to columns, received {self.kernel!r}")
+        super().__post_init__()
         object.__setattr__(self, "columns", column_tuple(self.columns))
-        if self.kernel.pairwise:
-            raise DeclarationError("a precomputed matrix has no input columns to be restricted to")
 
     def _take(self, X: Any) -> Any:
         if max(self.columns) >= X.shape[1]:
@@ -146,16 +177,6 @@ class Restricted(Kernel, node="restricted"):
         """The inner kernel's groups, as columns of the whole input."""
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
-
-    @property
-    def trusted(self) -> bool:
-        """As the inner kernel."""
-        return self.kernel.trusted
-
-    @property
-    def decays(self) -> bool:
-        """As the inner kernel."""
-        return self.kernel.decays
 
     def _resolved(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(self._take(X)))
@@ -176,10 +197,6 @@ class Restricted(Kernel, node="restricted"):
         """The features of the inner kernel."""
         return self.kernel.features(self._take(X))
 
-    def feature_rounding(self) -> float:
-        """As the inner kernel."""
-        return self.kernel.feature_rounding()
-
     def rounding(self, X: Any) -> float:
         """As the inner kernel on its columns."""
         return self.kernel.rounding(self._take(X))
@@ -191,6 +208,15 @@ class Restricted(Kernel, node="restricted"):
     def careful_rounding(self, X: Any) -> float:
         """As the inner kernel on its columns."""
         return self.kernel.careful_rounding(self._take(X))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The inner kernel's formula on its columns."""
+        inner = self.kernel.exact_formula(number, len(self.columns))
+        return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """The features of the inner kernel."""
+        return self.kernel.exact_features(number, [x[k] for k in self.columns])
 
     def diag(self, X: Any) -> Any:
         """The inner kernel's diagonal."""

@@ -3,6 +3,7 @@ r"""The polynomial kernel :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`
 import math
 import operator
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -12,7 +13,14 @@ import numpy as np
 from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.linear import inner_products, new_inner_products, refuse_overflow, squared_lengths
+from substrate.kernels.base import Formula, Number
+from substrate.kernels.linear import (
+    exact_inner_product,
+    inner_products,
+    new_inner_products,
+    refuse_overflow,
+    squared_lengths,
+)
 from substrate.namespaces import is_device_array
 
 __all__ = ["Polynomial"]
@@ -55,13 +63,27 @@ class Polynomial(Kernel):
         if self.offset > 0.0:
             columns.append(np.full(X.shape[0], math.sqrt(self.offset)))
         made = np.empty((X.shape[0], math.comb(len(columns) + self.degree - 1, self.degree)))
-        for number, chosen in enumerate(combinations_with_replacement(range(len(columns)), self.degree)):
-            powers = Counter(chosen)
-            coefficient = math.factorial(self.degree) / math.prod(map(math.factorial, powers.values()))
-            made[:, number] = math.sqrt(coefficient)
-            for column, power in powers.items():
-                made[:, number] *= columns[column] ** power
+        for number, values in enumerate(self._monomials(columns, math.sqrt)):
+            made[:, number] = values
         return np.asarray(refuse_overflow(made, self))
+
+    def _monomials(self, columns: Sequence[Any], root: Callable[[int], Any]) -> Iterator[Any]:
+        for chosen in combinations_with_replacement(range(len(columns)), self.degree):
+            powers = Counter(chosen)
+            value = root(math.factorial(self.degree) // math.prod(map(math.factorial, powers.values())))
+            for column, power in powers.items():
+                value = value * columns[column] ** power
+            yield value
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The power of the inner product."""
+        offset = number(self.offset)
+        return lambda x, z: (exact_inner_product(x, z) + offset) ** self.degree
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
+        """The monomials."""
+        columns = [*x, number(self.offset).sqrt()] if self.offset > 0.0 else list(x)
+        return list(self._monomials(columns, lambda coefficient: number(coefficient).sqrt()))
 
     def feature_rounding(self) -> float:
         """A product of powers and a root."""

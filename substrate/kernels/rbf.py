@@ -13,8 +13,9 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import ones, width
+from substrate.kernels.base import Formula, Number, ones, width
 from substrate.kernels.distances import (
+    exact_squared_distance,
     median_distance,
     metric_distances,
     needs_number,
@@ -81,6 +82,11 @@ class RBF(Kernel):
     def careful_rounding(self, X: Any) -> float:
         """t exp(-t) is at most 1/e, and differences are right to a few units in the last place."""
         return float(0.37 * (X.shape[1] + 8.0) + 3.0) * EPS / 2.0
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The formula above."""
+        scale = -1 / number(needs_number(self, self.sigma)) ** 2
+        return lambda x, z: (exact_squared_distance(x, z) * scale).exp()
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -9,14 +9,14 @@ single precision may change: it is seldom within a millionth of the spread.
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
+from substrate.kernels.nested import Nested
 from substrate.namespaces import namespace_of
 
 __all__ = ["SinglePrecision"]
@@ -26,33 +26,16 @@ _WIDER = 2.0**29
 
 
 @dataclass(frozen=True, repr=False)
-class SinglePrecision(Kernel):
+class SinglePrecision(Nested):
     """``kernel`` in float32, as float64: ``SinglePrecision(RBF(1.0))``."""
 
     kernel: Kernel
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise DeclarationError(f"only a kernel can be evaluated in single precision, received {self.kernel!r}")
-        if self.kernel.pairwise:
-            raise DeclarationError("a precomputed matrix is not evaluated; round it yourself if you must")
+    no_matrix = "a precomputed matrix is not evaluated; round it yourself if you must"
 
-    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """As the inner kernel."""
-        return self.kernel.compared_columns(n_features)
-
-    @property
-    def trusted(self) -> bool:
-        """As the inner kernel: rounding is not counted as indefiniteness."""
-        return self.kernel.trusted
-
-    @property
-    def decays(self) -> bool:
-        """As the inner kernel."""
-        return self.kernel.decays
-
-    def _resolved(self, X: Any) -> Self:
-        return replace(self, kernel=self.kernel.resolved(X))
+    def rank(self, n_features: int) -> int | None:
+        """None: features would be as precise as double precision is."""
+        return None
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the rounded values into ``out``."""

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from every_model import FUNCTIONS, WITH_CLOSED_FORM, arguments_of, first_rows, over_functions, over_modules
+from every_model import FUNCTIONS, WITH_CLOSED_FORM, arguments_of, first_rows, on_matrix, over_functions, over_modules
 from numpy.testing import assert_allclose, assert_array_equal
 from spoilt_values import BAD_NUMBERS, brief, dates, indefinite, read_only, with_entry
 
@@ -141,17 +141,19 @@ def forms(module):
 def test_an_indefinite_matrix_cannot_be_declared(module):
     _, y, parameters = arguments_of(module)
     for form in forms(module):
+        K = indefinite(y.size)
         with pytest.raises(DeclarationError, match=r"not positive semi-definite: its smallest eigenvalue is -5"):
-            module.declare(indefinite(y.size), y, **parameters, **form)
+            module.declare(K, y, **on_matrix(parameters, K), **form)
+        K = indefinite(y.size, -0.001)
         with pytest.raises(DeclarationError, match=r"smallest eigenvalue is -0\.001"):
-            module.declare(indefinite(y.size, -0.001), y, **parameters, **form)
+            module.declare(K, y, **on_matrix(parameters, K), **form)
 
 
 @pytest.mark.parametrize("module", WITH_CLOSED_FORM.values(), ids=WITH_CLOSED_FORM)
 def test_an_indefinite_matrix_warns_in_the_closed_form(module):
     _, y, parameters = arguments_of(module)
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -5"):
-        solution = module.closed_form(indefinite(y.size), y, **parameters)
+        solution = module.closed_form(K := indefinite(y.size), y, **on_matrix(parameters, K))
     assert all(np.isfinite(value).all() for value in solution.values())
 
 
@@ -193,6 +195,7 @@ def test_matrices_of_many_kinds_are_read_and_not_modified(function, kind):
 def test_degenerate_matrices_are_solved(module, matrix):
     _, y, parameters = arguments_of(module)
     K = matrix((y.size, y.size))
+    parameters = on_matrix(parameters, K)
     expected = module.closed_form(K, y, **parameters) if hasattr(module, "closed_form") else None
     for form in forms(module):
         declared = module.declare(K, y, **parameters, **form).solve()

@@ -35,7 +35,7 @@ from spoilt_values import raises, with_entry
 
 from problems import LSSVMRegressor
 from substrate.errors import SubstrateError
-from substrate.kernels import RBF, Componentwise, Linear, Precomputed
+from substrate.kernels import RBF, Linear, Precomputed
 
 
 @over_estimators
@@ -158,7 +158,7 @@ def test_grid_search_reaches_the_kernel(estimator, kernel, scaled):
     assert np.unique(np.round(scores, 6)).size >= distinct, scores
     chosen = RBF(search.best_params_[name])
     best = search.best_estimator_["model"] if scaled else search.best_estimator_
-    assert best.kernel_ == (chosen if estimator in PAIRWISE else Componentwise(chosen))
+    assert best.kernel_ == estimator(kernel=chosen)._own_kernel()
 
 
 def test_grid_search_in_other_processes():

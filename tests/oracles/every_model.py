@@ -117,6 +117,11 @@ def first_rows(parameters, rows):
     return parameters | some
 
 
+def on_matrix(parameters, K):
+    """The arguments of a declaration on another matrix: points that are their own mirror images."""
+    return parameters | ({"K_mirrored": K} if "K_mirrored" in parameters else {})
+
+
 def output(model, X):
     """The numbers a fitted model computes."""
     return model.decision_function(X) if is_classifier(model) else model.predict(X)

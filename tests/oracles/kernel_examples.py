@@ -24,6 +24,7 @@ from substrate.kernels import (
     Scaled,
     SinglePrecision,
     Sum,
+    Symmetric,
 )
 
 N_FEATURES = 3
@@ -110,6 +111,11 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(RBF(1.3).on(1), naive.on(_R, 1)),
         Example((RBF(1.3) + Linear()).on(2, 0), naive.on(naive.total(_R, _L), 2, 0)),
         Example(Polynomial(2, 0.5).on(1).on(2, 0), naive.on(_P, 0)),  # column 1 of the columns (2, 0)
+    ),
+    Symmetric: (
+        Example(Symmetric(RBF(1.3)), naive.symmetric(_R, 1)),
+        Example(Symmetric(RBF(1.3), "odd"), naive.symmetric(_R, -1)),
+        Example(Symmetric(Polynomial(2, 0.5) + Linear(), "odd"), naive.symmetric(naive.total(_P, _L), -1)),
     ),
     Componentwise: (
         Example(Componentwise(RBF(1.3)), naive.total(*(naive.on(_R, c) for c in range(N_FEATURES)))),

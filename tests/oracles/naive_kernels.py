@@ -60,6 +60,10 @@ def on(kernel: PairKernel, *columns: int) -> PairKernel:
     return lambda x, z: kernel([x[c] for c in columns], [z[c] for c in columns])
 
 
+def symmetric(kernel: PairKernel, sign: int) -> PairKernel:
+    return lambda x, z: (kernel(x, z) + sign * kernel([-a for a in x], z)) / 2.0
+
+
 def matrix(kernel: PairKernel, X: Points, Z: Points) -> np.ndarray:
     """The double loop."""
     rows, others = np.asarray(X).tolist(), np.asarray(Z).tolist()

@@ -19,6 +19,7 @@ from problems import (
     SparseLSSVMClassifierCV,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
+    SymmetricLSSVMRegressor,
     load,
 )
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, ScaleWarning
@@ -41,6 +42,7 @@ FITS = {
     "median width, two outputs": (LSSVMRegressor(gamma=[2.0, 3.0]), Y),
     "weighted": (LSSVMRegressor(RBF(1.5), 2.0), y, WEIGHTS),
     "componentwise": (LSSVMRegressor(Componentwise(RBF(1.5)), 2.0), y),
+    "odd": (SymmetricLSSVMRegressor(RBF(1.5), 2.0, symmetry="odd"), y),
     "classes": (LSSVMClassifier(RBF(1.5)), LABELS),
     "two classes": (LSSVMClassifier(RBF(1.5)), 2 * (LABELS > 0) - 1),
     "pairs": (LSSVMClassifier(RBF(1.5), coding="one_vs_one"), LABELS),

@@ -379,7 +379,7 @@ def assert_fails(name, *arguments):
     ("old", "new"),
     [
         ("regression_fit(y, R @ w + b, e)", "regression_fit(y, R @ w - b, e)"),
-        ("errors.term), [fit.constraint]", "errors.term), [b == 0, fit.constraint]"),
+        ("errors.term), [fit.constraint, *also]", "errors.term), [b == 0, fit.constraint, *also]"),
         ("ridge.term), [balance.constraint]", "ridge.term), [alpha >= -1e9]"),
         ("cp.Maximize(y @ alpha -", "cp.Maximize(-y @ alpha -"),
         ('"errors": ridge * solved.support_values', '"errors": -ridge * solved.support_values'),

@@ -130,7 +130,7 @@ def fit_saddle(
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
                 K = kernel_matrices(kernel, X)
-            alpha, bias, rows, facts, warned = _declared(K, Y, gammas, weights, method)
+            alpha, bias, rows, facts, warned = _declared(kernel, X, K, Y, gammas, weights, method)
             products, steps = gram.product(alpha), 1
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
@@ -249,10 +249,12 @@ def _negative_of_some(kernel: Kernel, X: Any) -> float:
 
 
 def _declared(
-    K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
+    kernel: Kernel, X: Any, K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> tuple[Array, Array, tuple[Row, ...], Facts, bool]:
     """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
     page = page_named(method.page)
+    build = page.DEMONSTRATION.own_build
+    given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
     labels = method.page == "ls_svm_classification"  # its support values have the sign of the label
     name = None if method.solver == "cvxpy" else method.solver
     alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
@@ -261,7 +263,7 @@ def _declared(
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
         center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(K, (y - center) / unit, gamma, weights).solve(name)
+        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights).solve(name)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
         if not labels:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.shared.base import KernelEstimator
@@ -57,7 +56,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
 
     relevance: float = 0.05
     _additive = True
-    _on_devices = False
+    _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
     def component_functions(self, X: Any) -> Array:
         """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
@@ -131,11 +130,6 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     def _variation(self, X: Any) -> Array:
         """max_i |f^l(x_i)|, one row per machine where there are several."""
         return np.ascontiguousarray(np.abs(self._component_values(X)).max(axis=0).T)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = False  # a kernel matrix has no single inputs, and fit refuses it
-        return tags
 
 
 class DecoupledExpansion(AdditiveEstimator):

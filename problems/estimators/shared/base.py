@@ -61,6 +61,8 @@ class KernelEstimator(BaseEstimator):
     _translates_x: ClassVar[bool] = True
     #: The function that fits the class that chooses a parameter of this one; set by the root package.
     _fuser: ClassVar[Callable[..., Any] | None] = None
+    #: Whether a precomputed kernel matrix can stand for the points.
+    _takes_matrix: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others accept numpy only.
     _on_devices: ClassVar[bool] = False
 
@@ -84,7 +86,8 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        given = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        tags.input_tags.pairwise = self._takes_matrix and given
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

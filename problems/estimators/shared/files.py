@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
-from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS
+from problems.estimators.shared.saved import OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
@@ -177,7 +177,7 @@ def save(
     writable_file(path)
     arrays: Arrays = {}
     given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
-    _refuse_others(name, given, _fitted_of(model))
+    _refuse_others(type(model), given, _fitted_of(model))
     parameters = {key: encode(value, key, arrays) for key, value in given.items()}
     fitted = {key: encode(value, key, arrays) for key, value in _fitted_of(model).items()}
     content = {"estimator": name, "parameters": parameters, "fitted": fitted}
@@ -238,8 +238,8 @@ def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> 
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
         values = {key: decode(value, arrays) for key, value in given.items()}
         attributes = {key: decode(value, arrays) for key, value in fitted.items()}
-        _refuse_kinds(values, PARAMETERS[name], f"{path}: the parameter")
-        _refuse_kinds(attributes, FITTED[name], f"{path}: the attribute")
+        _refuse_kinds(values, parameters_of(estimator), f"{path}: the parameter")
+        _refuse_kinds(attributes, attributes_of(estimator), f"{path}: the attribute")
         model = estimator(**values)
         for key, value in attributes.items():
             setattr(model, key, value)
@@ -267,7 +267,8 @@ def _parts(
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
-    if refused := [key for key in fitted if key not in FITTED[name]]:
+    known = attributes_of(estimator)
+    if refused := [key for key in fitted if key not in known]:
         raise DataError(f"{path} sets attributes {refused}, which no fit sets")
     return estimator, name, parameters, fitted
 
@@ -293,13 +294,12 @@ def _fitted_of(model: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
 
 
-def _refuse_others(name: str, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """Refuse names that are not listed: a new estimator, parameter or attribute is not saved before it is listed."""
-    others = [*(set(parameters) - set(PARAMETERS.get(name, ()))), *(set(fitted) - set(FITTED.get(name, ())))]
-    if name not in PARAMETERS or name not in FITTED or others:
+def _refuse_others(estimator: type, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """Refuse what has no kind: a new parameter or attribute is not saved before its class states one."""
+    if others := [*(set(parameters) - set(parameters_of(estimator))), *(set(fitted) - set(attributes_of(estimator)))]:
         raise DataError(
-            f"a model file may not hold {', '.join(sorted(others)) or f'a {name}'}; list it in "
-            "problems/estimators/shared/saved.py"
+            f"a model file may not hold {', '.join(sorted(others))}; annotate it with a plain type in its class, or "
+            "list it in problems/estimators/shared/saved.py"
         )
 
 

@@ -85,7 +85,7 @@ def test_a_node_joins_two_kernels(node):
 
 
 def test_only_a_kernel_is_restricted():
-    with pytest.raises(DeclarationError, match="only a kernel can be restricted to columns, received 'rbf'"):
+    with pytest.raises(DeclarationError, match="Restricted is made of another kernel, received 'rbf'"):
         Restricted("rbf", (0,))
     with pytest.raises(DeclarationError, match="a precomputed matrix has no input columns"):
         Precomputed().on(0)

@@ -119,7 +119,7 @@ def test_point_sets_must_agree():
 
 
 def test_only_a_kernel_has_a_precision():
-    with pytest.raises(DeclarationError, match="only a kernel"):
+    with pytest.raises(DeclarationError, match="SinglePrecision is made of another kernel"):
         SinglePrecision(1.0)
     kernel = SinglePrecision(RBF())
     assert kernel.resolved(np.eye(3)) == SinglePrecision(RBF().resolved(np.eye(3)))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from substrate.errors import SubstrateError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Symmetric
 
 flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
 from substrate.proof.balls import balls, feature_balls, formula_of, precision  # noqa: E402  # noqa: E402
@@ -24,6 +24,8 @@ KERNELS = {
     "Sum": lambda width: RBF(width) + Linear(),
     "Product": lambda width: RBF(width) * Polynomial(2),
     "Scaled": lambda width: 3e8 * RBF(width),
+    "even": lambda width: Symmetric(RBF(width) + Linear()),
+    "odd": lambda width: Symmetric(RBF(width), "odd"),
     "Componentwise": lambda width: Componentwise(RBF(width)),
 }
 

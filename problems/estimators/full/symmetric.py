@@ -1,0 +1,31 @@
+"""LS-SVM regression with an even or odd function, see :mod:`problems.symmetric_ls_svm`."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+from problems.estimators.full.ls_svm import LSSVMRegressor
+from substrate.kernels import Kernel, Symmetric, as_kernel
+
+__all__ = ["SymmetricLSSVMRegressor"]
+
+
+@dataclass(eq=False, repr=False)
+class SymmetricLSSVMRegressor(LSSVMRegressor):
+    """LS-SVM regression whose function is even or odd but for its bias ([Espinoza2005]_).
+
+    Parameters
+    ----------
+    kernel, gamma, tol, solver, cg_tol, max_iter
+        As for :class:`~problems.LSSVMRegressor`, like all attributes. All kernels of this package can be given, and
+        functions with k(-x, -z) = k(x, z); ``kernel_`` is the even or odd part.
+    symmetry : {"even", "odd"}, default="even"
+        Whether f(-x) - b is f(x) - b or its negative; for a mirror other than the origin, shift X first.
+    """
+
+    _: KW_ONLY
+    symmetry: Literal["even", "odd"] = "even"
+    _page, _title = "symmetric_ls_svm", "Symmetric LS-SVM regression"
+    _translates_x = _takes_matrix = False
+
+    def _own_kernel(self) -> Kernel:
+        return Symmetric(as_kernel(self.kernel), self.symmetry)

@@ -1,0 +1,81 @@
+r"""Least-squares support vector regression with an even or odd function.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2 \quad \text{s.t.} \quad
+    y_i = w^T \varphi(x_i) + b + e_i, \quad w^T \varphi(x_i) = s\, w^T \varphi(-x_i), \quad i = 1, \dots, N
+
+Symbols: s = 1 for an even function, -1 for an odd one; b bias, not part of the symmetry; :math:`M_{ij} = k(-x_i, x_j)`
+the matrix ``K_mirrored``; all others, and the builder, are those of :mod:`problems.ls_svm_regression`.
+
+The multipliers are the support values :math:`\alpha_i = \gamma v_i e_i` and :math:`\beta_i` of the symmetry, so that
+:math:`w = \sum_i \alpha_i \varphi(x_i) - \beta_i (\varphi(x_i) - s\, \varphi(-x_i))`; :math:`\beta = \alpha / 2` is
+optimal where :math:`k(-x, -z) = k(x, z)`. Then :math:`f(x) = \sum_i \alpha_i k_s(x_i, x) + b` with :math:`k_s(x, z) =
+\tfrac12 (k(x, z) + s\, k(-x, z))`, and f - b is even or odd everywhere, not only at the training points.
+
+Closed form: that of :mod:`problems.ls_svm_regression` with the kernel matrix :math:`(K + s M) / 2`; [Espinoza2005]_.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array
+from substrate.closed_form.robust_weights import check_choice
+from substrate.declarations.declaration import Declared
+from substrate.declarations.given_gram import given_gram
+from substrate.declarations.regression_page import RegressionData
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Symmetric
+from substrate.proof import Proof
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+
+
+def _build(kernel: Any, X: Array, y: Array) -> dict[str, Any]:
+    plain = kernel.kernel if isinstance(kernel, Symmetric) else kernel
+    return {"K": plain(X), "K_mirrored": plain(-X, X), "y": y, "symmetry": getattr(kernel, "symmetry", "even")}
+
+
+DEMONSTRATION = Demonstration(
+    "Espinoza2005",
+    tuple(Case(s, {}, "sinc", Symmetric(RBF(1.0), s), {"gamma": 20.0}, build=_build) for s in ("even", "odd")),
+)
+
+
+def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> Declared:
+    """Declare the problem; features of x_i and -x_i come from one factorisation of the kernel on the 2N points.
+
+    :place [Espinoza2005]_ primal problem: LS-SVM regression with the symmetry as constraints
+    """
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    data = RegressionData.of(K, y, gamma, weights)
+    R, L = np.split(Gram.from_matrix(np.block([[K, M], [M, K]])).coordinates().factor, 2)
+    return ls_svm_regression.primal(replace(data, R=(R + s * L) / 2.0), R, "Symmetric LS-SVM", symmetry=R - s * L)
+
+
+def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> dict[str, Any]:
+    """The same quantities by linear algebra: support values, bias and errors.
+
+    :place [Espinoza2005]_ dual problem: the LS-SVM system with the equivalent kernel (K + s M) / 2
+    """
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    return ls_svm_regression.closed_form((K + s * M) / 2.0, y, gamma, weights)
+
+
+def prove(solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> Proof:
+    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    K, M, s = _checked(K, K_mirrored, symmetry)
+    return ls_svm_regression.prove(solution, (K + s * M) / 2.0, y, gamma, weights)
+
+
+def _checked(K: Any, K_mirrored: Any, symmetry: str) -> tuple[Array, Array, float]:
+    check_choice(symmetry, ("even", "odd"), "symmetry")
+    K, M = given_gram(K).matrix, Gram.from_matrix(K_mirrored, "K_mirrored").matrix
+    if M.shape != K.shape:
+        raise DataError(f"K_mirrored must have the shape of K, {K.shape}; received {M.shape}")
+    return K, M, 1.0 if symmetry == "even" else -1.0

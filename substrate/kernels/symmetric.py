@@ -1,0 +1,88 @@
+r"""The even or the odd part of a kernel.
+
+.. math:: k_s(x, z) = \tfrac12 \left( k(x, z) + s\, k(-x, z) \right), \qquad s = 1 \text{ (even) or } -1 \text{ (odd)}
+
+Where :math:`k(-x, -z) = k(x, z)` it has the features :math:`\tfrac12 (\varphi(x) + s\, \varphi(-x))`, so it is positive
+semi-definite, and every expansion in it is even or odd [Espinoza2005]_. All kernels of this package have that property;
+of a function it is checked on the training points, and a precomputed matrix, which has no points to mirror, is refused.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import BaseKernel, Formula, Number, paired_values
+from substrate.kernels.nested import Nested
+from substrate.namespaces import to_numpy
+
+__all__ = ["Symmetric"]
+
+
+@dataclass(frozen=True, repr=False)
+class Symmetric(Nested):
+    """(kernel(x, z) + s kernel(-x, z)) / 2 with s = 1 for ``symmetry="even"`` and -1 for ``"odd"``."""
+
+    kernel: Kernel
+    symmetry: str = "even"
+    no_matrix = "a precomputed matrix has no mirrored points; pass X and the kernel itself"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.symmetry not in ("even", "odd"):
+            raise DeclarationError(f"symmetry must be 'even' or 'odd', received {self.symmetry!r}")
+
+    @property
+    def envelope(self) -> BaseKernel:
+        """The inner kernel, of whose values this one is the half sum or difference."""
+        return self.kernel.envelope
+
+    def _resolved(self, X: Any) -> Self:
+        if not self.kernel.mirrors(X):
+            raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
+        return super()._resolved(X)
+
+    def _part(self, values: Any, mirrored: Any) -> Any:
+        return 0.5 * (values + mirrored) if self.symmetry == "even" else 0.5 * (values - mirrored)
+
+    def fill(self, X: Any, Z: Any, out: Array, careful: bool = False) -> None:
+        """Write the part into ``out``."""
+        fill, mirrored = self.kernel.fill_carefully if careful else self.kernel.fill, np.empty_like(out)
+        fill(X, Z, out)
+        fill(-X, Z, mirrored)
+        out[...] = self._part(out, mirrored)
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """The part of the inner kernel's accurate values."""
+        self.fill(X, Z, out, careful=True)
+
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """The part as a new array."""
+        return self._part(self.kernel.evaluate(X, Z, dtype), self.kernel.evaluate(-X, Z, dtype))
+
+    def features(self, X: Any) -> Array:
+        """The part of every feature: a monomial or zero."""
+        return np.asarray(self._part(self.kernel.features(X), self.kernel.features(-X)))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The part of the inner kernel's formula."""
+        inner = self.kernel.exact_formula(number, n_features)
+        return lambda x, z: self._part(inner(x, z), inner([-value for value in x], z))
+
+    def exact_features(self, number: Number, x: Any) -> list[Any]:
+        """As :meth:`features`."""
+        both = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
+        return [self._part(*pair) for pair in zip(*both, strict=True)]
+
+    def rounding(self, X: Any) -> float:
+        """That of the inner kernel over the least share that cancellation leaves of its diagonal."""
+        own, whole, p = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X)), self.kernel.rounding(X) + EPS
+        share = float(np.min(own[whole > 0.0] / whole[whole > 0.0], initial=1.0)) - p
+        return p / share if share > 0.0 else np.inf
+
+    def diag(self, X: Any) -> Any:
+        """The part of k(x, x)."""
+        return self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))

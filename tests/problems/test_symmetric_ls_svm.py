@@ -1,0 +1,238 @@
+"""The symmetric LS-SVM: constraints on mirrored points, one kernel, and functions that are even or odd but for b."""
+
+import inspect
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import LSSVMRegressor, SymmetricLSSVMRegressor, load, symmetric_ls_svm
+from problems.command_line.verify import verify
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed, Symmetric
+from substrate.solvers import ORDER, installed_solvers
+
+GAMMA = 10.0
+SIGNS = {"even": 1.0, "odd": -1.0}
+over_symmetries = pytest.mark.parametrize("symmetry", SIGNS)
+KERNELS = [RBF(1.0), Laplacian(1.5), Matern(1.0), Linear(), Polynomial(3), Componentwise(RBF(0.8)), RBF(1.0) * Linear()]
+
+
+def data(n=30, columns=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, -1] ** 2 + 3.0 + 0.1 * rng.normal(size=n)
+
+
+def arguments(symmetry, kernel=KERNELS[0]):
+    X, y = data()
+    return {"K": kernel(X), "K_mirrored": kernel(-X, X), "y": y, "gamma": GAMMA, "symmetry": symmetry}
+
+
+def written_down(K, K_mirrored, y, gamma, symmetry):
+    """The problem itself, in features of an eigendecomposition of the kernel on the 2N points."""
+    values, vectors = np.linalg.eigh(np.block([[K, K_mirrored], [K_mirrored, K]]))
+    here, there = np.split(vectors * np.sqrt(np.maximum(values, 0.0)), 2)
+    w, b, e = cp.Variable(2 * y.size), cp.Variable(), cp.Variable(y.size)
+    constraints = [here @ w + b + e == y, here @ w == SIGNS[symmetry] * (there @ w)]
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + 0.5 * gamma * cp.sum_squares(e)), constraints)
+    problem.solve(solver="CLARABEL")
+    return problem.value, e.value, b.value
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+@over_symmetries
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear(), Polynomial(2)], ids=repr)
+def test_declared_closed_form_and_written_down_agree(symmetry, kernel):
+    """:place [Espinoza2005]_ primal problem: the declared problem is the problem written down anew."""
+    given = arguments(symmetry, kernel)
+    closed = symmetric_ls_svm.closed_form(**given)
+    declared = symmetric_ls_svm.declare(**given).solve()
+    certificate = declared.certificate(against=closed)
+    assert certificate.holds, str(certificate)
+    assert sum(row.name.startswith("agreement") for row in certificate.rows) == 3
+    value, errors, b = written_down(**given)
+    assert_allclose(declared.problem.value, value, rtol=1e-5)
+    assert_allclose(closed["errors"], errors, atol=1e-4 * np.abs(given["y"]).max())
+    assert_allclose(closed["bias"], b, atol=1e-4 * np.abs(given["y"]).max())
+
+
+@over_symmetries
+@pytest.mark.parametrize("solver", [name for name in ORDER if name != "HIGHS"])
+def test_every_solver_agrees(symmetry, solver):
+    if solver not in installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    given = arguments(symmetry)
+    certificate = symmetric_ls_svm.declare(**given).solve(solver).certificate(symmetric_ls_svm.closed_form(**given))
+    assert certificate.holds, str(certificate)
+
+
+@over_symmetries
+def test_the_system_has_the_equivalent_kernel(symmetry):
+    """:place [Espinoza2005]_ dual problem: alpha and b solve the bordered system with (K + s M) / 2."""
+    given = arguments(symmetry)
+    closed, n = symmetric_ls_svm.closed_form(**given), given["y"].size
+    system = np.ones((n + 1, n + 1))
+    system[0, 0] = 0.0
+    system[1:, 1:] = (given["K"] + SIGNS[symmetry] * given["K_mirrored"]) / 2.0 + np.eye(n) / GAMMA
+    solution = np.linalg.solve(system, np.append(0.0, given["y"]))
+    assert_allclose(closed["support_values"], solution[1:], atol=1e-9 * np.abs(solution[1:]).max())
+    assert_allclose(closed["bias"], solution[0], rtol=1e-9)
+
+
+def test_a_machine_of_the_other_symmetry_does_not_agree():
+    given = arguments("even")
+    other = symmetric_ls_svm.closed_form(**given | {"symmetry": "odd"})
+    assert not symmetric_ls_svm.declare(**given).solve().certificate(against=other).holds
+
+
+def test_verify_sees_a_sign_that_is_wrong(monkeypatch):
+    assert all(line.passes for line in verify("symmetric_ls_svm", "CLARABEL"))
+    source = inspect.getsource(symmetric_ls_svm)
+    assert source.count("symmetry=R - s * L") == 1
+    space = {"__name__": symmetric_ls_svm.__name__}
+    exec(source.replace("symmetry=R - s * L", "symmetry=R + s * L"), space)
+    monkeypatch.setattr(symmetric_ls_svm, "declare", space["declare"])
+    assert not any(line.passes for line in verify("symmetric_ls_svm", "CLARABEL"))
+
+
+def test_a_point_off_the_symmetry_fails_its_row():
+    declared = symmetric_ls_svm.declare(**arguments("even")).solve()
+    assert declared.certificate().holds
+    (w,) = (variable for variable in declared.problem.variables() if variable.name() == "w")
+    _, symmetry = declared.problem.constraints
+    w.save_value(w.value + 0.1 * symmetry.args[0].args[0].value[0])
+    assert "symmetry" in {row.name for row in declared.certificate().failures}
+
+
+@pytest.mark.parametrize("function", [symmetric_ls_svm.declare, symmetric_ls_svm.closed_form])
+def test_refusals_of_the_page(function):
+    given = arguments("even")
+    with pytest.raises(DataError, match=r"K_mirrored must have the shape of K, \(30, 30\); received \(29, 29\)"):
+        function(**given | {"K_mirrored": given["K_mirrored"][1:, 1:]})
+    with pytest.raises(DataError, match=r"K_mirrored.*symmetric"):
+        function(**given | {"K_mirrored": np.triu(given["K_mirrored"])})
+    with pytest.raises(DeclarationError, match=r"symmetry must be one of.*'both'"):
+        function(**given | {"symmetry": "both"})
+
+
+# ---- the estimator -------------------------------------------------------------------------------
+
+
+@over_symmetries
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_function_is_even_or_odd_but_for_its_bias(symmetry, kernel):
+    X, y = data()
+    model = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X, y)
+    assert model.certificate_.holds, str(model.certificate_)
+    points = np.random.default_rng(1).normal(size=(20, 2))
+    f, g = model.predict(points) - model.bias_, model.predict(-points) - model.bias_
+    assert_allclose(g, SIGNS[symmetry] * f, rtol=0.0, atol=1e-12 * np.abs(y).max())
+
+
+@over_symmetries
+@pytest.mark.parametrize("solver", ["cg", "cvxpy"])
+def test_all_ways_give_the_same_machine(symmetry, solver):
+    X, y = data()
+    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry=symmetry).fit(X, y)
+    other = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry=symmetry, solver=solver).fit(X, y)
+    assert other.certificate_.holds, str(other.certificate_)
+    assert_allclose(other.predict(X), model.predict(X), atol=1e-5 * np.ptp(y))
+    if solver == "cvxpy":
+        assert "symmetry" in {row.name for row in other.certificate_.rows}
+
+
+def test_an_even_machine_is_the_plain_one_on_mirrored_rows_with_half_the_weight():
+    X, y = data()
+    model = SymmetricLSSVMRegressor(RBF(1.0), 2.0 * GAMMA).fit(X, y)
+    plain = LSSVMRegressor(RBF(1.0), GAMMA).fit(np.vstack([X, -X]), np.append(y, y))
+    assert_allclose(model.predict(X), plain.predict(X), atol=1e-9 * np.abs(y).max())
+    assert_allclose(model.bias_, plain.bias_, rtol=1e-9)
+
+
+def test_on_mirrored_rows_an_odd_machine_is_the_plain_one_and_has_no_bias():
+    X, y = data()
+    both, targets = np.vstack([X, -X]), np.append(y, -y)
+    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(both, targets)
+    plain = LSSVMRegressor(RBF(1.0), GAMMA).fit(both, targets)
+    assert_allclose(model.predict(X), plain.predict(X), atol=1e-9 * np.abs(y).max())
+    assert_allclose([model.bias_, plain.bias_], 0.0, atol=1e-9 * np.abs(y).max())
+
+
+def test_the_bias_is_free_and_takes_an_offset():
+    X, y = data()
+    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(X, y)
+    moved = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(X, y + 7.0)
+    assert_allclose(moved.bias_, model.bias_ + 7.0, rtol=1e-10)
+    assert_allclose(moved.support_values_, model.support_values_, atol=1e-9 * np.abs(model.support_values_).max())
+
+
+@pytest.mark.parametrize("gamma", [1.0, 1e6])
+def test_a_row_at_or_near_the_mirror_costs_no_digits_of_an_odd_machine(gamma):
+    """k(x, x) - k(-x, x) cancels there: the bound is one on what is left of the whole kernel's values."""
+    X, y = data()
+    X[0], X[1] = 0.0, 2e-17
+    model = SymmetricLSSVMRegressor(RBF(1.0), gamma, symmetry="odd").fit(X, y)
+    assert model.certificate_.holds, str(model.certificate_)
+    assert model.certify(X, y).holds
+
+
+@over_symmetries
+@pytest.mark.parametrize("kernel", [RBF(1.0), Polynomial(3)], ids=repr)
+def test_proved_left_out_and_saved(symmetry, kernel, tmp_path):
+    pytest.importorskip("flint", reason="proofs need python-flint")
+    X, y = data(20)
+    model = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X, y)
+    assert model.prove(X, y).proved
+    left = model.leave_one_out()
+    assert left.certificate.holds
+    kept = np.arange(20) != 4
+    again = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X[kept], y[kept])
+    assert_allclose(left.outputs[4], again.predict(X[[4]])[0], atol=1e-8 * np.abs(y).max())
+    model.save(tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    assert loaded.symmetry == symmetry
+    assert loaded.kernel_ == Symmetric(kernel, symmetry)
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_refusals_of_the_estimator():
+    X, y = data()
+    with pytest.raises(DeclarationError, match="symmetry must be 'even' or 'odd', received 'both'"):
+        SymmetricLSSVMRegressor(symmetry="both").fit(X, y)
+    with pytest.raises(DeclarationError, match="no mirrored points"):
+        SymmetricLSSVMRegressor("precomputed").fit(RBF(1.0)(X), y)
+
+
+# ---- the kernel ----------------------------------------------------------------------------------
+
+
+def shifted(X, Z):
+    """A kernel on points moved to the right: k(-x, -z) is another number than k(x, z)."""
+    return (1.0 + (X + 1.0) @ (Z + 1.0).T) ** 2
+
+
+def test_a_function_must_have_the_symmetry_on_the_points():
+    X, y = data()
+    with pytest.raises(DataError, match=r"shifted does not have k\(-x, -z\) = k\(x, z\) on X"):
+        SymmetricLSSVMRegressor(shifted).fit(X, y)
+    own = SymmetricLSSVMRegressor(lambda X, Z: RBF(1.0)(X, Z), GAMMA).fit(X, y)
+    assert_allclose(own.predict(X), SymmetricLSSVMRegressor(RBF(1.0), GAMMA).fit(X, y).predict(X), rtol=1e-9)
+
+
+def test_a_matrix_has_no_mirrored_points():
+    with pytest.raises(DeclarationError, match="no mirrored points"):
+        Symmetric(Precomputed())
+    with pytest.raises(DeclarationError, match="Symmetric is made of another kernel, received 'rbf'"):
+        Symmetric("rbf")
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_parts_make_up_the_kernel_and_are_orthogonal(kernel):
+    X, _ = data(12)
+    even, odd = Symmetric(kernel, "even"), Symmetric(kernel, "odd")
+    assert_allclose(even(X) + odd(X), kernel(X), atol=1e-12 * np.abs(kernel(X)).max())
+    assert_allclose(Symmetric(even, "odd")(X), 0.0, atol=1e-12 * np.abs(kernel(X)).max())
