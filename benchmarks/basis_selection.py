@@ -8,12 +8,13 @@ from sklearn.datasets import make_blobs
 
 from benchmarks.measure import interleaved
 from benchmarks.table import Table, yes_no
-from problems.estimators.reduced.basis_choice import BasisChoice
+from problems.estimators.reduced.basis_choice import chosen_basis
 from substrate.arrays import Array
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 
 __all__ = ["run"]
 
@@ -43,8 +44,8 @@ def run(quick: bool) -> Table:
     y = np.sin(X[:, :1])
 
     def chosen(rule: str) -> Array:
-        choice = BasisChoice(rule, count, 2000, 1000, 0.0, 0)
-        return np.asarray(choice.chosen(KERNEL, ArraySource(X, y), Passes(), 1.0).rows)
+        choice = Basis(count, rule, random_state=0)
+        return np.asarray(chosen_basis(choice, KERNEL, ArraySource(X, y), OpenPasses(), 1.0).rows)
 
     contenders: dict[str, Callable[[], object]] = {rule: (lambda rule=rule: chosen(rule)) for rule in RULES}  # type: ignore[misc]
     contenders["peer"] = lambda: kmeans_plusplus(X, count, random_state=0)

@@ -17,6 +17,7 @@ from benchmarks.device_agreement import disagreements
 from benchmarks.table import Table, yes_no
 from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 __all__ = ["contenders", "run"]
 
@@ -80,7 +81,7 @@ def contenders(torch: Any, quick: bool) -> dict[str, tuple[str, Callable[[], obj
     }
     for n, rows in REDUCED.items():
         many, known = _data(torch, rows // cut)
-        machine = SparseLSSVMRegressor(RBF(NARROW), GAMMA, n_basis=n // cut, basis="random", random_state=0)
+        machine = SparseLSSVMRegressor(RBF(NARROW), GAMMA, basis=Basis(n // cut, rule="random", random_state=0))
         cases[f"reduced basis, n = {n // cut}, {rows // cut:.1e} rows"] = (
             "kernel values + Z'Z",
             lambda X=many, n=n // cut: _reduced(torch, X, X[:n]),  # type: ignore[misc]
@@ -140,7 +141,7 @@ def run(quick: bool) -> Table | None:
         TITLE,
         f"On one {name}, torch {torch.__version__}, double precision, {COLUMNS} columns, data on the device before and "
         f"the model after. `LSSVMRegressor(RBF(sqrt(10)), gamma={GAMMA:g}).fit`, `LSSVMRegressorCV(RBF(sqrt(10))).fit` "
-        f"and `SparseLSSVMRegressor(RBF({NARROW:g}), gamma={GAMMA:g}, n_basis=n, basis='random').fit`, certificates "
+        f"and `SparseLSSVMRegressor(RBF({NARROW:g}), gamma={GAMMA:g}, basis=Basis(n, 'random')).fit`, certificates "
         "included; the limit is the matrices alone, in plain torch. Median wall seconds, warm, contenders take turns.",
         ("fit", "limit", "limit, s", "fit, s", "fit / limit", "target", "met", "how"),
         tuple(rows),

@@ -18,6 +18,7 @@ from problems import (
 )
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, SinglePrecision
 from substrate.namespaces import to_numpy
+from substrate.reduced import Basis
 
 __all__ = ["disagreements", "homes"]
 
@@ -61,7 +62,7 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
     X, y = regression_data(600)
     _, labels = classification_data(600, 3)
     Y = np.stack([y, X[:, 3] ** 2], axis=1)
-    reduced = {"n_basis": 80, "random_state": 0}
+    reduced = {"basis": Basis(80, random_state=0)}
     return {
         "LSSVMRegressor": (LSSVMRegressor(RBF(3.0), 5.0), X, y),
         "LSSVMRegressor, median width, two outputs": (LSSVMRegressor(gamma=[5.0, 2.0]), X, Y),

@@ -19,6 +19,7 @@ from problems import RobustSparseLSSVMRegressor, SparseL1SubstrateRegressor
 from substrate.arrays import Array
 from substrate.conventions import sigma_to
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 __all__ = ["fit_ours", "run"]
 
@@ -37,7 +38,7 @@ def data(n: int) -> tuple[Array, Array]:
 
 
 def ours(kind: str, n_basis: int, zeta: float = 1.0) -> RobustSparseLSSVMRegressor | SparseL1SubstrateRegressor:
-    common = {"n_basis": n_basis, "basis": "random", "n_scoring": 500, "random_state": 0}
+    common = {"basis": Basis(n_basis, "random", n_scoring=500, random_state=0)}
     if kind == "robust":
         return RobustSparseLSSVMRegressor(RBF(SIGMA), 2.0, weighting="huber", **common)
     return SparseL1SubstrateRegressor(RBF(SIGMA), zeta, **common)

@@ -15,7 +15,7 @@ from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
 from substrate.streaming.array_source import CodedSource, numbers
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.sources import source_of
 
@@ -35,7 +35,7 @@ def _passes(source: Source, n_basis: int) -> dict[str, Callable[[], object]]:
     """Every pass by itself, on a machine that was fitted to the first rows."""
     X, y = regression_data(4 * n_basis + 1000)
     model = ours(n_basis).fit(X, y)
-    rows = KernelRows(KernelValues(RBF(SIGMA), model.basis_), source, Passes())
+    rows = KernelRows(KernelValues(RBF(SIGMA), model.basis_), source, OpenPasses())
     beta, bias = model.support_values_[:, None], np.array([model.bias_])
     sums = MomentsOfLeaf(rows.values, Origin(np.zeros(n_basis), np.zeros(1), 1.0))
     factor = LeverageFactor(model.leverage_factor_, model.leverage_offset_, source.n_rows)

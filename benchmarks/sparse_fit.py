@@ -13,6 +13,7 @@ from benchmarks.table import Table, yes_no
 from problems import SparseLSSVMRegressor
 from substrate.conventions import sigma_to
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 __all__ = ["ours", "peer", "run"]
 
@@ -26,7 +27,7 @@ QUICK = (20_000, 200, 1)
 
 
 def ours(sigma: float, n_basis: int) -> SparseLSSVMRegressor:
-    return SparseLSSVMRegressor(RBF(sigma), GAMMA, n_basis=n_basis, basis="random", n_scoring=500, random_state=0)
+    return SparseLSSVMRegressor(RBF(sigma), GAMMA, basis=Basis(n_basis, rule="random", n_scoring=500, random_state=0))
 
 
 def peer(sigma: float, n_basis: int) -> Pipeline:
@@ -65,7 +66,7 @@ def run(quick: bool) -> Table:
             )
     return Table(
         "Sparse LS-SVM: fit with certificate, and leave-one-out",
-        f"`SparseLSSVMRegressor(RBF(sigma), gamma=2, n_basis={n_basis}, basis='random')` on {n} rows and {COLUMNS} "
+        f"`SparseLSSVMRegressor(RBF(sigma), gamma=2, basis=Basis({n_basis}, 'random'))` on {n} rows and {COLUMNS} "
         "columns, against `Nystroem` and `Ridge` of scikit-learn with as many components; leave-one-out of all rows by "
         "the fitted model. Median CPU seconds.",
         (

@@ -15,7 +15,9 @@ from benchmarks.sparse_fit import GAMMA, WIDTHS, peer
 from benchmarks.table import Table, yes_no
 from problems import SparseLSSVMRegressor
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 from substrate.reduced.rows import KernelValues
+from substrate.streaming import Passes
 from substrate.streaming.passes import BUDGET
 from substrate.threads import one_blas_thread
 
@@ -34,7 +36,10 @@ _GROUP = 100_000
 
 def ours(n_basis: int, executor: str | None = None) -> SparseLSSVMRegressor:
     return SparseLSSVMRegressor(
-        RBF(SIGMA), GAMMA, n_basis=n_basis, basis="random", n_scoring=500, random_state=0, executor=executor
+        RBF(SIGMA),
+        GAMMA,
+        basis=Basis(n_basis, rule="random", n_scoring=500, random_state=0),
+        passes=Passes(executor=executor),
     )
 
 
@@ -85,14 +90,14 @@ def _pass_seconds(path: str, n: int, n_basis: int) -> float:
     """Seconds per million rows of the pass that computes the sums, reading included."""
     from substrate.reduced.moments import MomentsOfLeaf, Origin
     from substrate.streaming.array_source import CodedSource, numbers
-    from substrate.streaming.passes import Passes
+    from substrate.streaming.passes import OpenPasses
     from substrate.streaming.sources import source_of
 
     X, _ = regression_data(n_basis)
     function = MomentsOfLeaf(KernelValues(RBF(SIGMA), X), Origin(np.zeros(n_basis), np.zeros(1), 1.0))
     source = CodedSource(source_of(path, "y"), numbers)
     start = time.process_time()
-    Passes().sums(source, function, "sums")
+    OpenPasses().sums(source, function, "sums")
     return (time.process_time() - start) * 1e6 / n
 
 
@@ -118,7 +123,7 @@ def _two_workers(path: str, n_basis: int) -> tuple[float, float, float]:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        model = ours(n_basis).set_params(executor=client)
+        model = ours(n_basis).set_params(passes__executor=client)
         client.run(_warmed)
         together = _wall(partial(model.fit, path, "y"))
         left_out = _wall(partial(model.leave_one_out, path, "y"))

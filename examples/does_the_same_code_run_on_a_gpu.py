@@ -12,6 +12,7 @@ import numpy as np
 from problems import LSSVMRegressorCV, SparseLSSVMRegressor
 from substrate.kernels import RBF
 from substrate.namespaces import to_numpy, where_it_lives
+from substrate.reduced import Basis
 
 
 def sender():
@@ -39,7 +40,7 @@ print("arrays of", where_it_lives(sent))
 
 for model in (
     LSSVMRegressorCV(RBF(sigma=1.5)),
-    SparseLSSVMRegressor(RBF(sigma=1.5), gamma=5.0, n_basis=60, random_state=0),
+    SparseLSSVMRegressor(RBF(sigma=1.5), gamma=5.0, basis=Basis(60, random_state=0)),
 ):
     known = model.fit(X, y).predict(new)
     found = model.fit(sent, targets).predict(send(new))

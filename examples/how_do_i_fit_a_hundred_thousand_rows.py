@@ -12,13 +12,14 @@ import numpy as np
 
 from problems import SparseLSSVMRegressor
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-3.0, 3.0, size=(100_000, 2))
 y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.standard_normal(100_000)
 
 tracemalloc.start()
-model = SparseLSSVMRegressor(RBF(sigma=1.5), gamma=10.0, n_basis=60, random_state=0).fit(X, y)
+model = SparseLSSVMRegressor(RBF(sigma=1.5), gamma=10.0, basis=Basis(60, random_state=0)).fit(X, y)
 peak = tracemalloc.get_traced_memory()[1] / 2**20
 tracemalloc.stop()
 print(f"{model.support_.size} vectors, reconstruction error {model.reconstruction_error_:.1e}")

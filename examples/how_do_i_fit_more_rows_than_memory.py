@@ -3,7 +3,7 @@
 
 Name the file instead of loading it. A fit on a reduced basis needs sums over its rows only, so they are read in passes
 of a few megabytes; the sums are taken in one fixed order, and the result is that of arrays to the last bit. With
-``executor="dask"``, or the client of a cluster, the same passes run on many machines.
+``passes="dask"``, or the client of a cluster, the same passes run on many machines.
 """
 
 import tempfile
@@ -13,6 +13,8 @@ import numpy as np
 
 from problems import SparseLSSVMRegressor
 from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 
 rng = np.random.default_rng(0)
 n = 60_000
@@ -23,14 +25,14 @@ with tempfile.TemporaryDirectory() as folder:
     np.save(rows, X)
     np.save(targets, y)  # or one Parquet file, or a folder of them: fit("rows.parquet", "name of the target")
 
-    settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "n_basis": 40, "random_state": 0}
-    model = SparseLSSVMRegressor(**settings, memory_budget=2**20)  # one megabyte of rows at a time
+    settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "basis": Basis(40, random_state=0)}
+    model = SparseLSSVMRegressor(**settings, passes=Passes(memory_budget=2**20))  # one megabyte of rows at a time
     model.fit(rows, targets)
     print(f"{model.n_rows_} rows from a file, {model.support_.size} vectors")
 
     held = SparseLSSVMRegressor(**settings).fit(X, y)
     print("the same bits as from arrays:", np.array_equal(held.support_values_, model.support_values_))
-    threads = SparseLSSVMRegressor(**settings, executor="joblib").fit(rows, targets)
+    threads = SparseLSSVMRegressor(**settings, passes="joblib").fit(rows, targets)
     print("and by threads:", np.array_equal(threads.support_values_, model.support_values_))
 
     left_out = model.leave_one_out(rows, targets)  # one more pass, no refit

@@ -11,6 +11,7 @@ import numpy as np
 from problems import LSSVMRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 X, y = motorcycle()
 kernel, gamma = RBF(sigma=10.0), 20.0
@@ -31,17 +32,17 @@ for n_basis in (40, 20, 15, 10, 7, 5, 3):
     for rule in rules:
         seeds = range(5 if rule == "random" else 1)
         models = [
-            SparseLSSVMRegressor(kernel, gamma, n_basis=n_basis, basis=rule, random_state=seed).fit(X, y)
+            SparseLSSVMRegressor(kernel, gamma, basis=Basis(n_basis, rule=rule, random_state=seed)).fit(X, y)
             for seed in seeds
         ]
         errors.append(np.mean([root(model.leave_one_out(X, y).residuals) for model in models]))
-    kept = SparseLSSVMRegressor(kernel, gamma, n_basis=n_basis).fit(X, y).basis_indices_
+    kept = SparseLSSVMRegressor(kernel, gamma, basis=n_basis).fit(X, y).basis_indices_
     conventional = LSSVMRegressor(kernel, gamma).fit(X[kept], y[kept])
     others = np.setdiff1d(np.arange(y.size), kept)  # to this machine they are new
     errors.append(root(y[others] - conventional.predict(X[others])))
     print(f"{n_basis:7d}  " + "".join(f"{error:18.2f}" for error in errors))
 
-chosen = SparseLSSVMRegressorCV(kernel, n_basis=10).fit(X, y)
+chosen = SparseLSSVMRegressorCV(kernel, basis=10).fit(X, y)
 low, high = np.sqrt([chosen.criterion_lower_bound_, chosen.criterion_])
 print(f"\nten vectors, gamma = {chosen.gamma_:.3g} by leave-one-out: {high:.3f}, and no gamma below {low:.3f}\n")
 print(chosen.certificate_)

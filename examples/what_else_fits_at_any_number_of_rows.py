@@ -15,6 +15,7 @@ from problems import (
     SparseMaximalVariationRegressor,
 )
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(20_000, 4))  # two of the four inputs matter
@@ -29,7 +30,7 @@ def off(model) -> str:
     return f"root mean square distance from the truth {np.sqrt(np.mean((model.predict(X) - truth) ** 2)):.3f}"
 
 
-common = {"n_basis": 60, "random_state": 0}
+common = {"basis": Basis(60, random_state=0)}
 plain = SparseLSSVMRegressor(RBF(2.5), gamma=10.0, **common).fit(X, y)
 robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, weights_tol=0.1, **common).fit(X, y)
 print(f"least squares: {off(plain)}")

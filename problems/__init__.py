@@ -1,8 +1,9 @@
-"""Models, one a file, declared as convex problems; and their scikit-learn estimators.
+"""Models declared as convex problems, one per file, and their scikit-learn estimators.
 
 ``from problems import LSSVMRegressor`` is cheap: cvxpy is imported when a problem is declared, not before.
 """
 
+import os
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -12,11 +13,11 @@ import substrate
 if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
     raise ImportError(
         f"the module `substrate` at {getattr(substrate, '__file__', '?')} belongs to another project; "
-        "`problems` needs the one that `pip install lssvm-substrate` brings: uninstall the other, or use a fresh "
+        "`problems` needs the one that `pip install lssvm-substrate` installs: uninstall the other, or use a fresh "
         "virtual environment"
     )
 
-#: The estimators, each with the file it lives in: one line registers one; also what a model file may name.
+#: The estimators, each with its module: one line registers one; a model file may name no others.
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
@@ -59,11 +60,52 @@ PAGES = tuple(file.name for file in iter_modules(__path__) if not file.ispkg and
 __all__ = sorted([*ESTIMATORS, *PAGES, "load"])
 
 
+def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
+    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+
+    The page "Model files" of the documentation describes what a file can and cannot do. A certificate from an
+    untrusted source proves nothing: ``certify`` the model on your own data.
+
+    Parameters
+    ----------
+    path
+        A file written by ``save`` or by ``substrate fit --out``. One that was changed since it was written loads with a
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which has
+        no digest, with the warning only.
+    max_bytes
+        The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
+        None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
+    """
+    return load_with_notes(path, max_bytes)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, and its notes, if any; the contents of notes are not checked."""
+    from problems.estimators.shared.files import read_model
+
+    return read_model(path, _estimator, max_bytes)
+
+
+def _estimator(name: str) -> Any:
+    """The class of a registered estimator, or None."""
+    if name not in ESTIMATORS:
+        return None
+    from problems.estimators.shared.base import KernelEstimator
+
+    KernelEstimator._fuser = staticmethod(_fuse)
+    return getattr(import_module(ESTIMATORS[name]), name)
+
+
+def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
+    """The implementation of :func:`substrate.fuse` for an estimator."""
+    from problems.estimators.chosen.fusing import fuse_estimator
+
+    return fuse_estimator(estimator, over, **choices)
+
+
 def __getattr__(name: str) -> Any:
     if name in ESTIMATORS:
-        return getattr(import_module(ESTIMATORS[name]), name)
-    if name == "load":
-        return import_module("problems.estimators.shared.files").load
+        return _estimator(name)
     if name in PAGES:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")

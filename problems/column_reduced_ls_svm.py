@@ -8,7 +8,7 @@ r"""The column-reduced LS-SVM classifier: the second stage of LS2-SVM, Ada-Pinv 
 
 Symbols: Y labels -1, +1; :math:`\Omega = Y Y^T \circ K` label-signed kernel matrix; :math:`\gamma` weight of the
 errors; b bias; :math:`\alpha_S` support values of the kept patterns S, all others are zero; :math:`A_S` the first
-column of A, that of the bias, and those of S. All rows stay: the first asks for :math:`Y^T \alpha = 0`, here in the
+column of A, that of the bias, and those of S. All rows are kept: the first requires :math:`Y^T \alpha = 0`, here in the
 sense of least squares only, the others for :math:`y_i f(x_i) = 1 - \alpha_i/\gamma`.
 
 The classifier is the sign of :math:`f(x) = \sum_{i \in S} \alpha_i y_i k(x_i, x) + b`. With all columns the residual is
@@ -20,7 +20,7 @@ S is given, or chosen by the support values of the LS-SVM: the largest (``"signe
 Closed form: :func:`substrate.closed_form.column_reduction.solve_columns`.
 
 [Carvalho2006]_ eq. (3)-(5), sections 3.3-3.5. Errata: (3) adds :math:`1/\gamma` to every entry where it belongs on the
-diagonal; :math:`-Y^T` in (4) is harmless but makes A non-symmetric; nothing says that the bias stays.
+diagonal; :math:`-Y^T` in (4) is harmless but makes A non-symmetric; it is not stated that the bias is kept.
 """
 
 from typing import Any
@@ -68,7 +68,7 @@ def declare(
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
     inside = s > max(A.shape) * np.finfo(np.float64).eps * s[0]
-    basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest with the values basis z
+    basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest x with the values basis z
     problem, fit, z, e = _problem(basis, B)
 
     def solution() -> Array:
@@ -83,8 +83,8 @@ def declare(
         return _problem(basis, B / unit)[0], unit
 
     def record() -> tuple[tuple[str, str], ...]:
-        told = f"{kept.size} of {labels.size}, {int(inside.sum())} directions of {kept.size + 1} kept"
-        return (*gram.record(), ("columns", told))
+        kept_columns = f"{kept.size} of {labels.size}, {int(inside.sum())} directions of {kept.size + 1} kept"
+        return (*gram.record(), ("columns", kept_columns))
 
     values = {
         "support_values": lambda: _spread(solution()[1:], kept, labels.size),
@@ -125,11 +125,11 @@ def _checked(
     if convex:
         gram.coordinates()  # refuses a matrix that is not positive semi-definite
     else:
-        gram.check_definite()  # convex whatever the matrix, but without w behind it
+        gram.check_definite()  # convex for any matrix, but then without a w
     A, B = bordered_system(gram.matrix, labels, ridge)
     if columns is not None:
         return gram, labels, ridge, _given(columns, gram.n), A, B
-    # a copy: the factor of the first stage would overwrite the Gram matrix of whoever called
+    # a copy: the factor of the first stage would overwrite the caller's Gram matrix
     alpha = labels * solve_saddle_system(Gram.from_matrix(gram.matrix), labels, ridge).support_values
     return gram, labels, ridge, ranked_columns(alpha if selection == "signed" else np.abs(alpha), count), A, B
 

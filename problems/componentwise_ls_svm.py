@@ -13,7 +13,7 @@ The multipliers of the equalities are the support values :math:`\alpha_i = \gamm
 :math:`w_l = \sum_i \alpha_i \varphi_l(x_i^l)`. So component l has the values :math:`f^l = \Omega^l \alpha` at the
 training points and the norm :math:`\|w_l\| = (\alpha^T \Omega^l \alpha)^{1/2}`, and the predictor is
 :math:`f(x) = \sum_l \sum_i \alpha_i k^l(x_i^l, x^l) + b`. Components are determined up to constants, which the bias
-takes up; a component's own constant is what its kernel makes of it.
+absorbs; the constant of a component is determined by its kernel.
 
 Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system` with :math:`\Omega = \sum_l \Omega^l`.
 
@@ -56,7 +56,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     grams = component_grams(K)  # refused where one is not positive semi-definite
     target, v = declared_targets(y, grams[0].n), row_weights(weights, grams[0].n)
     value = positive(gamma, "gamma")
-    ridge_of(value, v)  # refuses what leaves the range of floating point
+    ridge_of(value, v)  # refuses values outside the range of floating point
     factors = [gram.coordinates().factor for gram in grams]
 
     def record() -> tuple[tuple[str, str], ...]:
@@ -127,5 +127,5 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum."""
     return prove_saddle(np.sum(component_matrices(K), axis=0), y, gamma, weights, solution)

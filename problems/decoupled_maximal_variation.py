@@ -1,4 +1,4 @@
-r"""Maximal variation with an expansion a component: components that vanish exactly.
+r"""Maximal variation with one expansion per component: components that vanish exactly.
 
 .. math::
 
@@ -11,10 +11,10 @@ Symbols: :math:`w_l = \sum_i a_i^l \varphi_l(x_i^l)` weights of component l, eac
 :math:`f^l = \Omega^l a^l`; b bias; e errors; :math:`t_l` maximal variation; :math:`\tau` the ``ridge``;
 :math:`\rho` weight. The predictor is :math:`f(x) = \sum_l \sum_i a_i^l k^l(x_i^l, x^l) + b`.
 
-In :mod:`problems.maximal_variation` one vector :math:`\alpha` serves all components, and with positive definite kernels
-none of them can vanish alone. Here each can, and does from a certain rho on. The price: without the ridge, a positive
-definite component may take any values at the training points whatever its input, so that nothing is learnt; then the
-problem is refused, unless the components have finite rank and are determined by their sum.
+In :mod:`problems.maximal_variation` one vector :math:`\alpha` is shared by all components, and with positive definite
+kernels none of them can vanish alone. Here each can, and does from a certain rho on. The cost: without the ridge, a
+positive definite component may take any values at the training points whatever its input, so that nothing is learnt;
+then the problem is refused, unless the components have finite rank and are determined by their sum.
 
 Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
 
@@ -51,7 +51,7 @@ def declare(
 ) -> Declared:
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
-    ``K`` may be coordinates that were made of them already; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
+    ``K`` may be coordinates computed from them; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
     """
     weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
     coordinates, grams = given_coordinates(K, lambda matrices: decoupled_coordinates(matrices, bias, relative, tau))

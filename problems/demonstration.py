@@ -1,4 +1,4 @@
-"""What a problem file says of itself so that ``substrate verify`` can run it: equations, and worked cases."""
+"""The equations and worked cases of a problem file, by which ``substrate verify`` runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["Case", "Demonstration", "half_validates", "kernel_values", "training
 
 
 def kernel_values(kernel: Kernel, X: Any, Z: Any = None) -> Any:
-    """The kernel matrix of X, or of X against Z; of a componentwise kernel, a list with one for each component."""
+    """The kernel matrix of X, or of X against Z; for a componentwise kernel, a list with one per component."""
     if isinstance(kernel, Componentwise):
         return [kernel_values(part, X, Z) for part in kernel.components(X.shape[1])]
     return kernel(X) if Z is None else kernel(X, Z)
@@ -27,7 +27,7 @@ def training(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
 
 def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
     """Every other row validates: ``K``, ``y``, and ``K_val`` and ``y_val`` for those."""
-    # the larger half validates: fusing more training than validation points is what section 4.2 warns of
+    # the larger half validates: section 4.2 warns against more training than validation points
     train, valid = slice(1, None, 2), slice(0, None, 2)
     K, K_val = kernel_values(kernel, X[train]), kernel_values(kernel, X[valid], X[train])
     return {"K": K, "y": y[train], "K_val": K_val, "y_val": y[valid]}
@@ -50,12 +50,12 @@ class Case:
     parameters
         The remaining arguments of ``declare``.
     every
-        Each k-th row only, where the whole set would make a slow demonstration.
+        Each k-th row only, where the whole set would be slow.
     standardize
-        Whether columns are brought to mean zero and unit variance first.
+        Whether columns are scaled to mean zero and unit variance first.
     build
         How kernel, points and targets become the arguments of ``declare``: :func:`training`, :func:`half_validates`, or
-        a function of the page's own where it needs another matrix.
+        a function of the page where it needs another matrix.
     """
 
     label: str

@@ -11,10 +11,10 @@ points against them, :math:`n \times N`; e and :math:`e^v` errors on both; :math
 additive regularization constants. In classification errors are :math:`1 - y \circ f` and the coefficients
 :math:`y \circ \alpha`.
 
-Nothing penalises :math:`\alpha`: with N unknowns and N + n equations the machine fits its validation points as hard as
-its training points, and over-fits them when N exceeds n (section 4.2), of which a warning is given. Directions in which
-the stacked kernel values are below ``cutoff`` times the largest are left out; the errors are unique, :math:`\alpha`
-and b only where the stacked matrix has full rank.
+Nothing penalises :math:`\alpha`: with N unknowns and N + n equations the machine fits its validation points as closely
+as its training points, and over-fits them when N exceeds n (section 4.2), for which a warning is issued. Directions in
+which the stacked kernel values are below ``cutoff`` times the largest are left out; the errors are unique,
+:math:`\alpha` and b only where the stacked matrix has full rank.
 
 Closed form: :func:`substrate.closed_form.stacked_least_squares.solve_stacked`.
 
@@ -99,14 +99,14 @@ def closed_form(
 ) -> dict[str, Array]:
     """The errors on both sets, which are unique, by one singular value decomposition."""
     gram, target, known, below = _checked(own_gram(K), y, K_val, y_val, task)
-    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    gram.check_definite()  # convex for any matrix, but then without a w
     solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, known), cutoff)
     errors = np.append(signs_of(target, task), signs_of(known, task)) * solved.errors
     return {"errors": errors[: target.size], "validation_errors": errors[target.size :]}
 
 
 def warn_of_overfitting(n_training: int, n_validation: int) -> None:
-    """Say what section 4.2 says when there are more training than validation points."""
+    """Warn, as section 4.2 does, when there are more training than validation points."""
     if n_training > n_validation:
         warnings.warn(
             f"{n_training} training points are fused with only {n_validation} validation points, and nothing penalises "

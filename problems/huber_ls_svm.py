@@ -7,7 +7,7 @@ r"""The LS-SVM with Huber's loss: squared errors near the fit, absolute ones far
     h_\delta(e) = \begin{cases} \tfrac12 e^2 & |e| \le \delta \\ \delta |e| - \tfrac12 \delta^2 & |e| > \delta
     \end{cases}
 
-Symbols: :math:`\delta` the error, in the units of y, from which a row counts by its distance only; everything else is
+Symbols: :math:`\delta` the error, in the units of y, from which the loss is linear; everything else is
 that of :mod:`problems.ls_svm_regression`.
 
 The multipliers of the equalities are the support values, :math:`\alpha_i = \gamma v_i \, \mathrm{clip}(e_i, -\delta,
@@ -21,7 +21,7 @@ declared in the shares :math:`a = \alpha / \gamma`, whose bound does not contain
 is a parameter of either form. For :math:`\delta \to \infty` it is the LS-SVM; for :math:`\delta \to 0` at constant
 :math:`\gamma \delta` it is the machine of least absolute deviations. The problem is convex, so the weights of
 :mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the pull of an outlier is
-bounded, not gone.
+bounded, not zero.
 
 Closed form: :func:`substrate.closed_form.huber_active_set.solve_huber`.
 

@@ -58,7 +58,7 @@ def closed_form(K: Any, y: Any, zeta: float, task: str = "regression") -> dict[s
     """The same quantities by the active set."""
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
-    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    gram.check_definite()  # convex for any matrix, but then without a w
     Phi = np.array(gram.matrix)
     solved = solve_l1(Phi, target, positive(zeta, "zeta"))
     e = target - Phi @ solved.coefficients - solved.bias

@@ -65,7 +65,7 @@ DEMONSTRATION = Demonstration(
 
 @dataclass(frozen=True)
 class _LabelData(RegressionData):
-    """The labels as targets; what is measured in another unit is the margin."""
+    """The labels as targets; a change of unit applies to the margin."""
 
     margin: float = 1.0
 
@@ -165,6 +165,6 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, 
 
 
 def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None) -> Proof:
-    """Prove in ball arithmetic how near the outputs of a solution are to those of the exact optimum."""
+    """Prove in ball arithmetic a bound on the distance of the outputs from those of the exact optimum."""
     labels = np.asarray(y, dtype=np.float64)
     return prove_saddle(K, labels, gamma, weights, solution, labels)

@@ -19,7 +19,7 @@ Where c satisfies :math:`\gamma^{-1} \alpha = \alpha + c` the machine is the LS-
 
 Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system` on the target y - c with unit ridge.
 
-[Pelckmans2005]_ eq. (9)-(12), (15). (12) and (15) are right as printed.
+[Pelckmans2005]_ eq. (9)-(12), (15). (12) and (15) are correct as printed.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
-    """Declare the problem on a kernel matrix (or a Gram), targets or labels -1, +1, and constants c (one, or each).
+    """Declare the problem on a kernel matrix (or a Gram), targets (or labels -1, +1) and c (one, or one per row).
 
     ``c`` is the parameter; in classification the problem is written for the target y and the constants y∘c, which is
     the same problem since :math:`y_i^2 = 1`.
@@ -78,7 +78,7 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
         a, shifted = fit.multiplier, target - signs * constants.value
         dual = (float(shifted @ a), -0.5 * float(np.sum((R.T @ a) ** 2)), -0.5 * float(a @ a))
         primal = (float(norm.term.value), float(distance.value))
-        # where c takes all of y away nothing is left to fit, and a solver's noise is small beside y and c only
+        # where y - c vanishes nothing is left to fit, and a solver's noise is small relative to y and c only
         size = np.abs(shifted) + 1e-3 * (np.abs(target) + np.abs(constants.value))
         return (
             fit.row(tolerance),

@@ -21,7 +21,7 @@ upper bounds are :math:`\xi^{-l}, \xi^{+l} \ge 0`, that of :math:`1^T \alpha = 0
 They are the rows of the certificate; the products add up to the duality gap. The predictor is
 :math:`f(x) = \sum_i \alpha_i \sum_l k^l(x_i^l, x^l) + b`.
 
-There is no norm on w, so directions that the kernel hardly sees are settled by nothing. ``form="raw"`` states the
+There is no norm on w, so directions of small eigenvalues are not determined. ``form="raw"`` states the
 problem as printed, for teaching; solvers often fail on it. ``form="conditioned"`` writes it in orthonormal coordinates
 of the stacked :math:`\Omega^l \alpha` and leaves out those below ``cutoff``, a parameter of the model.
 
@@ -70,7 +70,7 @@ def declare(
 ) -> Declared:  # fmt: skip
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
-    ``K`` may be coordinates that were made of them already; then ``form``, ``bias`` and ``cutoff`` are theirs.
+    ``K`` may be coordinates computed from them; then ``form``, ``bias`` and ``cutoff`` are theirs.
 
     :equation [Pelckmans2005]_ (14), (24): structure detection
     """
@@ -85,7 +85,7 @@ def declare(
 def closed_form(
     K: Any, y: Any, rho: float, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by the fast path; alpha is left out, for the data determine it only up to the cut-off."""
+    """The same quantities by the fast path; alpha is left out, since it is determined only up to the cut-off."""
     matrices = component_matrices(K)
     target = checked_targets(y, matrices[0].shape[0], task)
     weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")

@@ -22,8 +22,8 @@ solver returns.
     \min_{\alpha, b, t, \xi, \nu} \; \|P \Omega \alpha\|^2 - y^T P \Omega \alpha + \rho \sum_l t_l \quad \text{s.t.}
     \quad \text{(a), (b), (c), (d)}, \qquad P = I - 11^T/N,
 
-is a convex quadratic program whose optimum is zero, and its solutions are those of (25) with their multipliers: that
-is what ``declare`` states. ``form``, ``bias`` and ``cutoff`` mean what they mean there.
+is a convex quadratic program whose optimum is zero, and its solutions are those of (25) with their multipliers. This
+is the problem of ``declare``. ``form``, ``bias`` and ``cutoff`` are as in :mod:`problems.maximal_variation`.
 
 Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
 
@@ -61,7 +61,7 @@ DEMONSTRATION = Demonstration(
     ),
 )
 
-_UNBOUNDED = "the objective is a sum of products that vanishes at the optimum, with no strong convexity to lean on"
+_UNBOUNDED = "the objective is a sum of products that vanishes at the optimum, without strong convexity"
 
 
 def conditions(

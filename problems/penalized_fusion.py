@@ -11,7 +11,7 @@ points against them, :math:`n \times N`; e and :math:`e^v` errors on both; :math
 additive regularization constants; :math:`\xi` weight. In classification errors are :math:`1 - y \circ f` and the
 coefficients :math:`y \circ \alpha`.
 
-The validation rows are fitted here, so they cannot tune :math:`\xi`: that needs rows of their own.
+The validation rows are fitted here, so they cannot tune :math:`\xi`: that requires further rows.
 
 Fast path: :func:`substrate.closed_form.l1_active_set.solve_l1` on the stacked rows.
 
@@ -67,7 +67,7 @@ def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     below, known = validation_rows(K_val, y_val, gram.n, task)
-    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    gram.check_definite()  # convex for any matrix, but then without a w
     stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
     solved = solve_l1(stacked, both, positive(xi, "xi"))
     e = both - stacked @ solved.coefficients - solved.bias

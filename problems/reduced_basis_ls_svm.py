@@ -6,21 +6,22 @@ r"""The LS-SVM on a reduced basis: w in the span of few vectors, the errors of a
     \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i \in R
 
 Symbols: S the basis, :math:`w = \sum_{j \in S} \beta_j \varphi(x_j)`; R the points whose errors count, all of them
-(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which forgets the points it does not keep:
+(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which discards the other points:
 R = S (``residuals="kept"``); b bias; :math:`\gamma` weight of the errors.
 
-Declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`, :math:`z_i = s^{-1/2} V^T k_{Si}` and
-:math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do no harm and the minimum is unique. The
-multipliers of the equalities are :math:`\alpha_i = \gamma e_i`, with :math:`u = \sum_i \alpha_i z_i` and
-:math:`1^T \alpha = 0`; the predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
+The problem is declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`,
+:math:`z_i = s^{-1/2} V^T k_{Si}` and :math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do
+no harm and the minimum is unique. The multipliers of the equalities are :math:`\alpha_i = \gamma e_i`, with
+:math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the predictor is
+:math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
 S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
 
 Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5). Errata: with the printed objectives, :math:`\gamma \sum e^2`, the
-sparse systems are right and the dense ones are off by a factor of two, so that the two printed machines disagree on the
-full basis; ours is :math:`2 \gamma` of [Cawley2004]_, and :math:`2 \gamma / l` of [Cawley2002]_. In (A.2) of
+sparse systems are correct and the dense ones have a wrong factor of two, so that the two printed machines disagree on
+the full basis; ours is :math:`2 \gamma` of [Cawley2004]_, and :math:`2 \gamma / l` of [Cawley2002]_. In (A.2) of
 [Cawley2004]_ b and 1 stand for :math:`l\,b` and l, and two sums end at n instead of l. The printed system is singular
 whenever :math:`K_{SS}` is, as on tied inputs.
 """
@@ -121,7 +122,7 @@ def closed_form(
 ) -> dict[str, Array]:
     """Weights u, bias, errors and support values gamma e by linear algebra.
 
-    Beta is left out: where inputs tie it is not unique, and elsewhere known to fewer digits than what it predicts.
+    Beta is left out: where inputs tie it is not unique, and elsewhere it is less accurate than its predictions.
     """
     gram = own_gram(K)
     target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)

@@ -7,16 +7,15 @@ r"""The L1 substrate on a reduced basis: few candidate vectors, the errors of al
 
 Symbols: S the basis, n of the l points; :math:`\beta` its coefficients; b bias; e errors; :math:`\zeta` weight. On the
 full basis this is [Pelckmans2005]_ eq. (16) without :math:`1^T \alpha = 0`: there :math:`\alpha` are multipliers of
-equalities that contain b, here :math:`\beta` are coefficients of an expansion ([Cawley2004]_ eq. (2)) and nothing asks
-that they sum to zero. It is a lasso with a free bias on n columns of kernel values.
+equalities that contain b, here :math:`\beta` are coefficients of an expansion ([Cawley2004]_ eq. (2)) and need
+not sum to zero. It is a lasso with a free bias on n columns of kernel values.
 
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
 S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
 
-Fast path: sums over the rows (:mod:`substrate.reduced.l1`) and the exact path from them
-(:mod:`substrate.reduced.l1`).
+Fast path: sums over the rows and the exact path from them (:mod:`substrate.reduced.l1`).
 """
 
 from typing import Any
@@ -67,7 +66,7 @@ def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = 
     gram = own_gram(K)
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
-    gram.check_definite()  # convex whatever the matrix, but without w behind it
+    gram.check_definite()  # convex for any matrix, but then without a w
     rows, unit = KernelRows.of(None, gram.matrix, S, target[:, None]), target_unit(target)
     known, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
     sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], known, unit))

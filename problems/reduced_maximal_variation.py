@@ -1,4 +1,4 @@
-r"""Maximal variation on a reduced basis: an expansion a component in few vectors, bounds at all points.
+r"""Maximal variation on a reduced basis: one expansion per component in few vectors, bounds at all points.
 
 .. math::
 
@@ -11,14 +11,13 @@ Symbols: S the basis; :math:`\beta^l` coefficients of component l, for which
 :math:`f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, x_j)`; :math:`\Omega^l` kernel matrix of component l, a list of which is
 ``K``; b bias; e errors of all points; :math:`t_l` maximal variation of component l over all points; :math:`\rho`
 weight; :math:`\tau` weight of the norm (``ridge``), positive, without which components could exchange constants. The
-optimality conditions are those of :mod:`problems.maximal_variation`; components of which nothing is needed vanish
-exactly.
+optimality conditions are those of :mod:`problems.maximal_variation`; components that are not needed vanish exactly.
 
-Declared in the eigen-features of each :math:`\Omega^l_{SS}`, of which directions below ``cutoff`` are left out. S is
+It is declared in the eigen-features of each :math:`\Omega^l_{SS}`, without directions below ``cutoff``. S is
 given, or chosen by the sum of the matrices.
 
 Fast path: :func:`substrate.reduced.variation.solve_reduced_variation`, which bounds few of the points and
-finds by passes over all of them that no other exceeds its bound.
+checks by passes over all of them that no other exceeds its bound.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), with the expansion of [Cawley2004]_ eq. (2). Errata as for
 :mod:`problems.maximal_variation`.
@@ -66,7 +65,7 @@ def declare(
 def closed_form(
     K: Any, y: Any, rho: float, ridge: float = 1.0, n_basis: float = 0.5, basis: Any = None, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by generated rows; beta is left out, for it is known only up to the cut-off."""
+    """The same quantities by generated rows; beta is left out, since it is determined only up to the cut-off."""
     matrices = component_matrices(K)
     target = real_targets(y, matrices[0].shape[0])
     weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
@@ -91,7 +90,7 @@ def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
 
 
 def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
-    """Of rows that hold the rows of all matrices side by side."""
+    """The features of rows that hold the rows of all matrices side by side."""
     n = matrices[0].shape[0]
     components = [KernelValues(None, S + n * number) for number in range(len(matrices))]
     return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)

@@ -14,10 +14,10 @@ that validates best; (19) writes both as one problem, with the conditions for op
 classification errors are :math:`1 - y \circ f` and the coefficients :math:`y \circ \alpha`.
 
 The product :math:`\alpha / \gamma` of two unknowns makes (19) non-convex, and the paper turns to additive
-regularization (:mod:`problems.fused_least_squares`) for that reason. For fixed gamma it is convex, though: the LS-SVM
+regularization (:mod:`problems.fused_least_squares`) for that reason. For fixed gamma, however, it is convex: the LS-SVM
 of :mod:`problems.ls_svm_regression`, whose validation error is then a function of one variable. After one
-eigendecomposition that function and its bounds cost O(nN) a gamma, and branch and bound gives the global optimum over a
-range with a lower bound. So ``declare`` states the convex problem at the optimal gamma, which makes its solution that
+eigendecomposition that function and its bounds cost O(nN) per gamma, and branch and bound gives the global optimum over
+a range with a lower bound. So ``declare`` states the convex problem at the optimal gamma, which makes its solution that
 of (19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation
 error is no smaller than the lower bound.
 
@@ -119,7 +119,7 @@ def closed_form(
     """The optimum of (19): gamma, support values, bias and the errors on both sets, from one eigendecomposition."""
     own = own_gram(K)
     gram, target, below, known = _checked(own, y, K_val, y_val, task)
-    gram.check_definite()  # no w stands behind an indefinite matrix
+    gram.check_definite()  # an indefinite matrix has no w
     spectrum, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
     lam, t = 1.0 / found.gamma, spectrum.targets(target)
     alpha = spectrum.support_values(t, lam)

@@ -66,7 +66,7 @@ def declare(
     """
     gram = given_gram(K)
     target = real_targets(y, gram.n)
-    gram.coordinates()  # a matrix on which nothing can be declared is refused before it is factored
+    gram.coordinates()  # an unsuitable matrix is refused before it is factored
     v = _weights(gram, target, gamma, weights, weighting, scale)
     declared = ls_svm_regression.declare(gram, target, gamma, v, form)
     return replace(declared, title=f"Weighted LS-SVM ({form})", _log=[])

@@ -39,8 +39,8 @@ NUMERICAL = (
     "substrate/paths/test_bounds.py",
     "substrate/paths/test_gamma_search.py",
     "substrate/paths/test_l1_homotopy.py",
-    "substrate/paths/test_reduced_criteria.py",
     "substrate/paths/test_variation_homotopy.py",
+    "substrate/reduced/test_criteria.py",
     "substrate/test_gram.py",
     "test_hypothesis_fits.py",
 )

@@ -10,12 +10,12 @@ import pytest
 
 import problems
 from problems.command_line.verify import problem_modules
+from problems.displays import DISPLAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 #: From the ground up. A package's name stands for all its files; a file imports from its own floor and those before it.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("substrate",),  # the root: its version and its name, nothing else
     (
         "substrate.errors",
         "substrate.arrays",
@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.whole_file",
         "substrate.folds",
         "substrate.progress",
+        "substrate.values",
     ),
     ("substrate.certificates",),
     ("substrate.solver_call",),
@@ -48,7 +49,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.composition",),
     ("substrate.fusion",),
     ("substrate.declarations",),
-    ("problems",),  # the root: looks its names up on demand
+    ("substrate",),  # the root: its version, its name, and what it looks up in the packages below
     ("problems.demonstration",),
     ("a problem file",),
     ("problems.estimators",),
@@ -56,22 +57,20 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.full",),
     ("problems.estimators.reduced", "problems.estimators.pruned"),
     ("problems.estimators.chosen",),
+    ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.displays",),
     ("problems.reproductions",),
     ("problems.command_line",),
 )
 #: The roots stand for themselves only: a new file below one of them must be given a floor.
 ROOTS = ("substrate", "problems")
-#: Names looked up at run time hide from this test, so only these files may do it.
-DYNAMIC = {"problems", "problems.command_line.verify", "problems.displays", "problems.estimators.shared.files"}
-
-#: These ask the root for what an estimator states by name: its page, on the floor below, or its fused twin.
-BY_NAME = {
-    "problems.estimators.full.saddle_fit",
-    "problems.estimators.full.variation_fit",
-    "problems.estimators.chosen.fusing",
-    "problems.command_line.models",
-    "problems.command_line.tabular_model",
+_PAGES = {f"problems.{page}" for page in problems.PAGES}
+#: Files that look names up at run time, with all that they may find: these arrows count like those that are written.
+LOOKED_UP = {
+    "problems": _PAGES | set(problems.ESTIMATORS.values()),
+    "problems.estimators.shared.pages": _PAGES,
+    "problems.displays": set(DISPLAYS.values()),
+    "problems.command_line.verify": _PAGES,
 }
 
 
@@ -85,27 +84,6 @@ PACKAGES = {name for name, path in FILES.items() if path.name == "__init__.py"}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in FILES.items()}
 
 
-def lent_by(root: str) -> dict[str, str]:
-    """Names that the root of a package hands out on demand, each with the package it really comes from."""
-    exported = {element.value for node in TREES[root].body for element in _exports(node)}
-    lenders = [node for node in TREES[root].body if getattr(node, "name", "") == "__getattr__"]
-    sources = {
-        f"{node.module}.{alias.name}"
-        for lender in lenders
-        for node in ast.walk(lender)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    top = max((source for source in sources if source in FILES), default=root)
-    own = assigned_names(TREES[root])
-    return {f"{root}.{name}": top for name in exported - own if f"{root}.{name}" not in FILES}
-
-
-def _exports(node: ast.stmt) -> list[ast.Constant]:
-    named_all = isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets)
-    return [element for element in ast.walk(node) if isinstance(element, ast.Constant)] if named_all else []
-
-
 def assigned_names(tree: ast.Module) -> set[str]:
     return {
         target.id
@@ -114,9 +92,6 @@ def assigned_names(tree: ast.Module) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-
-
-LENT = lent_by("substrate")
 
 
 def targets(name: str, tree: ast.AST) -> set[str]:
@@ -129,12 +104,10 @@ def targets(name: str, tree: ast.AST) -> set[str]:
             home = name.split(".") if name in PACKAGES else name.split(".")[:-1]
             above = home[: len(home) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            children = {LENT.get(f"{base}.{alias.name}", f"{base}.{alias.name}") for alias in node.names}
+            children = {f"{base}.{alias.name}" for alias in node.names}
             found |= {child for child in children if child in FILES}
             if any(child not in FILES for child in children):
                 found.add(base)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "problems":
-            found |= {problems.ESTIMATORS.get(node.attr, f"problems.{node.attr}")} & set(FILES)
     return {target for target in found if target.split(".")[0] in ROOTS}
 
 
@@ -144,16 +117,8 @@ def ancestors(name: str) -> set[str]:
 
 
 def imports_of(name: str) -> set[str]:
-    """What importing a file loads: the files named, and the packages above them that are not also above the file.
-
-    The root of a package hands out names of higher floors on demand, in its ``__getattr__``: the file that asks is
-    charged with them, not the root.
-    """
-    tree = TREES[name]
-    if name in ROOTS:
-        statements = [node for node in tree.body if getattr(node, "name", "") != "__getattr__"]
-        tree = ast.Module(statements, [])
-    named = targets(name, tree)
+    """What a file imports, at once or later: the files named, those it may look up, and the packages around them."""
+    named = targets(name, TREES[name]) | LOOKED_UP.get(name, set())
     above = {package for target in named for package in ancestors(target)} - ancestors(name) - {name}
     return named | above
 
@@ -162,20 +127,25 @@ GRAPH = {name: imports_of(name) for name in FILES}
 
 
 def floor_of(name: str) -> int | None:
-    for number, members in enumerate(FLOORS):
-        if any(name == member or (member not in ROOTS and name.startswith(f"{member}.")) for member in members):
-            return number
+    """The floor of the file, or else of the nearest package around it that has one; a root stands for itself only."""
     if name.startswith("problems.") and name.count(".") == 1 and "DEMONSTRATION" in assigned_names(TREES[name]):
         return FLOORS.index(("a problem file",))
-    return None
+    homes = [name, *sorted(ancestors(name) - set(ROOTS), key=len, reverse=True)]
+    return next((number for home in homes for number, members in enumerate(FLOORS) if home in members), None)
 
 
 def test_the_walk_finds_the_files():
     assert len(FILES) > 40
     assert {"substrate.gram", "problems.ls_svm_regression", "problems.command_line.main"} <= set(FILES)
-    facades = [GRAPH[name] for name in FILES if name.startswith("problems.estimators.")]
     assert "problems.estimators.shared.files" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
-    assert "problems.l1_substrate" in set().union(*facades), "what is asked of the root is seen"
+    assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and those of a root's __getattr__"
+    assert {"problems.l1_substrate", "problems.estimators.chosen.selection"} <= GRAPH["problems"]
+    assert "problems.l1_substrate" in GRAPH["problems.estimators.shared.pages"], "what is looked up is seen"
+
+
+def test_a_room_of_a_package_has_its_own_floor():
+    assert floor_of("problems.estimators.shared.base") < floor_of("problems.estimators.chosen.selection")
+    assert floor_of("problems.estimators.chosen.selection") < floor_of("problems") < floor_of("problems.displays.paths")
 
 
 def test_every_file_has_a_floor():
@@ -274,14 +244,7 @@ def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
         if (isinstance(node, ast.Name) and node.id in ("import_module", "__import__"))
         or (isinstance(node, ast.Attribute) and node.attr == "import_module")
     }
-    assert found <= DYNAMIC
-    asked = {
-        name
-        for name, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node).startswith("getattr(problems, ")
-    }
-    assert asked <= BY_NAME
+    assert found == set(LOOKED_UP)
 
 
 def test_every_exported_name_can_be_had():

@@ -20,10 +20,13 @@ from substrate.certificates.rows import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
 from substrate.errors import IndefiniteKernelWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.reduced import Basis
 
 pytest.importorskip("flint", reason="a proof needs python-flint")
 from exact_saddle import exact_distance
 from wild_fits import wild_fit
+
+from problems.estimators.shared.machine_rows import each_machine
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
@@ -39,12 +42,10 @@ def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
     asked = model._given_again(wild.X, wild.y, wild.weights)
     said = np.reshape(model._fitted_values(asked.X), asked.Y.shape)
-    for column in range(asked.Y.shape[1]):
-        rows = asked.members(column)
-        points = asked.points(rows, model.kernel_.pairwise)
-        y, weights = asked.Y[rows, column], asked.weights[rows]
-        error = exact_distance(model.kernel_, points, y, model.gamma, weights, said[rows, column])
-        spread, rounding = spread_of(y, weights)
+    for one in each_machine(asked.Y, asked.labels):
+        points, weights = one.points(asked.X, model.kernel_.pairwise), asked.weights[one.rows]
+        error = exact_distance(model.kernel_, points, one.y, model.gamma, weights, said[one.rows, one.column])
+        spread, rounding = spread_of(one.y, weights)
         yield error, spread, rounding
 
 
@@ -136,6 +137,8 @@ def test_ordinary_data_are_certified_as_they_come(estimator, data):
     model = estimator()
     if "random_state" in model.get_params(deep=False):
         model.set_params(random_state=0)
+    if "basis" in model.get_params(deep=False):
+        model.set_params(basis__random_state=0)
     certificate = model.fit(StandardScaler().fit_transform(X[rows]), y[rows]).certificate_
     assert certificate.holds, str(certificate)
 
@@ -191,7 +194,7 @@ def data_of(estimator, n=40):
 
 def fitted(estimator, X, y):
     own = estimator().get_params(deep=False)
-    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 12}
+    choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(12, random_state=0)}
     return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
 
 

@@ -67,7 +67,10 @@ def by_family() -> str:
     order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
     groups = groupby(order, key=family)
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
-    return "\n".join(tables) + headed("Saved models", table("problems", ["load"]), rule="-")
+    values = table("substrate.reduced", public("substrate.reduced"))
+    values += table("substrate.streaming", public("substrate.streaming"))
+    saved = headed("Saved models", table("problems", ["load"]), rule="-")
+    return "\n".join(tables) + headed("Parameters that are values", values, rule="-") + saved
 
 
 def problem_pages() -> str:

@@ -6,6 +6,7 @@ from demonstrations.shown import Shown
 from problems import LSSVMRegressor, SparseLSSVMRegressor
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 from substrate.reduced.features import eigen_features
 
 __all__ = [
@@ -164,13 +165,13 @@ def where_the_gain_comes_from() -> Shown:
     kernel, gamma = RBF(10.0), 20.0
     dense = LSSVMRegressor(kernel, gamma).fit(X, y).leave_one_out().mean_square
     by_lot = [
-        SparseLSSVMRegressor(kernel, gamma, n_basis=15, basis="random", random_state=seed)
+        SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="random", random_state=seed))
         .fit(X, y)
         .leave_one_out(X, y)
         .mean_square
         for seed in range(9)
     ]
-    ranked = SparseLSSVMRegressor(kernel, gamma, n_basis=15, basis="pruned").fit(X, y).basis_indices_
+    ranked = SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="pruned")).fit(X, y).basis_indices_
     others = np.setdiff1d(np.arange(y.size), ranked)
     alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[others])
     kept = float(np.mean((y[others] - alone) ** 2))

@@ -148,6 +148,8 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.tabular_model import StreamChoices, fit_stream
+    from substrate.reduced import Basis
+    from substrate.streaming import Passes
 
     if options.data is None or options.data.startswith("@") or options.target is None:
         raise DataError("a fit in passes needs a Parquet file or folder, and --target COLUMN")
@@ -163,8 +165,9 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
     refuse_unwritable(options.checkpoint, options.data, options.out)
     choices = StreamChoices(
         target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
-        n_basis=options.n_basis, drop=tuple(options.drop), standardise=not options.no_standardise, seed=options.seed,
-        executor=options.scheduler or options.executor, checkpoint=options.checkpoint,
+        basis=Basis(options.n_basis, random_state=options.seed), drop=tuple(options.drop), seed=options.seed,
+        passes=Passes(options.scheduler or options.executor, checkpoint=options.checkpoint, verbose=True),
+        standardise=not options.no_standardise,
     )  # fmt: skip
     model, description = fit_stream(options.data, choices)
     interruption.check()

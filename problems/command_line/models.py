@@ -22,6 +22,7 @@ import problems
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
+from substrate.reduced import Basis
 
 __all__ = ["MODELS", "WIDTHS", "ModelKind", "Weights", "fitted", "kernel_of"]
 
@@ -101,7 +102,9 @@ def fitted(
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
     one = kernel_of(kernel, sigma)
-    seeded = {"random_state": seed} if "random_state" in estimator().get_params(deep=False) else {}
+    known = estimator().get_params(deep=False)
+    seeded: dict[str, Any] = {"random_state": seed} if "random_state" in known else {}
+    seeded |= {"basis": Basis(random_state=seed)} if "basis" in known else {}
     if weight is not None:
         return estimator(kernel=one, **{kind.weight: weight}, **seeded).fit(X, y)
     kernels = _widths(one, X) if kind.tries_widths else None

@@ -18,14 +18,16 @@ import problems
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split, raw_matrix
 from problems.command_line.table import Table, named_columns, read_table
-from problems.estimators.shared.files import load_with_notes, save
+from problems.estimators.shared.files import save
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 from substrate.streaming.array_source import ScaledSource, width_rows
 from substrate.streaming.dask_client import executor_of
 from substrate.streaming.parquet_source import ParquetSource, csv_cells, csv_row
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Source
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 
@@ -42,7 +44,7 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
-        return cls._of(*load_with_notes(path, max_bytes), path)
+        return cls._of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod
     def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
@@ -109,16 +111,15 @@ class StreamChoices:
     """The choices of the command line."""
 
     target: str
+    basis: Basis
+    passes: Passes
     task: str = "auto"
     kernel: str = "rbf"
     sigma: float | None = None
     gamma: float | None = None
-    n_basis: int = 100
     drop: tuple[str, ...] = ()
     standardise: bool = True
     seed: int = 0
-    executor: str | None = None
-    checkpoint: str | None = None
 
 
 def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[str, ...]]:
@@ -126,23 +127,22 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
     kernel = kernel_of(choices.kernel, choices.sigma)
     rows = ParquetSource.of(path, choices.target, drop=choices.drop)
     task = _task(rows, choices)
-    with executor_of(choices.executor) as executor:
-        passes, inputs = Passes(executor, verbose=True), tuple(Input(name) for name in rows.columns)
+    with executor_of(choices.passes.executor) as executor:
+        passes, inputs = OpenPasses(executor, verbose=True), tuple(Input(name) for name in rows.columns)
         if choices.standardise:
             inputs = _standardised(rows, passes)
         scaled = _scaled(rows, inputs)
         options: dict[str, Any] = {
-            "n_basis": choices.n_basis, "random_state": choices.seed, "executor": executor,
-            "checkpoint": choices.checkpoint, "verbose": True,
+            "basis": choices.basis, "passes": choices.passes.with_params(executor=executor),
         }  # fmt: skip
         name = "Regressor" if task == "regression" else "Classifier"
         if choices.gamma is not None:
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
         else:
             tried = _widths(kernel, scaled, passes)
-            estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, criterion="gcv", **options)
+            estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, cv="gcv", **options)
         estimator.fit(scaled)
-    estimator.set_params(executor=None, checkpoint=None, verbose=False)
+    estimator.set_params(passes=None)
     split = Split(0.0, choices.seed, rows.n_rows, ())
     preparation = Preparation(path, choices.target, task, choices.standardise, inputs, split)
     units = "standardised by all rows" if choices.standardise else "in their own units"
@@ -163,7 +163,7 @@ def _task(rows: ParquetSource, choices: StreamChoices) -> str:
     return "classification" if first.Y.dtype.kind not in "fiub" else "regression"
 
 
-def _standardised(rows: ParquetSource, passes: Passes) -> tuple[Input, ...]:
+def _standardised(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
     spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
     if not np.isfinite(spread).all():
@@ -184,7 +184,7 @@ def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
     return ScaledSource(rows, np.array([one.center for one in inputs]), np.array([one.scale for one in inputs]))
 
 
-def _widths(kernel: Kernel, rows: Source, passes: Passes) -> list[Kernel] | None:
+def _widths(kernel: Kernel, rows: Source, passes: OpenPasses) -> list[Kernel] | None:
     """Kernels of several widths around that of a fit, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None

@@ -54,7 +54,7 @@ def boston_case(rows: int, n_basis: int, seed: int) -> Case:
 
 
 def _on_given_basis(X: Array, y: Array, kernel: Any, gamma: float, count: int) -> Case:
-    basis = SparseLSSVMRegressor(kernel, gamma, n_basis=count).fit(X, y).basis_
+    basis = SparseLSSVMRegressor(kernel, gamma, basis=count).fit(X, y).basis_
     return held(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y)), X, y
 
 

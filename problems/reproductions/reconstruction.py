@@ -19,6 +19,7 @@ from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import Study, draw_curves, held, logarithmic, standardised
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 __all__ = ["RECONSTRUCTION"]
 
@@ -40,16 +41,12 @@ def _one(seed: int, quick: bool) -> Round:
         chosen = SparseLSSVMRegressor(
             RBF(sigma),
             57.8,
-            n_basis=sizes[-1],
-            basis="stochastic",
-            n_candidates=None,
-            n_scoring=None,
-            random_state=seed,
+            basis=Basis(sizes[-1], rule="stochastic", n_candidates=None, n_scoring=None, random_state=seed),
         ).fit(X, y)
         order = chosen.basis_indices_
         errors = [
             held(
-                SparseLSSVMRegressor(RBF(sigma), 57.8, basis=order[:size], n_scoring=None).fit(X, y)
+                SparseLSSVMRegressor(RBF(sigma), 57.8, basis=Basis(rule=order[:size], n_scoring=None)).fit(X, y)
             ).reconstruction_error_
             for size in sizes
         ]
@@ -63,7 +60,7 @@ def _difference(seed: int) -> float:
     X, y = motorcycle()
     X = (X - X.min()) / np.ptp(X)
     kernel, gamma = RBF(_MOTORCYCLE["sigma"]), _MOTORCYCLE["gamma"]
-    few = held(SparseLSSVMRegressor(kernel, gamma, n_basis=15, basis="stochastic", random_state=seed).fit(X, y))
+    few = held(SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="stochastic", random_state=seed)).fit(X, y))
     full = held(LSSVMRegressor(kernel, gamma).fit(X, y))
     points = np.linspace(0.0, 1.0, 400)[:, None]
     return float(np.abs(few.predict(points) - full.predict(points)).max() / np.ptp(y))

@@ -29,7 +29,7 @@ from substrate.datasets import boston, motorcycle
 from substrate.reduced.basis.candidates import Candidates
 from substrate.reduced.basis.feature_vectors import select_by_pruning
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 
 __all__ = ["BOSTON", "MOTORCYCLE"]
 
@@ -96,7 +96,7 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
 def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
     """The basis of a given size that the improved pruning keeps of some rows."""
     candidates = Candidates(full.kernel_, X, rows, np.arange(y.size))
-    return select_by_pruning(candidates, ArraySource(X, y[:, None]), Passes(), size, 1.0 / float(full.gamma_)).rows
+    return select_by_pruning(candidates, ArraySource(X, y[:, None]), OpenPasses(), size, 1.0 / float(full.gamma_)).rows
 
 
 def _lower(measured: Measured) -> Claim:

@@ -1,1 +1,1 @@
-"""Closed forms: dense linear algebra that is both the fast path and the second opinion."""
+"""Closed forms: dense linear algebra, both the fast path and an independent check of the declared problems."""

@@ -1,34 +1,34 @@
-r"""The Adaline: a linear system solved by descent on its squared error, plainly or along conjugate directions.
+r"""The Adaline: a linear system solved by descent on its squared error, and an Adaline that eliminates patterns.
 
 .. math:: E_k = B - A W_k, \qquad W_{k+1} = W_k + \eta\, A^T E_k, \qquad \eta = 1/\|A\|_2^2
 
 [Carvalho2006]_ section 3.1, steps 1 and 2, with all patterns in one epoch. Any :math:`\eta < 2/\|A\|_2^2` makes
 :math:`\|E_k\|` decrease; an error along a singular vector of A shrinks by the factor
-:math:`1 - \sigma^2/\|A\|_2^2` an epoch, so the number of epochs grows with the *square* of the condition number. The
-accelerated variant descends along directions conjugate in :math:`A^T A`: one more product with A an epoch, the same
-monotone error, and epochs that grow with the condition number itself.
+:math:`1 - \sigma^2/\|A\|_2^2` per epoch, so the number of epochs grows with the *square* of the condition number. The
+accelerated variant descends along directions conjugate in :math:`A^T A`: one more product with A per epoch, the same
+monotone error, and a number of epochs that grows with the condition number itself.
 
-Both start from W = 0, so that nothing is random, and stop at a relative error, when no descent is left at working
-precision (a gradient of rounding size), or when the epochs are spent; the record says which.
+Both start from W = 0, so that nothing is random, and stop at a relative error, when the gradient is of rounding size,
+or after the last epoch; the record states which.
 
-The Adaline that lets go of patterns while it trains, with an end.
+With elimination, patterns leave while the Adaline is trained:
 
 .. math:: W_{k+1} = W_k + \eta\, A^T E_k, \qquad E_k = B - A W_k, \qquad
           \text{pattern } i \text{ leaves when } |E_{k,i}| < \theta
 
-[Carvalho2006]_ section 3.1. A pattern that leaves takes its row and its column of A with it; what is left is the LS-SVM
-of the patterns that stay, so an eliminated pattern is as if it had never been there.
+[Carvalho2006]_ section 3.1. The row and the column of A that belong to the pattern are removed; the rest is the LS-SVM
+of the remaining patterns.
 
-The paper names no end. It needs one: A is regular, so training drives *every* error to zero, every pattern falls below
-every threshold in time, and the number that is left is a matter of how long one trains. Here
+The paper gives no stopping rule, but one is needed: A is regular, so training drives *every* error to zero, every
+pattern falls below every threshold in time, and the number that remains depends on the length of the training. Here
 
-- elimination ends when ``n_support`` patterns are left, or after ``max_epochs`` epochs;
+- elimination ends when ``n_support`` patterns remain, or after ``max_epochs`` epochs;
 - patterns that fall below the threshold in the same epoch leave in the order of their errors, smallest first;
 - the row and column of the bias never leave, nor does the last pattern of a class;
-- the start is random, small beside the solution's scale, and given by the seed alone.
+- the start is random, small relative to the solution, and determined by the seed.
 
-The weights at that moment depend on the epoch at which one looks; the limit of further training on what is left does
-not, and it is the LS-SVM of those patterns, by one factorisation: so that is the solution.
+The weights at that moment depend on the epoch; the limit of further training on the remaining patterns does not. It is
+the LS-SVM of those patterns, by one factorisation, and is taken as the solution.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ from substrate.errors import DeclarationError
 __all__ = ["AdalineSolution", "Elimination", "eliminate_patterns", "solve_by_adaline", "spectral_norm"]
 
 
-#: A gradient this small beside ||A|| ||E|| leaves only directions that A shortens to the root of the unit roundoff; in
-#: A'A, by which descent sees them, they are noise.
+#: A gradient this small relative to ||A|| ||E|| leaves only directions that A shortens to the root of the unit
+#: roundoff; in A'A, on which descent is based, they are noise.
 _STATIONARY = 1e-8
 
 
@@ -71,7 +71,7 @@ def spectral_norm(A: Array, steps: int = 50) -> float:
     largest = float(np.abs(A).max(initial=0.0))
     if largest == 0.0:
         return 0.0
-    A = A / largest  # whose squares neither overflow nor vanish
+    A = A / largest  # so that squares neither overflow nor vanish
     v = np.asarray(np.random.default_rng(0).standard_normal(A.shape[1]), dtype=np.float64)
     v /= np.linalg.norm(v)
     norm = 0.0
@@ -90,7 +90,7 @@ def spectral_norm(A: Array, steps: int = 50) -> float:
 def solve_by_adaline(
     A: Array, B: Array, *, tolerance: float = 1e-3, max_epochs: int = 10_000, accelerated: bool = True
 ) -> AdalineSolution:
-    """Train on A W = B for one output (a vector B) or several (a column each), every output as if it were alone.
+    """Train on A W = B for one output (a vector B) or several (one column per output), each independently.
 
     :place [Carvalho2006]_ section 3.1, steps 1-2: the Adaline
     """
@@ -115,7 +115,7 @@ def solve_by_adaline(
         if epoch == max_epochs:
             break
         W[:, moving] += descend(gradient[:, moving], moving)
-        E[:, moving] = right[:, moving] - A @ W[:, moving]  # computed anew: a recursion would drift from the truth
+        E[:, moving] = right[:, moving] - A @ W[:, moving]  # recomputed: a recursion would drift
         gradient[:, moving] = A.T @ E[:, moving]
         epoch += 1
         history.append(float((np.linalg.norm(E, axis=0) / size).max()))
@@ -135,7 +135,7 @@ class _PlainDescent:
 
 
 class _ConjugateDescent:
-    """The best step along a direction conjugate to the one before (conjugate gradients on A'A W = A'B)."""
+    """The best step along a direction conjugate to the previous one (conjugate gradients on A'A W = A'B)."""
 
     def __init__(self, A: Array, shape: tuple[int, ...]) -> None:
         self._A = A
@@ -158,7 +158,7 @@ _START = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """The patterns that stay, and how the training went; weights (bias first) and residual are those at its end."""
+    """The remaining patterns and a record of the training; weights (bias first) and residual are those at its end."""
 
     patterns: Any
     weights: Array
@@ -168,16 +168,15 @@ class Elimination:
 
 
 def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_epochs: int, seed: int) -> Elimination:
-    """Train on A W = B, the bias first, and let patterns go until ``count`` are left or the epochs are spent.
+    """Train on A W = B, the bias first, and eliminate patterns until ``count`` remain or ``max_epochs`` is reached.
 
-    The signs of B tell the classes apart; A must be in the signs of regression, see
-    :mod:`substrate.closed_form.saddle_system`.
+    The signs of B are the classes; A must have the signs of regression, see :mod:`substrate.closed_form.saddle_system`.
 
     :place [Carvalho2006]_ section 3.1, steps 3-4: A-LSSVM, patterns leave, with an end
     """
     count = max(count, 2)  # one of each class stays
     norm = spectral_norm(A)
-    step = 1.0 / norm**2  # submatrices have no larger norm, so the step stays safe as patterns leave
+    step = 1.0 / norm**2  # submatrices have no larger norm, so the step remains valid as patterns leave
     W = np.random.default_rng(seed).normal(scale=_START / norm, size=B.size)
     E, left, epoch = B - A @ W, np.arange(B.size), 0
     while left.size - 1 > count and epoch < max_epochs:
@@ -194,7 +193,7 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
 
 
 def _staying(errors: Array, B: Array, threshold: float, most: int) -> Any:
-    """All but at most so many below the threshold, smallest error first, and never the last of a class."""
+    """All but at most ``most`` patterns below the threshold, smallest error first, never the last of a class."""
     order = np.argsort(errors[1:], kind="stable") + 1
     stay = np.ones(B.size, dtype=bool)
     spare = {side: int((np.sign(B) == side).sum()) - 1 for side in (-1.0, 1.0)}

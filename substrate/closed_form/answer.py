@@ -1,10 +1,10 @@
-"""The answer of a kernel least-squares fit: how near the exact optimum it is, and made better where that is not enough.
+"""The answer of a kernel least-squares fit: a bound on its distance from the exact optimum, and refinement.
 
-The cheap bound of :mod:`~substrate.closed_form.saddle_certificate` settles ordinary fits. Where rounding leaves room
-for doubt and the kernel has fewer features than there are rows, the machine is fitted in those
-(:mod:`~substrate.closed_form.primal_weights`): even exact support values might not carry the answer in double
-precision. With any other kernel the check is done with care, and the support values are refined by the accurate
-residual. What cannot be known in double precision is said, with the cure.
+The inexpensive bound of :mod:`~substrate.closed_form.saddle_certificate` suffices for ordinary fits. Where rounding is
+too large for it and the kernel has fewer features than there are rows, the machine is fitted in those
+(:mod:`~substrate.closed_form.primal_weights`): even exact support values might not represent the answer in double
+precision. With any other kernel the check is repeated in doubled precision, and the support values are refined by the
+accurate residual. Where double precision does not suffice, the certificate states it, with a remedy.
 """
 
 from dataclasses import dataclass, replace
@@ -28,16 +28,16 @@ __all__ = ["Answer", "Question", "answered", "certified"]
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; scale the columns, lower gamma, or centre the inputs",
+    "double precision cannot give the answer to this tolerance; scale the columns, lower gamma, or centre the inputs",
 )
 _MOST_REFINEMENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is fitted: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
+    """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
-    ``negative`` says how far the kernel matrix may be from positive semi-definite; infinity: it is not.
+    ``negative`` bounds the distance of the kernel matrix from positive semi-definite; infinity: it is not.
     """
 
     kernel: Kernel
@@ -58,7 +58,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Support values and biases, perhaps refined; primal weights where those carry the answer; the row and facts."""
+    """Support values and biases, perhaps refined; primal weights where they represent the answer; row and facts."""
 
     support_values: Array
     bias: Array
@@ -77,21 +77,21 @@ def answered(
     *,
     primal: bool = False,
 ) -> Answer:
-    """Bound the answer, and make it better where the bound is above the tolerance.
+    """Bound the answer, and refine it where the bound is above the tolerance.
 
-    ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` says whether
-    the caller keeps primal weights, which may then stand for the support values.
+    ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` states
+    whether the caller keeps primal weights, which may then replace the support values.
     """
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
     envelope = question.kernel.envelope
     rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
-    said = _said(question, alpha, bias)
+    predicted = _predicted(question, alpha, bias)
     rows = [
         expansion_accuracy(
             question.expansion(column, a[:, column], float(b[column]), k), p[:, column], rounding,
-            fitted=None if said is None else said[:, column], tolerance=question.tolerance,
+            fitted=None if predicted is None else predicted[:, column], tolerance=question.tolerance,
         )
         for column in range(a.shape[1])
     ]  # fmt: skip
@@ -110,15 +110,15 @@ def answered(
 
 
 def _primal_answer(question: Question, rank: int) -> Answer:
-    """The machine fitted in its features, which costs less than a check with care and loses fewer digits."""
+    """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
     weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
-    fact = ("expansion", f"{rank} primal weights and a centre; support values are not sure to carry this answer")
+    fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
     a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
     return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
 
 
 def certified(question: Question, alpha: Array, bias: Array, fitted: Array, primal: PrimalWeights | None) -> Answer:
-    """The bound for coefficients as they are, with ``fitted`` what predict returns for the training rows."""
+    """The bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
     if primal is not None:
@@ -134,8 +134,8 @@ def certified(question: Question, alpha: Array, bias: Array, fitted: Array, prim
     return _judged(Answer(alpha, bias, None, (_worst(rows),), ()))
 
 
-def _said(question: Question, alpha: Array, bias: Array) -> Array | None:
-    """What predict returns, for a kernel whose values nothing bounds: blocks of a function may round as they like."""
+def _predicted(question: Question, alpha: Array, bias: Array) -> Array | None:
+    """What predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
     if question.kernel.trusted or is_device_array(question.X):
         return None
     points = None if question.kernel.pairwise else question.X
@@ -147,7 +147,7 @@ def _judged(answer: Answer) -> Answer:
 
 
 def _worst(rows: list[Accuracy]) -> Accuracy:
-    """Of several outputs the one with the largest ratio speaks."""
+    """The row of the output with the largest ratio."""
     worst = max(rows, key=lambda row: row.relative)
     return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
 
@@ -176,7 +176,7 @@ def _refined(
         best, residual = _checked(question, rows, a, b, diagonal, column)
         weights = to_numpy(question.weights)
         for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
-            # a residual that is not the larger part of the bound cannot halve it
+            # a residual that is the smaller part of the bound cannot halve it
             if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
                 break
             gram.factorize(ridge_of(gamma, question.weights))

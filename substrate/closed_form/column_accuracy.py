@@ -9,10 +9,10 @@ With :math:`C = A_S` the kept columns of the bordered system, :math:`x = (b, \al
     \|C (x - x^\star)\| = \|R^{-T} C^T e\| , \qquad
     f - f^\star = \big[ C (x - x^\star) \big]_{2 \dots n+1} - D_S (\alpha - \alpha^\star) ,
 
-so :math:`\|f - f^\star\| \le \|R^{-T} g\| + \|D_S [R^{-1} R^{-T} g]_\alpha\|` with :math:`g = C^T e`. No kernel
-needs to be positive semi-definite for that. An error :math:`\delta` of e moves the first term by at most
+so :math:`\|f - f^\star\| \le \|R^{-T} g\| + \|D_S [R^{-1} R^{-T} g]_\alpha\|` with :math:`g = C^T e`. The kernel
+need not be positive semi-definite for that. An error :math:`\delta` of e changes the first term by at most
 :math:`\|\delta\|`; an error of the columns, or of their products with e, by its size over the smallest singular value
-of R, columns scaled to one length. Where R is too near a singular matrix to be trusted to one part in a hundred there
+of R, columns scaled to one length. Where R is too near a singular matrix to be accurate to one part in a hundred there
 is no bound.
 """
 
@@ -31,14 +31,14 @@ __all__ = ["FORMULA", "ColumnFactor", "ColumnMachine", "careful_column_accuracy"
 
 FORMULA = "||R^-T A_S'e|| + ||D (A_S'A_S)^-1 A_S'e|| + rounding"
 _HALF = EPS / 2.0
-#: Relative doubt about R up to which its inverse is trusted to one part in a hundred.
+#: Relative error of R up to which its inverse is accurate to one part in a hundred.
 _TRUSTED = 0.01
 _POWERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFactor:
-    """R' of the columns scaled to one length: ``lower``, the ``length`` of every column, and two numbers on trust.
+    """R' of the columns scaled to one length: ``lower``, the ``length`` of every column, and two error bounds.
 
     ``smallest`` bounds the smallest singular value from below, ``doubt`` the relative error of norms by R.
     """
@@ -50,14 +50,14 @@ class ColumnFactor:
 
     @classmethod
     def of_normal_equations(cls, lower: Array, length: Array, n: int) -> "ColumnFactor":
-        """From a Cholesky factor of the scaled normal equations of n rows."""
+        """The factor from a Cholesky factor of the scaled normal equations of n rows."""
         smallest = _smallest(lower)
         m = length.size
         return cls(lower, length, smallest, _over((n + m + 10.0) * m * _HALF, smallest**2))
 
     @classmethod
     def of_columns(cls, C: Array) -> "ColumnFactor":
-        """From a QR factorisation of the columns themselves."""
+        """The factor from a QR factorisation of the columns themselves."""
         length = np.linalg.norm(C, axis=0)
         length = np.where(length > 0.0, length, 1.0)
         R = np.asarray(np.linalg.qr(C / length, mode="r"))
@@ -69,7 +69,7 @@ class ColumnFactor:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMachine:
-    """A machine as it is stored: targets of n rows, which of them are kept, ridge and coefficients of those, bias.
+    """A stored machine: targets of n rows, which of them are kept, ridge and coefficients of those, bias.
 
     ``diagonal`` holds k(x_i, x_i) of all rows.
     """
@@ -103,7 +103,7 @@ def column_accuracy(
     machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, *, pairwise: bool = False,
     tolerance: float = ACCURATE,
 ) -> Accuracy:  # fmt: skip
-    """The row by kernel values in working precision, each within p of true; a few products with vectors."""
+    """The row by kernel values in working precision, each with an error of at most p; a few products with vectors."""
     y, a, b, kept = machine.y, machine.coefficients, machine.bias, machine.columns
     f = values @ a + b
     e = y - f
@@ -158,14 +158,14 @@ def _row(
     machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, g: Array, slack: Array, again: Array,
     doubt: Array, distance: float, formula: str, pairwise: bool, tolerance: float,
 ) -> Accuracy:  # fmt: skip
-    """``slack`` is the doubt about e, ``again`` that about what predict makes of it, ``doubt`` that about C'e."""
+    """``slack`` bounds the error of e, ``again`` that of the values of predict, ``doubt`` that of C'e."""
     from scipy.linalg import solve_triangular
 
     n, sigma = machine.y.size, factor.smallest
     spread, rounding = spread_of(machine.y, np.ones(n))
     bound = math.inf
     length = factor.length
-    # a few units in the last place for what g itself is summed from
+    # a few units in the last place for the terms of g
     doubt = doubt + 4.0 * EPS * np.abs(g)
     doubt[1:] += EPS * machine.ridge * float(np.abs(machine.y).max(initial=1.0))
     off = _over(2.0 * _columns_off(machine, values, p, length, pairwise), sigma) + factor.doubt
@@ -184,7 +184,7 @@ def _row(
 
 
 def _columns_off(machine: ColumnMachine, values: Array, p: float, length: Array, pairwise: bool) -> float:
-    """The Frobenius norm of what the scaled columns may be off, and of their rounding when the ridge is added."""
+    """The Frobenius norm of the errors of the scaled columns, and of their rounding when the ridge is added."""
     sizes = np.abs(values) if pairwise else None
     if sizes is not None:
         norms = np.linalg.norm(sizes, axis=0)
@@ -214,8 +214,8 @@ def _sums_over_rows(machine: ColumnMachine, values: Array, e: Array, pairwise: b
 def _smallest(lower: Array) -> float:
     """A lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
 
-    For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) but for a chance
-    of 0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.
+    For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) except with
+    probability 0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.
     """
     from scipy.linalg.lapack import dpotrs
 

@@ -1,25 +1,25 @@
-r"""Fewer columns, all rows: the least-squares solution of the LS-SVM's linear system on a part of its columns.
+r"""Fewer columns, all rows: least squares on a part of the columns of the LS-SVM's system, and their selection.
 
 .. math:: \min_{b, \alpha_S} \; \Big\| A_S \begin{bmatrix} b \\ \alpha_S \end{bmatrix} - B \Big\|^2
 
 [Carvalho2006]_ sections 3.3 to 3.5: S are the support vectors, :math:`A_S` the column of the bias and those of S, and
-every row of A stays, so that every pattern counts in the fit. The column of the bias and the row
-:math:`Y^T \alpha = 0` are never taken away.
+every row of A is kept, so that every pattern enters the fit. The column of the bias and the row
+:math:`Y^T \alpha = 0` are never removed.
 
-The normal equations :math:`A_S^T A_S X = A_S^T B`, with columns of unit length and refined, cost a fraction of a
+The normal equations :math:`A_S^T A_S X = A_S^T B`, with columns of unit length and refinement, cost a fraction of a
 singular value decomposition and are used while their condition number allows; beyond that a rank-revealing QR
-factorisation gives the shortest solution [Golub2013]_. Which of the two it was is on the record.
+factorisation gives the shortest solution [Golub2013]_. The record states which was used.
 
-Which columns of the LS-SVM's linear system to keep: by rank of the support values, or by echelon reduction.
+The columns are selected by the rank of the support values, or by echelon reduction.
 
 *Ranking* keeps the n columns with the largest criterion: :math:`|\alpha_i|` in Ada-Pinv, :math:`\alpha_i` itself in
-IP-LSSVM, where a negative value means a pattern well on its own side [Carvalho2006]_ sections 3.4 and 3.5.
+IP-LSSVM, where a negative value means a pattern well inside its own class [Carvalho2006]_ sections 3.4 and 3.5.
 
-*Echelon reduction* goes through the columns from left to right, eliminates what the kept ones explain with partial
-pivoting over the rows, and drops a column of which nothing above a threshold is left [Carvalho2006]_ section 3.3. The
-bias column comes first and stays. While row i is no pivot, column i still carries the :math:`1/\gamma` of its diagonal:
-a threshold below :math:`1/\gamma` drops next to nothing whatever the kernel, and one slightly above drops what the
-kernel explains. So the threshold is
+*Echelon reduction* goes through the columns from left to right, eliminates the kept ones from each with partial
+pivoting over the rows, and drops a column without a remaining entry above a threshold [Carvalho2006]_ section 3.3. The
+bias column comes first and stays. While row i is no pivot, column i still contains the :math:`1/\gamma` of its
+diagonal: a threshold below :math:`1/\gamma` drops hardly any column whatever the kernel, and one slightly above drops
+those that the kernel explains. The threshold is therefore
 
 .. math:: \frac1\gamma + \text{tolerance} \cdot \max_i k(x_i, x_i) ,
 
@@ -54,7 +54,7 @@ __all__ = [
 #: Reciprocal condition number of the normal equations below which they are not used.
 _WELL_CONDITIONED = 1e-12
 _MOST_REFINEMENTS = 3
-#: A step this small beside the solution leaves, at these condition numbers, an error of rounding size.
+#: A step this small relative to the solution implies, at these condition numbers, an error of rounding size.
 _SETTLED = 1e-10
 
 
@@ -62,7 +62,7 @@ _SETTLED = 1e-10
 class ColumnSolution:
     """The bias, the coefficients of the kept columns, and how they were found.
 
-    ``factor`` is that of the normal equations, where they were used; ``full`` says that no direction was left out.
+    ``factor`` is that of the normal equations, where they were used; ``full`` states that no direction was left out.
     """
 
     bias: float
@@ -78,7 +78,7 @@ class ColumnSolution:
 
 
 def with_bias(columns: Any) -> Any:
-    """Which columns of A belong to the bias and to these patterns."""
+    """The columns of A that belong to the bias and to these patterns."""
     return np.append(0, np.asarray(columns, dtype=np.intp) + 1)
 
 
@@ -88,7 +88,7 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
     """
     with blas_threads(A.shape[0]):
-        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK wants it
+        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK requires
         factor, solved = None, _normal_equations(C, B)
         if solved is not None:
             x, factor = solved
@@ -104,12 +104,12 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
 
 
 def _lengths(squares: Array) -> Array:
-    """Lengths of columns; a column of zeros keeps its own unit."""
+    """Lengths of columns; that of a column of zeros is one."""
     return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
 
 
 def _normal_equations(C: Array, B: Array) -> tuple[Array, ColumnFactor] | None:
-    """C'C x = C'B by Cholesky with refinement, or nothing where C'C is too ill conditioned to be trusted."""
+    """C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
@@ -155,7 +155,7 @@ def column_rows(
     C, x = C / np.where(length > 0.0, length, 1.0), x * length
     e = B - C @ x
     norm = float(np.linalg.norm(C))
-    # the errors are a difference of these terms, and each inner product sums them up once more
+    # the errors are a difference of these terms, and each inner product adds them up once more
     scale = norm * float(np.linalg.norm(x)) + float(np.linalg.norm(B))
     limit = roundoff(A.shape[0]) if tolerance is None else tolerance
     inner = C.T @ e
@@ -167,7 +167,7 @@ def column_rows(
 
 #: Criteria this close, relative to the largest, are equal: the earlier row then goes first.
 _DIGITS = 10
-#: Columns that are brought up to date together.
+#: Number of columns that are updated together.
 _BLOCK = 16
 
 
@@ -202,7 +202,7 @@ def ranked_columns(criterion: Array, count: int) -> Any:
 
 
 def echelon_threshold(diagonal: Array, ridge: Array, tolerance: float) -> float:
-    """What the tolerance means in the units of A: 1/gamma and a share of the largest kernel value."""
+    """The tolerance in the units of A: 1/gamma and a share of the largest kernel value."""
     return float(ridge.max() + positive(tolerance, "tolerance") * np.abs(diagonal).max())
 
 

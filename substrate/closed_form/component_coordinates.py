@@ -6,17 +6,19 @@ Every machine here is :math:`f = \sum_l f^l + b 1` with values at the training p
           \|P F v\|^2 + \tau \, w^T w = \|R v\|^2, \quad P = I - 11^T/N,
 
 R upper triangular. Half the squared errors plus :math:`\tfrac{\tau}{2} w^T w`, minimised over b, are then, up to a
-constant, :math:`\tfrac12 \|u - \tilde y\|^2` with :math:`u = R v` and :math:`\tilde y = R^{-T} F^T P y`. Two ways to v:
+constant, :math:`\tfrac12 \|u - \tilde y\|^2` with :math:`u = R v` and :math:`\tilde y = R^{-T} F^T P y`. There are
+two choices of v:
 
 - *shared*: one expansion for all components, :math:`f^l = \Omega^l a` with :math:`1^T a = 0` (where there is a bias).
   The singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T` gives
   :math:`a = V \Sigma^{-1} v`.
   F is injective: :math:`F v = 0` means :math:`a^T \Omega a = 0`, so every :math:`\Omega^l a` vanishes.
-- *decoupled*: an expansion a component, :math:`f^l = \Omega^l a^l`. The eigenvectors :math:`\Omega^l = V^l S^l V^{lT}`
-  give :math:`a^l = V^l (S^l)^{-1/2} w^l` and v the stacked :math:`w^l`, whose norm is that of the weights.
+- *decoupled*: one expansion per component, :math:`f^l = \Omega^l a^l`. The eigenvectors
+  :math:`\Omega^l = V^l S^l V^{lT}` give :math:`a^l = V^l (S^l)^{-1/2} w^l` and v the stacked :math:`w^l`, whose norm is
+  that of the weights.
 
-Directions below ``cutoff`` times the largest are left out: without a norm on w nothing else settles them, so the number
-is a parameter of the model. [Pelckmans2005]_ eq. (7)-(8), (13)-(14).
+Directions below ``cutoff`` times the largest are left out: without a norm on w nothing else determines them, so the
+cut-off is a parameter of the model. [Pelckmans2005]_ eq. (7)-(8), (13)-(14).
 """
 
 from collections.abc import Sequence
@@ -41,24 +43,24 @@ __all__ = [
     "stacked_directions",
 ]
 
-#: Relative size of the directions of component values left out, unless the user says otherwise.
+#: Relative size of the directions of component values left out, by default.
 CUTOFF = 1e-6
 #: How far the components may be from being determined by their sum before the decoupled machine is refused.
 _DETERMINED = 1e-9
-#: Relative differences of entries that count as none.
+#: Relative differences below which entries count as equal.
 _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentCoordinates:
-    """Plain numbers of one choice of coordinates v.
+    """One choice of coordinates v, as plain numbers.
 
     Parameters
     ----------
     parts
         The matrices :math:`C^l` (d x N x r): values of the components at the training points.
     coefficients
-        What v is in the expansion: N x r where it is shared, d x N x r where it is decoupled.
+        The map from v to the expansion: N x r where it is shared, d x N x r where it is decoupled.
     metric
         R, upper triangular.
     weights
@@ -66,7 +68,7 @@ class ComponentCoordinates:
     bias, cutoff, ridge
         The model's choices.
     ranks
-        Directions kept: one number, or one a component.
+        Number of directions kept: one number, or one per component.
     """
 
     parts: Array
@@ -80,7 +82,7 @@ class ComponentCoordinates:
 
     @property
     def balanced(self) -> bool:
-        """Whether 1'a = 0 is built in, or not asked for; else it is a constraint on v = a."""
+        """Whether 1'a = 0 is built in, or not required; otherwise it is a constraint on v = a."""
         return self.cutoff > 0.0 or self.decoupled
 
     @property
@@ -94,7 +96,7 @@ class ComponentCoordinates:
         return centred(self.parts.sum(axis=0), self.bias)
 
     def targets(self, y: Array) -> Array:
-        """The fitted values that least squares alone would choose, in u."""
+        """The fitted values of least squares alone, in u."""
         right = self.features.T @ centred(y, self.bias)
         return np.asarray(solve_triangular(self.metric, right, trans="T"))
 
@@ -105,7 +107,7 @@ class ComponentCoordinates:
         return np.asarray(self.coefficients @ v)
 
     def rows_at(self, rows: Sequence[Array]) -> Array:
-        """What takes v to the machine's values, without bias, at points with these kernel rows, a component each."""
+        """The matrix from v to the machine's values, without bias, at points with these kernel rows per component."""
         if self.decoupled:
             return np.asarray(sum(part @ a for part, a in zip(rows, self.coefficients, strict=True)))
         return np.asarray(np.sum(rows, axis=0) @ self.coefficients)
@@ -123,7 +125,7 @@ class ComponentCoordinates:
         if not self.balanced:
             return (("coordinates", "alpha, uncut"),)
         kept = f"{sum(self.ranks)} kept at cut-off {self.cutoff:.1e}"
-        kind = "an expansion a component" if self.decoupled else "stacked components"
+        kind = "one expansion per component" if self.decoupled else "stacked components"
         facts = [("coordinates", f"{kind}, {kept}; optimal relative to this cut-off")]
         if self.ridge > 0.0:
             facts.append(("ridge", f"{self.ridge:g}/2 w'w is part of the objective"))
@@ -138,10 +140,10 @@ def centred(V: Array, bias: bool) -> Array:
 def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -> tuple[Array, int]:
     """A with a = A v, for which the values of all components together are orthonormal in v; and the rank kept.
 
-    The sum to zero is built in by reflecting the direction 1 away before the decomposition.
+    The sum to zero is built in by a reflection that removes the direction 1 before the decomposition.
     """
     stacked = np.vstack(components)
-    # what is left of a constant matrix once the direction 1 is gone is rounding, and no direction at all
+    # without the direction 1 a constant matrix is rounding error, and has no direction at all
     rounding = stacked.shape[1] * float(np.finfo(np.float64).eps) * float(np.linalg.norm(stacked))
     if bias:
         stacked = reflect(np.ascontiguousarray(stacked.T))[1:].T
@@ -151,7 +153,7 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
         # the triangular factor has the same right singular vectors and is d times smaller
         _, s, Vt = np.linalg.svd(np.linalg.qr(stacked, mode="r"))
     keep = s > max(cutoff * float(s[0]), rounding)
-    if not keep.any():  # kernels that see nothing have one direction, of no effect
+    if not keep.any():  # zero kernels have one direction, of no effect
         return np.zeros((components[0].shape[0], 1)), 0
     A = np.ascontiguousarray(Vt[: s.size][keep].T / s[keep])
     return (off_ones(A) if bias else A), int(keep.sum())
@@ -164,7 +166,7 @@ def shared_coordinates(
     A, rank = stacked_directions(components, bias, cutoff)
     parts = np.array([component @ A for component in components])
     for part, component in enumerate(components):
-        # what rows of equal entries make of coefficients that sum to zero is rounding; the component vanishes
+        # rows of equal entries times coefficients that sum to zero are rounding errors; the component vanishes
         if bias and np.ptp(component, axis=1).max() <= _ROUNDING * np.abs(component).max():
             parts[part] = 0.0
     F = parts.sum(axis=0)
@@ -173,7 +175,7 @@ def shared_coordinates(
 
 
 def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: float = 0.0) -> ComponentCoordinates:
-    """The support values themselves, uncut whatever the cut-off: for teaching, and for solvers to fail on."""
+    """The support values themselves, without a cut-off: for teaching, and to show where solvers fail."""
     parts = np.array(components)
     n = parts.shape[1]
     return ComponentCoordinates(parts, np.eye(n), np.zeros((n, n)), np.zeros((0, n)), bias, 0.0, 0.0, (n,))
@@ -182,7 +184,7 @@ def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: floa
 def decoupled_coordinates(
     components: Sequence[Array], bias: bool = True, cutoff: float = CUTOFF, ridge: float = 0.0
 ) -> ComponentCoordinates:
-    """An expansion a component; refused where its fitted values would not depend on the inputs."""
+    """One expansion per component; refused where its fitted values would not depend on the inputs."""
     n = components[0].shape[0]
     factors, expansions = [], []
     for component in components:
@@ -218,7 +220,7 @@ def coordinates_of_parts(
 def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: int) -> None:
     """Components whose sum does not determine them can take any values at all at the training points.
 
-    ``sizes`` are the lengths before the direction 1 was taken out: what is left of a constant is rounding.
+    ``sizes`` are the lengths before the direction 1 was removed: the rest of a constant is rounding error.
     """
     lengths = np.linalg.norm(F, axis=0)
     smallest = 0.0
@@ -242,6 +244,6 @@ def _root(gram: Array) -> Array:
 def _metric(F: Array, W: Array, ridge: float) -> Array:
     """The triangular factor of F'F + ridge W'W, without squaring F."""
     rows = [F, np.sqrt(ridge) * W]
-    if not F.any():  # nothing is fitted; any regular metric will do
+    if not F.any():  # nothing is fitted; any regular metric suffices
         rows.append(np.eye(F.shape[1]))
     return np.asarray(np.linalg.qr(np.vstack(rows), mode="r"))

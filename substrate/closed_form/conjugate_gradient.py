@@ -6,12 +6,12 @@ The bordered matrix is indefinite; eliminating the bias leaves two systems with 
 .. math:: A \eta = 1, \qquad A \nu = y, \qquad b = \frac{1^T\nu}{1^T\eta}, \qquad \alpha = \nu - \eta\, b .
 
 Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
-columns, so half of K is evaluated and nothing of it stored. The preconditioner is :math:`L L^T + D` with a partial
+columns, so half of K is evaluated and none of it stored. The preconditioner is :math:`L L^T + D` with a partial
 pivoted Cholesky factor L, applied by the Woodbury identity.
 
-Partial pivoted Cholesky: :math:`K \approx L L^T` with few columns, without ever forming K.
+That factor, :math:`K \approx L L^T` with few columns, is obtained without forming K.
 
-At each step the point with the largest remaining diagonal becomes the next pivot, so after r steps the trace of
+At each step the point with the largest remaining diagonal is the next pivot, so after r steps the trace of
 :math:`K - L L^T`, which bounds its norm, is as small as a greedy choice makes it [Harbrecht2012]_.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
-    """L of at most ``rank`` columns; fewer when what remains is below ``tolerance`` times the largest diagonal."""
+    """L of at most ``rank`` columns; fewer when the remainder is below ``tolerance`` times the largest diagonal."""
     remaining = kernel.diag(X)
     n, largest = remaining.size, float(remaining.max(initial=0.0))
     L = np.empty((n, min(rank, n)), order="F")
@@ -52,14 +52,14 @@ def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12
     return L
 
 
-#: Residual of the machine, in tolerances of its target: the bias joins the errors of two systems. A certificate allows
-#: ten, which leaves half to the rounding of its own product.
+#: Residual of the machine, in tolerances of its target: the bias combines the errors of two systems. A certificate
+#: allows ten, of which half is for the rounding of its own product.
 _JOINED = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class IterativeSolution:
-    """Support values and bias of every output, K alpha, and how far the iteration came."""
+    """Support values and bias of every output, K alpha, and a record of the iteration."""
 
     support_values: Array
     bias: Array
@@ -83,7 +83,7 @@ def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
 
 
 def preconditioner_rank(n: int) -> int:
-    """Columns of the preconditioner: six square roots of N, at least 50: cheap beside one product with K."""
+    """Columns of the preconditioner: six square roots of N, at least 50: cheap relative to one product with K."""
     return min(n, max(50, 6 * int(np.sqrt(n))))
 
 
@@ -99,7 +99,7 @@ class _Preconditioner:
         core[np.diag_indices(core.shape[0])] += 1.0
         try:
             self._core = cho_factor(core, lower=True, overwrite_a=True)
-        except (np.linalg.LinAlgError, ValueError) as error:  # rounding has eaten the unit diagonal, or overflow
+        except (np.linalg.LinAlgError, ValueError) as error:  # rounding has absorbed the unit diagonal, or overflow
             raise SolverError(
                 f"conjugate gradients have no preconditioner for 1/(gamma v) between {ridge.min():.1e} and "
                 f"{ridge.max():.1e}; use solver='auto', lower gamma, or bring the weights closer together"
@@ -123,7 +123,7 @@ def solve_by_conjugate_gradients(
     """Solve for all columns of Y together; they and the column of ones share every product with K.
 
     Each system is stopped when its residual is below ``tolerance`` times its right-hand side; that of the ones, whose
-    residual the bias multiplies, goes on until the residual of every machine is small beside its own target too.
+    residual the bias multiplies, continues until the residual of every machine is small relative to its target too.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
@@ -143,7 +143,7 @@ def solve_by_conjugate_gradients(
     return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
 
 
-@np.errstate(all="ignore")  # what overflows or is 0 / 0 never counts as converged
+@np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
 def _iterate(
     kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
 ) -> tuple[Array, int, bool]:
@@ -154,9 +154,9 @@ def _iterate(
     P = precondition(R)
     energy = np.einsum("ij,ij->j", R, P)
     for iteration in range(max_iter + 1):
-        active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not there yet
+        active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not converged
         if not active.any():
-            # what the recursion carries drifts from the true residual when A is ill conditioned: believe the latter
+            # the recursion drifts from the true residual when A is ill conditioned: the latter decides
             R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
@@ -175,7 +175,7 @@ def _iterate(
         if (curvature < 0.0).any():
             raise DeclarationError(
                 "the kernel is not positive semi-definite: a direction of negative curvature was met, and conjugate "
-                "gradients do not apply; use solver='auto', which says how negative it is"
+                "gradients do not apply; use solver='auto', which reports how negative it is"
             )
         step = energy[active] / curvature
         Z[:, active] += step * P[:, active]

@@ -17,17 +17,17 @@ those of errors :math:`\tilde e`, with :math:`\tilde e_i = D_i \alpha_i` inside 
     \|D^{1/2} d\| \le \rho, \qquad \|w - w^\star\|^2 = d^T K d \le \rho^2 / 4, \qquad
     |(f_i - f_j) - (f_i^\star - f_j^\star)| \le \tfrac{\rho}{2} \|\varphi(x_i) - \varphi(x_j)\| .
 
-Nothing here is first order in rounding under a root: where no row is linear it is the bound of the LS-SVM. Rows that
+No term is first order in rounding under a root: where no row is linear it is the bound of the LS-SVM. Rows that
 are inside by more than :math:`\rho D_i^{-1/2}` are so at the optimum too, where
-:math:`f_i^\star - f_i = -D_i d_i - r_i`, and tie the others to the targets: then the fitted values themselves are
-bounded. Where gamma is large a linear row i is tied to them more closely by any :math:`c` with :math:`1^T c = 1`,
+:math:`f_i^\star - f_i = -D_i d_i - r_i`, and relate the others to the targets: then the fitted values themselves are
+bounded. Where gamma is large a linear row i is bounded more closely by any :math:`c` with :math:`1^T c = 1`,
 
 .. math::
 
     |f_i - f_i^\star| \le \Big|\sum_j c_j (f_j - f_j^\star)\Big|
     + \tfrac{\rho}{2} \Big\|\varphi(x_i) - \sum_j c_j \varphi(x_j)\Big\| .
 
-Where there are none, b may be free within an interval and the bound is of the fitted values about their mean.
+Without such rows b may be free within an interval, and the bound is that of the fitted values about their mean.
 """
 
 import math
@@ -47,15 +47,15 @@ Mask = NDArray[np.bool_]
 
 FORMULA = "||w - w*|| <= ||sqrt(gamma v) (e~ - e)|| / 2, times ||phi - mean||, + rounding"
 ABOUT_MEAN = "fitted values about their mean"
-#: Share of its bound within which the support value of a linear row is taken to be at it; what that moves is counted.
+#: Share of its bound within which the support value of a linear row is taken to be at it; the change is included.
 AT_BOUND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class HuberMachine:
-    """A machine as it is stored, the data it was fitted to, and the values that predict returns.
+    """A stored machine, the data it was fitted to, and the values that predict returns.
 
-    ``diagonal`` holds k(x_i, x_i); ``negative`` says how far K may be from positive semi-definite.
+    ``diagonal`` holds k(x_i, x_i); ``negative`` bounds the distance of K from positive semi-definite.
     """
 
     y: Array
@@ -75,14 +75,14 @@ class HuberMachine:
 
     @property
     def finite(self) -> bool:
-        """Whether all stored numbers are."""
+        """Whether all stored numbers are finite."""
         return bool(np.isfinite(self.a).all() and np.isfinite(self.fitted).all() and np.isfinite(self.b))
 
 
 def huber_accuracy(
     machine: HuberMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, bool]:
-    """The row, and whether it took doubled precision."""
+    """The row, and whether doubled precision was needed."""
     plain = _row(machine, careful.plain, FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
@@ -188,7 +188,7 @@ def _kriged(
     squares = s[linear] ** 2 - 2.0 * (c * across).sum(axis=0) + (c * (K @ c)).sum(axis=0)
     sizes = s[linear] + s[tied] @ np.abs(c)
     error = (2.0 * ties.rounding + 4.0 * n * EPS) * sizes**2
-    # the sum is one up to rounding, which b joins; more than a little of it and the weights are of no use
+    # the sum is one up to rounding, which b absorbs; with more than a little of it the weights are useless
     slack = 4.0 * n * EPS * (1.0 + np.abs(c).sum(axis=0))
     spread = np.sqrt(np.maximum(squares, 0.0) + 1.01 * error) + slack * float(s.max())
     spread[slack > 1e-3] = np.inf

@@ -1,4 +1,4 @@
-r"""The Huber LS-SVM by an active set: which rows are linear, and one saddle system for those that are not.
+r"""The Huber LS-SVM by an active set: the set of linear rows, and one saddle system for the others.
 
 .. math:: \min_{w, b} \; \tfrac12 w^T w + \gamma \sum_i v_i h_\delta(y_i - w^T \varphi(x_i) - b)
 
@@ -11,16 +11,17 @@ and Q the others. Given L, the minimum is that of a quadratic,
     \begin{bmatrix} -1^T \alpha_L \\ y_Q - K_{QL} \alpha_L \end{bmatrix}, \qquad
     D = \operatorname{diag}\!\left(\frac{1}{\gamma v_i}\right),
 
-and where its errors have the same L, it is the minimum of all. Otherwise the objective, convex, differentiable and
-quadratic in pieces, is minimised exactly on the way there (its slope is monotone and linear in pieces), L is read off
-the errors at that point, and the step repeated: Newton's method with exact line searches, which ends after finitely
-many steps since the objective falls and there are finitely many pieces [Madsen1990]_. The LS-SVM is the first point.
+and where its errors have the same L, it is the global minimum. Otherwise the objective, convex, differentiable and
+quadratic in pieces, is minimised exactly on the line to it (its slope is monotone and linear in pieces), L is
+determined from the errors at that point, and the step repeated: Newton's method with exact line searches, which ends
+after finitely many steps since the objective falls and there are finitely many pieces [Madsen1990]_. The LS-SVM is the
+first point.
 
 Where :math:`\delta` is small against the errors nearly all rows are linear, the pieces are small, and there may be very
-many of them. So only so many steps are made; where they do not lead to a point that passes its certificate, the dual is
-solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are taken as L, and
-the system is solved for them, a few times if need be. Of all these points the one whose certificate is met best is the
-solution: never more than :data:`MOST_SYSTEMS` systems are solved, and ``settled`` says what the certificate says.
+many of them. The number of steps is therefore limited; where they do not lead to a point that passes its certificate,
+the dual is solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are
+taken as L, and the system is solved for them, a few times if necessary. The solution is the point with the smallest
+violation of its certificate: at most :data:`MOST_SYSTEMS` systems are solved, and ``settled`` states whether it holds.
 """
 
 from bisect import bisect_left
@@ -41,11 +42,11 @@ from substrate.ingredients.zero_sum import zero_sum_row
 
 __all__ = ["MOST_SYSTEMS", "HuberSolution", "huber_solution_rows", "solve_huber"]
 
-#: Systems that are solved straight from the LS-SVM, which is the first of them, and after the interior-point method.
+#: Number of systems solved from the LS-SVM, which is the first, and after the interior-point method.
 _FEW_STEPS, _LAST_STEPS = 25, 14
-#: Share of its bound by which the support value of a linear row may miss it.
+#: Share of its bound by which the support value of a linear row may differ from it.
 _AT_BOUND = 1e-6
-#: Systems that are solved at most, for any data.
+#: Largest number of systems solved, for any data.
 MOST_SYSTEMS = 1 + _FEW_STEPS + MOST_INNER_STEPS + _LAST_STEPS
 
 
@@ -77,11 +78,11 @@ class _Point:
 def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSolution:
     """Solve for one target; ``ridge`` is the diagonal 1/(gamma v), ``delta`` in the units of y."""
     unit = target_unit(y)
-    shift = float(np.median(y)) / unit  # the bias takes a constant up, and an offset then costs no digits
+    shift = float(np.median(y)) / unit  # the bias absorbs a constant, and an offset then costs no digits
     t, d = y / unit - shift, delta / unit
 
     def misfit(point: _Point) -> float:
-        """How far beyond its tolerance the worst row of the certificate is; at most 1 where it holds."""
+        """The largest ratio of a row of the certificate to its tolerance; at most 1 where it holds."""
         a, b, products = unit * point.a, unit * (point.b + shift), unit * point.products
         rows = huber_solution_rows(products, gram.diagonal, y, ridge, delta, a, b)
         return max(row.relative / row.tolerance for row in rows)
@@ -94,7 +95,7 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
         for other in candidates:
             if (found := misfit(other)) < best or not np.isfinite(best):
                 point, best = other, found
-    # where delta is below the rounding of the errors, alpha knows better than they which rows are linear
+    # where delta is below the rounding of the errors, alpha determines the linear rows more reliably
     at_bound = np.abs(ridge * point.a) >= (1.0 - _AT_BOUND) * d
     signs = np.where(at_bound, _linear_rows(t - point.products - point.b, d), 0).astype(np.int8)
     return HuberSolution(
@@ -129,7 +130,7 @@ def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
 
 
 def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
-    """The minimum, or the point where the steps ran out; which it is; and the systems it took, the LS-SVM's first."""
+    """The minimum or the last point, whether it is the minimum, and the number of systems including the LS-SVM's."""
     plain = point = _plain(gram, t, ridge)
     noise = roundoff(t.size) * (float(np.abs(t).max(initial=0.0)) + float(np.abs(point.products).max()) + d)
     systems = 1
@@ -141,7 +142,7 @@ def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bo
         found = end if (signs == 0).any() else _best_bias(end, t, ridge, d)
         errors = _errors(found, t, ridge, signs)
         moved = _linear_rows(errors, d) != signs
-        # a linear row has an error known up to the rounding of t, the others one known up to that of their alpha
+        # the error of a linear row is known up to the rounding of t, the others up to that of their alpha
         known = np.where(signs == 0, roundoff(t.size) * d, noise)
         if not moved.any() or bool((np.abs(np.abs(errors[moved]) - d) <= known[moved]).all()):
             return found, True, systems
@@ -150,7 +151,7 @@ def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bo
 
 
 def _errors(point: _Point, t: Array, ridge: Array, signs: NDArray[np.int8]) -> Array:
-    """Of the linear rows by definition; of the others by alpha, which says more than a difference of large numbers."""
+    """Those of linear rows by definition; the others by alpha, more accurate than a difference of large numbers."""
     return np.where(signs == 0, ridge * point.a, t - point.products - point.b)
 
 
@@ -159,9 +160,9 @@ def _linear_rows(errors: Array, d: float) -> NDArray[np.int8]:
 
 
 def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDArray[np.int8], bias: float) -> _Point:
-    """The minimum of the quadratic that the objective is where these rows are linear with these signs.
+    """The minimum of the objective as a quadratic, where these rows are linear with these signs.
 
-    Where all are, it is linear in b, which then stays as it is.
+    Where all are, it is linear in b, which is then left unchanged.
     """
     a = signs * d / ridge
     (rows,) = np.nonzero(signs == 0)
@@ -176,7 +177,7 @@ def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDAr
 
 
 def _best_bias(point: _Point, t: Array, ridge: Array, d: float) -> _Point:
-    """The same coefficients with the bias that costs least."""
+    """The same coefficients with the bias of the smallest cost."""
     e = t - point.products - point.b
     return _Point(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
 
@@ -208,7 +209,7 @@ def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature
         left, right = float(knots[first - 1]), float(knots[first])
         low, high = value(left), value(right)
         return left - low * (right - left) / (high - low)
-    end = float(knots[0] if first == 0 else knots[-1])  # beyond all knots only the norm of w bends
+    end = float(knots[0] if first == 0 else knots[-1])  # beyond all knots only the norm of w is curved
     return end - value(end) / curvature
 
 
@@ -220,7 +221,7 @@ def huber_solution_rows(
     p, t, alpha, b, d = products / unit, y / unit, support_values / unit, bias / unit, delta / unit
     tolerance, e = roundoff(y.size), t - p - b
     norm_alpha = float(np.linalg.norm(alpha))
-    # as for the saddle system: the size of what was added up, with ||K|| from below
+    # as for the saddle system: the size of the terms added up, with a lower bound of ||K||
     norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
     scale = (norm_k + float(ridge.max())) * norm_alpha + float(np.sqrt(y.size)) * abs(b) + float(np.linalg.norm(t))
     norm_squared = float(alpha @ p)

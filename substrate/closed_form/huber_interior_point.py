@@ -6,8 +6,8 @@ r"""The dual of the Huber LS-SVM by an interior-point method: a bounded number o
     \quad \text{s.t.} \quad 1^T \alpha = 0, \quad -u \le \alpha \le u, \qquad u_i = \gamma v_i \delta = \delta / D_{ii}
 
 With multipliers z and w of the two bounds, :math:`z - w = t - (K + D) \alpha - b 1`, the products
-:math:`z_i (u_i - \alpha_i)` and :math:`w_i (u_i + \alpha_i)` are led to zero together, a common target :math:`\mu` at a
-time, by Newton's method:
+:math:`z_i (u_i - \alpha_i)` and :math:`w_i (u_i + \alpha_i)` are driven to zero together, for a decreasing common
+target :math:`\mu`, by Newton's method:
 
 .. math::
 
@@ -17,11 +17,11 @@ time, by Newton's method:
     \Sigma = \operatorname{diag}\!\left(\frac{z_i}{p_i} + \frac{w_i}{q_i}\right), \quad p = u - \alpha, \quad
     q = u + \alpha ,
 
-the saddle system of the LS-SVM with a larger diagonal. The point begun with is feasible for both problems and has
+the saddle system of the LS-SVM with a larger diagonal. The initial point is feasible for both problems and has
 products within a factor 2 of each other. Path-following methods need at most of the order :math:`N \log(1/\epsilon)`
 steps to a share :math:`\epsilon` of the first gap, however the data are scaled ([Wright1997]_ chapter 5). The steps
-here are longer than those of the theorem, so what bounds their number is :data:`MOST_INNER_STEPS`; a point that is not
-good enough by then fails its certificate.
+here are longer than those of the theorem, so their number is bounded by :data:`MOST_INNER_STEPS`; a point that is not
+accurate enough by then fails its certificate.
 """
 
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ from substrate.gram import Gram
 
 __all__ = ["MOST_INNER_STEPS", "InnerPoint", "inner_point"]
 
-#: Systems that are solved at most.
+#: Largest number of systems solved.
 MOST_INNER_STEPS = 60
 #: Share of the products that the next step aims at: after a long step, and after a short one.
 _BOLD, _SHY = 0.1, 0.5
-#: Share of the way to the nearest bound that is gone.
+#: Length of a step as a share of the distance to the nearest bound.
 _SHORT_OF_IT = 0.995
-#: Share of the first products at which there is nothing left to gain, and of a step that leads nowhere.
+#: Share of the initial products at which the iteration stops, and length of a step below which it stops.
 _NOTHING, _NOWHERE = 1e-18, 1e-6
 
 
@@ -69,7 +69,7 @@ def inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> InnerPoint:
         steps += 1
         try:
             solved = solve_saddle_system(gram, residual, ridge + z / p + w / q, -float(a.sum()))
-        except SolverError:  # numerically singular: the point at hand is as good as rounding allows
+        except SolverError:  # numerically singular: the present point is as good as rounding allows
             break
         finally:
             gram.release()
@@ -82,7 +82,7 @@ def inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> InnerPoint:
         a, b = a + length * move, b + length * float(solved.bias)
         p, q, z, w = np.split(values + length * moves, 4)
         share = _BOLD if length > 0.9 else _SHY
-    # at a bound the slack goes to zero and its multiplier does not; in between it is the other way round
+    # at a bound the slack goes to zero and its multiplier does not; in between it is the reverse
     size = float(np.abs(t).max()) + d
     signs = np.where(p / u < z / size, 1, np.where(q / u < w / size, -1, 0)).astype(np.int8)
     return InnerPoint(np.clip(a, -u, u), b, signs, steps)

@@ -1,11 +1,11 @@
-r"""K x with a bound on its error, of a matrix that is at hand or of kernel values filled in carefully.
+r"""K x with a bound on its error, and the values of an expansion, from a matrix or from accurate kernel values.
 
 A computed kernel value is within :math:`p\, s_i s_j` of the true one, :math:`s_i = \sqrt{k(x_i, x_i)}`, and a product
-in working precision adds :math:`m u |K| |x|` where m terms at a time are added up before their sums are, in pairs of
-numbers; in doubled precision (:mod:`substrate.certificates.doubled_precision`)
-hardly anything is added. A matrix or a function from elsewhere counts as the values it gives: p = 0.
+in working precision adds :math:`m u |K| |x|` where blocks of m terms are summed first and their sums then added as
+pairs of numbers; in doubled precision (:mod:`substrate.certificates.doubled_precision`) the added error is negligible.
+A user's matrix or function is exact by definition: p = 0.
 
-The values of an expansion over kernel values, block by block in memory that does not grow with the rows.
+The values of an expansion are computed block by block, in memory that does not grow with the rows.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from substrate.threads import blas_threads
 __all__ = ["CarefulProducts", "KernelProducts", "PlainProducts", "expansion_values"]
 
 
-#: Terms that are added up in working precision, and rows that are computed at a time.
+#: Number of terms added up in working precision, and of rows computed at a time.
 _TERMS, _ROWS = 32, 128
 
 
 class KernelProducts(Protocol):
-    """A kernel matrix as a map of vectors whose error is known."""
+    """A kernel matrix as a map of vectors with a bound on its error."""
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
         """K x as a pair, and a bound on the error of every entry."""
@@ -39,7 +39,7 @@ class KernelProducts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainProducts:
-    """By a matrix in working precision; ``rounding`` is the kernel's p, ``points`` what it was computed from."""
+    """By a matrix in working precision; ``rounding`` is the kernel's p, ``points`` are its inputs."""
 
     matrix: Array
     rounding: float
@@ -47,7 +47,7 @@ class PlainProducts:
     points: Any = None
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
-        """Some columns at a time, their products added up in pairs."""
+        """A block of columns at a time, the products summed as pairs."""
         zero = np.zeros(self.matrix.shape[0])
         total: Pair = (zero, zero)
         for some in strips(x.size, _TERMS):
@@ -56,7 +56,7 @@ class PlainProducts:
         return total, 1.01 * (_TERMS * EPS / 2.0 + self.rounding) * self.sizes(x)
 
     def groups(self, some: Any) -> Any:
-        """A number for each of some columns, the same for columns that are equal: of equal points, or by values."""
+        """A number per given column, the same for equal columns: of equal points, or by values."""
         if self.points is None:
             columns = self.matrix[:, some].T
         else:
@@ -65,7 +65,7 @@ class PlainProducts:
         return np.unique(columns, axis=0, return_inverse=True)[1].ravel()
 
     def sizes(self, x: Array) -> Array:
-        """By Cauchy and Schwarz where the matrix is positive semi-definite."""
+        """By the Cauchy-Schwarz inequality where the matrix is positive semi-definite."""
         if not self.definite:
             return np.asarray(np.abs(self.matrix) @ np.abs(x))
         s = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
@@ -74,14 +74,14 @@ class PlainProducts:
 
 @dataclass(frozen=True, slots=True)
 class CarefulProducts:
-    """By kernel values filled in carefully, or a given ``matrix``, in doubled precision."""
+    """By accurate kernel values, or a given ``matrix``, in doubled precision."""
 
     kernel: Kernel
     points: Any
     plain: PlainProducts
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
-        """Rows of the kernel matrix some at a time, or by features."""
+        """Compute K x by blocks of rows of the kernel matrix, or by features."""
         if self.kernel.pairwise:
             return exact_product(self.plain.matrix, x)
         if self.kernel.rank(self.points.shape[1]) is not None and self.kernel.feature_rounding() == 0.0:
@@ -96,7 +96,7 @@ class CarefulProducts:
         return (high, low), 1.01 * (unsure + rounding * self.sizes(x))
 
     def _by_features(self, x: Array) -> tuple[Pair, Array]:
-        """K x = Phi (Phi'x), where the features are numbers as they are given."""
+        """K x = Phi (Phi'x), where the features are exact."""
         dense = self.points.toarray() if hasattr(self.points, "toarray") else self.points
         features = np.ascontiguousarray(self.kernel.features(dense))
         (w, rest), unsure = exact_product(np.ascontiguousarray(features.T), x)
@@ -106,7 +106,7 @@ class CarefulProducts:
         return add(product, (less, np.zeros_like(less))), 1.01 * (error + np.abs(features) @ unsure)
 
     def sizes(self, x: Array) -> Array:
-        """As of the plain matrix."""
+        """As for the plain matrix."""
         return self.plain.sizes(x)
 
 
@@ -117,7 +117,7 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
     """
     result: Array = zeros_beside(a, (X.shape[0], *a.shape[1:]))
     there, xp = is_device_array(X), namespace_of(a)
-    if a.shape[0] == 0:  # nothing but the bias is left
+    if a.shape[0] == 0:  # only the bias is left
         result += b
         return result
     buffer = None if there else np.empty((256, a.shape[0]))
@@ -127,7 +127,7 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
             if kernel.pairwise and columns is not None:
                 given = xp.take(given, on_device_of(a, columns), axis=1) if there else given[:, columns]
             if buffer is None:
-                others = a if points is None else points  # a given matrix is asked for the number of columns only
+                others = a if points is None else points  # of a given matrix only the number of columns matters
                 result[rows, ...] = kernel.evaluate(given, others, xp.float64) @ a
                 continue
             block = buffer[: rows.stop - rows.start]

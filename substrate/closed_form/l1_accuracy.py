@@ -7,27 +7,25 @@ has the dual :math:`\max_\theta\, y^T \theta - \tfrac12 \|\theta\|^2` over :math
 
 .. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \sum_i \big(\zeta |a_i| - a_i g_i\big) ,
 
-a sum of terms none of which is negative. The dual point is :math:`\theta = t\, e`, :math:`\nu` midway between the
-extreme correlations, and t shrinks it by what they and their rounding exceed zeta; or one step nearer, see
-:mod:`~substrate.closed_form.l1_accuracy`. A sum of the coefficients that is
-not zero is taken off the largest one, the bias is the best one for a; what both move is added, and so is the distance
-of what ``predict`` returns. The plain check settles ordinary fits; the other is done in doubled precision.
+a sum of non-negative terms. The dual point is :math:`\theta = t\, e`, :math:`\nu` midway between the extreme
+correlations, and t shrinks it by what they and their rounding exceed zeta; or one step nearer, as below. A nonzero sum
+of the coefficients is subtracted from the largest one, and the bias is the best one for a; the effect of both is added,
+and so is the distance of what ``predict`` returns. The plain check suffices for ordinary fits; the other is done in
+doubled precision.
 
-A dual point of the L1 substrate that is nearer than a multiple of the errors: one step in the columns in use.
-
-Rounding of the correlations costs the gap at :math:`\theta = e` a number of its own size, and the bound on the answer
-the root of it. Let A be the columns in use, and those whose correlations are at their limit, with signs s;
-:math:`C = [k_j - \bar k_j]_{j \in A}`. The point
+Rounding of the correlations contributes a number of its own size to the gap at :math:`\theta = e`, and its root to the
+bound on the answer. One step in the columns in use leads to a nearer dual point. Let A be these columns, and those
+whose correlations are at their limit, with signs s; :math:`C = [k_j - \bar k_j]_{j \in A}`. The point
 
 .. math:: \theta = e - C x, \qquad C^T C\, x = \delta, \qquad \delta = K_A^T e - \nu 1 - \zeta s
 
-has the correlations :math:`\nu + \zeta s` on A exactly, so all that is left of the gap is half of
+has the correlations :math:`\nu + \zeta s` on A exactly, so the gap is reduced to half of
 
 .. math:: \|e - \theta\|^2 = \delta^T (C^T C)^{-1} \delta ,
 
-rounding squared, as long as no other column exceeds its limit; :math:`\theta` is shrunk by what one does. The point is
-not computed, only its distance is bounded: with C known up to a matrix of norm :math:`\eta` and of smallest singular
-value :math:`\sigma`, the form above is off by no more than a factor :math:`(1 - \eta / \sigma)^{-2}`.
+rounding squared, as long as no other column exceeds its limit; otherwise :math:`\theta` is shrunk by the excess. The
+point is not computed, only its distance is bounded: with C known up to a matrix of norm :math:`\eta` and of smallest
+singular value :math:`\sigma`, the form above has an error of at most a factor :math:`(1 - \eta / \sigma)^{-2}`.
 """
 
 import math
@@ -44,13 +42,13 @@ from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 __all__ = ["Correlations", "SparseMachine", "dual_errors", "l1_accuracy", "stepped_gap"]
 
 
-#: Columns this near their limit, relatively, are taken for columns at it.
+#: Relative distance from their limit at which columns are taken to be at it.
 _NEAR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """K theta of the errors, how far rounding may have moved it, the norm of the errors, and how far these are known.
+    """K theta of the errors and a bound on its rounding, the norm of the errors and a bound on theirs.
 
     ``moved`` bounds the distance of the errors from those of the feasible point.
     """
@@ -76,7 +74,7 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
     n = plain.matrix.shape[0]
     center = float((known.g - zeta * np.sign(a))[a != 0.0].mean())
     signs = np.where(a == 0.0, np.sign(known.g - center), np.sign(a))[at_limit]
-    # of points that are equal so are the correlations: one speaks for all
+    # equal points have equal correlations: one represents all
     groups = plain.groups(at_limit)
     if any(np.ptp(signs[groups == group]) > 0.0 for group in np.unique(groups)):
         return math.inf
@@ -86,7 +84,7 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
         return math.inf
     columns = plain.matrix - plain.matrix.mean(axis=0)
     roots = np.sqrt(np.maximum(np.diagonal(plain.matrix), 0.0))
-    # kernel values are within p s_i s_j of the true ones; taking the mean off rounds a sum of n and a difference
+    # kernel values are within p s_i s_j of the true ones; subtracting the mean rounds a sum of n and a difference
     off = plain.rounding * roots * float(np.linalg.norm(roots)) + n * EPS * np.linalg.norm(plain.matrix, axis=0)
     try:
         _, values, across = np.linalg.svd(columns[:, some], full_matrices=False)
@@ -122,7 +120,7 @@ _HALF = EPS / 2.0
 
 @dataclass(frozen=True, slots=True)
 class SparseMachine:
-    """One output as it is stored, a coefficient for every row of the fit, and the values that predict returns."""
+    """One stored output: one coefficient per row of the fit, and the values that predict returns."""
 
     y: Array
     zeta: float
@@ -138,7 +136,7 @@ class SparseMachine:
 def l1_accuracy(
     machine: SparseMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, bool]:
-    """The row for one output, and whether it took doubled precision."""
+    """The row for one output, and whether doubled precision was needed."""
     finite = all(np.isfinite(part).all() for part in (machine.a, machine.fitted, machine.b))
     plain = _row(machine, careful.plain, FORMULA, tolerance, finite)
     if plain.passes or not finite:
@@ -159,16 +157,16 @@ def _row(machine: SparseMachine, products: Products, formula: str, tolerance: fl
 
 
 def dual_errors(machine: SparseMachine, products: Products) -> Array:
-    """The errors that the dual point is made of: a witness for a proof, which need not know how it was found."""
+    """The errors of which the dual point is made: a witness for a proof, however it was found."""
     unit = power_of_two(float(np.ptp(machine.y)))
     return unit * _errors(machine.divided(unit), products)[0]
 
 
 def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
-    """The gap, and how far predict is from the feasible point, root mean square."""
+    """The gap, and the root mean square distance of predict from the feasible point."""
     y, zeta, zero, n = machine.y, machine.zeta, np.zeros_like(machine.y), machine.y.size
     e, unsure, a = _errors(machine, products)
-    # what predict returns less the values of the feasible point, whose errors are e
+    # what predict returns minus the values of the feasible point, whose errors are e
     moved = add(add((machine.fitted, zero), (-y, zero)), (e, zero))
     apart = root_mean_square(np.abs(moved[0] + moved[1]) + unsure, np.ones(n))
 
@@ -191,7 +189,7 @@ def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
 
 
 def _errors(machine: SparseMachine, products: Products) -> tuple[Array, Array, Array]:
-    """Errors of the feasible point, how far rounding may have moved them, and its coefficients."""
+    """Errors of the feasible point, a bound on their rounding, and its coefficients."""
     y, a, zero, n = machine.y, machine.a.copy(), np.zeros_like(machine.y), machine.y.size
     product, unsure = products(a)
     rest = add(add((y, zero), minus(product)), (np.full(n, -machine.b), zero))

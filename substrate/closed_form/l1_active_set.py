@@ -8,13 +8,13 @@ r"""The L1 substrate by an active set that is identified, solved exactly and che
 .. math:: c_i - \nu = \zeta \operatorname{sign}(a_i) \;\; (a_i \ne 0), \qquad |c_i - \nu| \le \zeta \;\; (a_i = 0).
 
 On a set of signed atoms the conditions are linear: they are solved through a QR factorisation of the active columns, a
-step that would change a sign is cut where the first coefficient vanishes and that atom leaves, and when the signs agree
+step that would change a sign is cut where the first coefficient vanishes and that atom leaves; once the signs agree,
 the atom that violates its bound most enters. Where its column depends on those in use, the coefficients move along the
-null vector, on which the errors stay and the 1-norm falls, until one of them vanishes. The objective decreases at every
-step, so no set of signed atoms comes back; one that does by rounding ends the trial of the atom that brought it. Zeros
-are zeros because their atoms are not in the set, not because a number was small.
-:math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0. A zeta that is less
-below it than rounding may have moved the correlations has that solution too, so that zero is zero on every machine.
+null vector, along which the errors are constant and the 1-norm falls, until one of them vanishes. The objective
+decreases at every step, so no set of signed atoms recurs; one that does by rounding ends the trial of the atom that
+caused it. Zeros are exact because their atoms are not in the set, not because a number was small.
+:math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0. A zeta below it by less
+than the rounding of the correlations has that solution too, so that zero is zero on every machine.
 """
 
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ __all__ = ["VIOLATION", "ActiveSetSolution", "correlation_noise", "l1_rows", "so
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Relative excess over zeta at which an atom is said to violate its bound.
+#: Relative excess over zeta at which an atom counts as violating its bound.
 VIOLATION = 1e-11
-#: Relative size of a pivot at which a column is said to depend on those before it.
+#: Relative size of a pivot at which a column counts as dependent on those before it.
 _DEPENDENT = 1e-13
 
 
@@ -55,10 +55,10 @@ def zeta_max(Phi: Array, y: Array) -> float:
 
 
 def correlation_noise(Phi: Array, target: Array) -> float:
-    """How far rounding may move a correlation of a column of ``Phi`` with the centred target.
+    """A bound on the rounding of a correlation of a column of ``Phi`` with the centred target.
 
-    A sum of n products is off by no more than n eps times the sum of their sizes, and by the root of n as a rule; that
-    sum is at most the root of n times the largest entry of ``Phi`` and the length of the target.
+    A sum of n products has an error of at most n eps times the sum of their sizes, typically the root of n; that sum
+    is at most the root of n times the largest entry of ``Phi`` and the length of the target.
     """
     return float(Phi.shape[0] * _EPS * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
 
@@ -123,7 +123,7 @@ class _Problem:
         return np.asarray(self.Phi.T @ (e - e.mean()))
 
     def violators(self, c: Array, nu: float, signs: Array, refused: NDArray[np.bool_]) -> list[tuple[int, float]]:
-        """The atom that exceeds its bound most, with its sign; at first one from each end, since they must balance."""
+        """The atom that exceeds its bound most, with its sign; initially one from each end, since they must balance."""
         bound = self.zeta + VIOLATION * max(float(np.abs(self.c0).max()), self.zeta)
         if not signs.any():
             bound = max(bound, self.zeta + self.noise)
@@ -147,7 +147,7 @@ class _Problem:
             elif not shrinking.any():
                 a[active] = here + step
                 return a, signs, nu
-            # how far until the first coefficient vanishes; one that just entered stands at zero and may leave at once
+            # the step to the first zero coefficient; one that has just entered is zero and may leave at once
             with np.errstate(divide="ignore", invalid="ignore"):
                 reach = np.where(shrinking, -here / step, np.inf)
             first = int(reach.argmin())
@@ -156,7 +156,7 @@ class _Problem:
         return np.zeros_like(a), signs, self.start
 
     def _step(self, active: Any, here: Array, s: Array) -> tuple[Array, float | None]:
-        """To the solution on the active atoms, and its nu; or, where columns depend, down along a null vector."""
+        """To the solution on the active atoms, and its nu; or, for dependent columns, descent along a null vector."""
         from scipy.linalg import solve_triangular
 
         m = active.size
@@ -169,7 +169,7 @@ class _Problem:
             null = np.linalg.svd(R, full_matrices=True)[2][-1]
             return (-null if s @ null > 0.0 else null), None
         step, nu, ones = np.zeros(m), 0.0, np.ones(m)
-        for _ in range(2):  # once more from where the first solve leads: what the factor has lost comes back
+        for _ in range(2):  # once more from the first solution: refinement
             e = self.target - C @ (here + step)
             left = np.column_stack([C.T @ e - self.zeta * s, ones])
             solved = solve_triangular(R, solve_triangular(R, left, trans="T"))
@@ -181,7 +181,7 @@ class _Problem:
 def l1_rows(Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8) -> tuple[Row, ...]:
     """The subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
     e = y - Phi @ a - b
-    centred = y - y.mean() - Phi @ a  # without b, which may be large beside what is left
+    centred = y - y.mean() - Phi @ a  # without b, which may be large relative to the rest
     c = Phi.T @ (centred - centred.mean())
     support = a != 0.0
     scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))

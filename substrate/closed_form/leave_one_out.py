@@ -1,4 +1,4 @@
-r"""Exact leave-one-out and left-out-block residuals of an LS-SVM, without refitting.
+r"""Exact leave-one-out and left-out-block residuals of an LS-SVM without refitting, and its hat matrix.
 
 With B the block of the inverse of the bordered matrix that maps y to :math:`\alpha`
 (:func:`~substrate.closed_form.leave_one_out.projected_inverse`), eliminating the rows of a set F gives
@@ -6,21 +6,20 @@ With B the block of the inverse of the bordered matrix that maps y to :math:`\al
 .. math:: y_F - f^{(-F)}(x_F) = (B_{FF})^{-1} \alpha_F, \qquad y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}},
 
 where :math:`f^{(-F)}` is the machine fitted without those rows, bias included. Weights are in B already; a row of
-weight two leaves as a whole. In two-class classification :math:`y_i f^{(-i)}(x_i) = 1 - y_i \alpha_i / B_{ii}`.
+weight two is left out as a whole. In two-class classification :math:`y_i f^{(-i)}(x_i) = 1 - y_i \alpha_i / B_{ii}`.
 
 [Cawley2004]_ section 2.5 states the single row for a sparse basis; the blocks make k folds a closed form as well. The
-residuals are exact for the kernel, gamma and scaling at hand, which were usually chosen with the left-out row in sight.
+residuals are exact for the given kernel, gamma and scaling, which usually depend on the left-out row too.
 
-The hat matrix of an LS-SVM and its trace, the effective degrees of freedom.
-
-The fitted values are linear in y, :math:`f = H y`, bias included. With :math:`A = K + D`,
+The fitted values are linear in y, :math:`f = H y`, bias included, and the trace of the hat matrix H is the effective
+number of degrees of freedom. With :math:`A = K + D`,
 
 .. math:: \alpha = B y, \qquad B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad H = I - D B,
 
 since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from substrate.gram import Gram
 from substrate.namespaces import namespace_of
 
 __all__ = [
+    "ROBUST",
     "effective_degrees_of_freedom",
     "generalized_cross_validation",
     "hat_matrix",
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
-    """alpha_i / B_ii, for one output or a column each; ``diagonal`` is that of B, with a column each if gammas differ.
+    """alpha_i / B_ii, one column per output; ``diagonal`` is that of B, with one column per gamma if they differ.
 
     B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
     not positive semi-definite.
@@ -79,7 +79,7 @@ def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
     root = np.sqrt(np.abs(block.diagonal()))
     if not (root > 0.0).all():
         raise SolverError("a left-out block of B has a zero on its diagonal: the other rows determine no machine")
-    scaled = block / root / root[:, None]  # rows of different weight: their scales are no concern of the solve
+    scaled = block / root / root[:, None]  # makes the solve independent of the weights' scales
     try:
         factor = cho_factor(scaled, lower=True)
     except LinAlgError as error:
@@ -101,7 +101,7 @@ def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> A
 
 
 def press(residuals: Array) -> Any:
-    """The predicted residual sum of squares, one number an output."""
+    """The predicted residual sum of squares, one number per output."""
     return np.sum(np.square(residuals), axis=0)
 
 
@@ -119,7 +119,7 @@ def mean_square(residuals: Array) -> Any:
 
 
 def mean_absolute(residuals: Array) -> Any:
-    """The mean of the absolute residuals: an outlier counts once, not squared."""
+    """The mean of the absolute residuals: outliers are not squared."""
     return np.mean(np.abs(residuals), axis=0)
 
 
@@ -136,13 +136,21 @@ def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
     return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
 
 
+#: Robust criteria of left-out residuals, by name.
+ROBUST: dict[str, Callable[[Array], Any]] = {
+    "mean_absolute": mean_absolute,
+    "median_absolute": median_absolute,
+    "trimmed": trimmed_mean_square,
+}
+
+
 def misclassification(residuals: Array, labels: Array) -> Any:
     """The share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
     return np.mean(labels * residuals >= 1.0, axis=0)
 
 
 def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
-    """Mean weighted square of the training errors over (1 - trace H / N)^2: every row's leverage taken as the mean."""
+    """Mean weighted square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean."""
     n = errors.shape[0]
     squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
     spare = 1.0 - degrees_of_freedom / n
@@ -163,7 +171,7 @@ def projected_inverse(gram: Gram, ridge: Array) -> Array:
 
 
 def projected_diagonal(gram: Gram, ridge: Array) -> Array:
-    """The diagonal of B, for half the work of all of it."""
+    """The diagonal of B, at half the cost of B."""
     gram.factorize(ridge)
     xp = namespace_of(ridge)
     eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]

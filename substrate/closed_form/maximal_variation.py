@@ -4,11 +4,11 @@ r"""Maximal variation solved in conditioned coordinates, by generation of rows.
 
     \min_v \; \tfrac12 \|R v - \tilde y\|^2 + \rho \sum_{l=1}^d \|C^l v\|_\infty
 
-(:mod:`substrate.closed_form.component_coordinates` says what v, R and C are). As a quadratic program it has two rows
-:math:`\pm C^l_i v \le t_l` for every point and component, of which few bind. The program is solved by PIQP's dense
-interior-point method with the rows at hand; rows that the solution violates join, until none does. The last point is
-polished: active rows and vanishing components are read off, and the optimum among them is linear algebra
-(:mod:`substrate.closed_form.variation_polish`), so that a zero is a zero and not a small number.
+(:mod:`substrate.closed_form.component_coordinates` defines v, R and C). As a quadratic program it has two rows
+:math:`\pm C^l_i v \le t_l` for every point and component, of which few are active. The program is solved by PIQP's
+dense interior-point method with a subset of the rows; rows that the solution violates are added, until there are none.
+The last point is polished: active rows and vanishing components are identified, and the optimum among them is linear
+algebra (:mod:`substrate.closed_form.variation_polish`), so that zeros are exact.
 
 From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
 
@@ -19,12 +19,11 @@ and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so 
 it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
 
 The interior-point method solves the second program up to its tolerance. Its multipliers are made feasible for the first
-one by least squares, and what they then need is the number returned: an upper bound, with its proof. Zero is taken for
-the solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of
-:math:`\rho_{max}`, of the units or of the matrices turns it into a small number. The multipliers, times
-:math:`1 - \delta`, show what this can cost: the duality gap of zero there is at most
-:math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than rounding makes of the objective, and the fitted values are within
-:math:`\delta \|\tilde y\|` of those of the optimum.
+one by least squares, and their value there is the number returned: an upper bound, with its proof. Zero is taken as the
+solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of :math:`\rho_{max}`,
+of the units or of the matrices turns it into a small number. The multipliers, times :math:`1 - \delta`, bound the
+effect: the duality gap of zero there is at most :math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than the rounding of
+the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of those of the optimum.
 """
 
 from dataclasses import dataclass
@@ -49,22 +48,22 @@ __all__ = [
     "solve_on_rows",
 ]
 
-#: Rows a component starts with at either end, and how many join it in one round.
+#: Number of initial rows of a component at either end, and of rows added to it in one round.
 _FIRST, _JOIN = 4, 8
 _ROUNDS = 200
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
-#: Where u is this short in the unit of the target, zero itself is tried. From (1 - delta) rho_max on u is no longer
+#: Where u is this short in the unit of the target, zero is tried. From (1 - delta) rho_max on u is no longer
 #: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
 _NEARLY_ZERO = 1e-4
-#: Of the interior-point method. At a knot of the path in rho a row joins or leaves, rounding says which, and the active
-#: set may not settle: then the point itself is the answer, off by the root of its gap, and it is refined.
+#: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
+#: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
 _TOLERANCE, _REFINED = 1e-10, 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class VariationSolution:
-    """v, the maximal variations t, the multipliers xi^-, xi^+ (d x N each) and how they were found."""
+    """v, the maximal variations t, the multipliers xi^-, xi^+ (d x N each) and a record of the computation."""
 
     v: Array
     maximal_variation: Array
@@ -96,7 +95,7 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
 
 
 class PointOnRows(NamedTuple):
-    """u and net multipliers, how many rounds and rows were generated, and whether the active rows were settled."""
+    """u and net multipliers, the numbers of rounds and rows generated, and whether the active rows settled."""
 
     point: VariationPoint
     rounds: int
@@ -116,7 +115,7 @@ def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnR
     if exact is None:
         try:
             x, xi, rounds, rows = _generated(parts, H, c, guess, tolerance=_REFINED)
-        except SolverError:  # the solver cannot come so near; what it had is what there is
+        except SolverError:  # the solver cannot reach this tolerance; its best point is kept
             pass
         else:
             point = VariationPoint(R @ x[: target.size], xi)
@@ -128,7 +127,7 @@ def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnR
 
 
 def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> VariationPoint | None:
-    """The polished point, unless its duality gap is larger than that of the point and no rounding."""
+    """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
     exact = polished(B, goal, rho, point)
     larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
     return None if larger else exact
@@ -137,7 +136,7 @@ def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> Variat
 def _zero_if_optimal(
     parts: Array, R: Array, goal: Array, rho: float, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
-    """u = 0 and multipliers that prove it, where u is so short that zero may be what it stands for."""
+    """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
     if min(lengths) > _NEARLY_ZERO:
         return None
@@ -175,8 +174,8 @@ def _generated(
 ) -> tuple[Array, Array, int, int]:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
-    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` are component
-    values whose largest and smallest entries give the first rows.
+    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` holds
+    component values whose largest and smallest entries give the first rows.
     """
     d, n, r = parts.shape
     order = np.argsort(guess, axis=1)
@@ -199,7 +198,7 @@ def _generated(
         )
         values = parts @ x[:r]
         excess = np.abs(values) - x[r:, None]
-        # a row that is already there is violated by the solver's rounding only
+        # a row that is already included is violated by the solver's rounding only
         excess[np.where(values > 0.0, above, below)] = 0.0
         worst = np.argsort(-excess, axis=1)[:, :_JOIN]
         joining = np.take_along_axis(excess, worst, axis=1) > _VIOLATED * float(np.abs(values).max())
@@ -212,7 +211,7 @@ def _generated(
         positive = values[which, rows] > 0.0
         above[which[positive], rows[positive]] = True
         below[which[~positive], rows[~positive]] = True
-    raise SolverError(f"rows were still joining after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
+    raise SolverError(f"rows were still being added after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
 
 
 def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
@@ -244,8 +243,8 @@ def _solution(
 def sides_of(net: Array, rho: float) -> tuple[Array, Array]:
     """xi^- and xi^+ from net multipliers (d x N): those of a component sum to rho.
 
-    What the net ones leave belongs to both sides at once, which costs nothing where t = 0; elsewhere it is the solver's
-    rounding, and the products show what it costs.
+    The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
+    rounding, and the products show its cost.
     """
     rest = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
     return np.maximum(-net, 0.0) + rest, np.maximum(net, 0.0) + rest
@@ -277,7 +276,7 @@ def _least_rho_of_zero(parts: Array, R: Array, target: Array) -> tuple[float, Ar
         1.0,
     )
     B = right_divided(parts, R).reshape(d * n, r)
-    for _ in range(2):  # what the solver's tolerance, and then the factorisation, leave of the target
+    for _ in range(2):  # the residuals of the solver, then of the factorisation
         missing = target - B.T @ xi.ravel()
         xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)
     return float(np.abs(xi).sum(axis=1).max()), xi

@@ -1,8 +1,8 @@
 r"""How far the fitted values of a declared problem are from those of its exact optimum.
 
 A squared loss makes an objective strongly convex in the fitted values, so that a primal feasible point of value P and
-a dual feasible one of value Q give :math:`\tfrac12 \|f - f^\star\|^2 \le P - Q`. A solver's point is neither, quite: it
-is made so first, and what that moves is added. The gap is never a difference of two large numbers:
+a dual feasible one of value Q give :math:`\tfrac12 \|f - f^\star\|^2 \le P - Q`. A solver's point is only nearly so: it
+is made feasible first, and the change is added. The gap is never a difference of two large numbers:
 
 - least squares with a kernel: the residual itself, :mod:`~substrate.closed_form.saddle_certificate`;
 - the L1 substrate, with :math:`e = y - \Phi a - b 1`, :math:`\theta = s e` and s such that
@@ -46,7 +46,7 @@ _GAP = "sqrt(2 (primal - dual)) + rounding"
 
 
 def page_spread(y: Array, weights: Array) -> tuple[float, float]:
-    """The spread of y and what rounding may change; a conic solver knows a constant target to a millionth only."""
+    """The spread of y and a bound on its rounding; a conic solver fits a constant target to a millionth only."""
     spread, rounding = spread_of(y, weights)
     return spread, max(rounding, 1e-6 * float(np.abs(y).max(initial=0.0))) if spread <= rounding else rounding
 
@@ -54,10 +54,10 @@ def page_spread(y: Array, weights: Array) -> tuple[float, float]:
 def least_squares_accuracy(
     R: Array, y: Array, ridge: Array, a: Array, b: float, fitted: Array, tolerance: float = UNPOLISHED
 ) -> Accuracy:
-    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values the solution states."""
+    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution."""
     products = R @ (R.T @ a)
     machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R))
-    # two products in place of one
+    # two products instead of one
     row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
     apart = root_mean_square(fitted - products - b, machine.weights)
     spread, rounding = page_spread(y, machine.weights)
@@ -112,13 +112,13 @@ def huber_accuracy(
         return np.asarray(gamma_v * np.clip(rest - b, -delta, delta))
 
     low, high = float(rest.min()) - delta, float(rest.max()) + delta
-    for _ in range(200):  # the sum falls in b
+    for _ in range(200):  # the sum decreases with b
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
         low, high = (middle, high) if pulls(middle).sum() > 0.0 else (low, middle)
     alpha = pulls(low)
-    # multipliers must sum to zero: what rounding leaves is taken from the largest, and what that costs is added
+    # multipliers must sum to zero: the rounding is subtracted from the largest, and its effect is added
     left = abs(float(alpha.sum())) + n * EPS * float(np.abs(alpha).sum())
     longest = float(np.sqrt(np.einsum("ij,ij->i", R, R).max(initial=0.0)))
     cost = left**2 / (2.0 * float(gamma_v.max())) + left * 2.0 * float(np.abs(rest - low).max())
@@ -152,7 +152,7 @@ def variation_accuracy(
     n, length = y.size + u.size, float(np.linalg.norm(y))
     features = coordinates.features
     reach = float(np.linalg.norm(features)) * float(np.linalg.norm(v)) + length
-    # u, its target and the pull are known to this; component values to as much each
+    # the error of u, its target and the pull; component values have as much each
     unsure = n * EPS * (reach + float(np.abs(xi).sum()) * float(np.abs(B).max(initial=0.0)))
     gap = 0.5 * (left + unsure) ** 2 + max(slack, 0.0) + 2.0 * n * EPS * rho * float(np.abs(values).sum())
     own = features @ v + (y.mean() if coordinates.bias else 0.0)

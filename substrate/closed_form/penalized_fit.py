@@ -48,7 +48,7 @@ class TrainedPoint:
 
 @dataclass(frozen=True, slots=True)
 class PenalizedFit:
-    """F (n x r), the parts C (d x m x r), the targets, whether there is a bias, and whether 1'v = 0 is asked for."""
+    """F (n x r), the parts C (d x m x r), the targets, whether there is a bias, and whether 1'v = 0 is required."""
 
     features: Array
     parts: Array
@@ -69,7 +69,7 @@ class PenalizedFit:
 
     @property
     def unit(self) -> float:
-        """The size of what the parts bound."""
+        """The size of the bounded values."""
         largest = float(np.abs(self.features).max()) or 1.0
         return variation_unit(self.target) / (largest if self.balanced else 1.0)
 
@@ -79,7 +79,7 @@ class PenalizedFit:
         return PenalizedFit(self.features, self.parts, y, self.bias, self.balanced, self.coefficients)
 
     def bias_of(self, v: Array) -> float:
-        """b: with it the errors sum to zero."""
+        """The b for which the errors sum to zero."""
         return float(np.mean(self.target) - np.mean(self.features @ v)) if self.bias else 0.0
 
     def errors(self, point: TrainedPoint) -> Array:
@@ -87,11 +87,11 @@ class PenalizedFit:
         return np.asarray(self.target - self.features @ point.v - point.b)
 
     def values(self, point: TrainedPoint) -> Array:
-        """The bounded values, a row a part."""
+        """The bounded values, one row per part."""
         return np.asarray(self.parts @ point.v)
 
     def slackness(self, point: TrainedPoint, tolerance: float = 1e-6) -> ComplementarySlackness:
-        """The report on all products, against what the trivial machine costs and the penalty."""
+        """The report on all products, relative to the cost of the trivial machine and the penalty."""
         size = trivial_cost(self.target, self.bias) + point.rho * float(np.abs(point.t).sum())
         return complementary_slackness(
             self.values(point), point.t, point.xi_minus, point.xi_plus, size or None, tolerance
@@ -109,7 +109,7 @@ class PenalizedFit:
             self.values(point), point.t, point.xi_minus, point.xi_plus, point.rho, trivial_cost(y, self.bias),
             self.unit, tolerance,
         )  # fmt: skip
-        # at rho = 0 multipliers are still judged by the size they have elsewhere
+        # at rho = 0 multipliers are compared with their size at other rho
         size = float(np.abs(self.features.T @ self.centred_target).max()) / (float(np.abs(self.parts).max()) or 1.0)
         rows += [replace(row, scale=row.scale + size) for row in bounds[:2]]
         rows += bounds[2:] if slackness else bounds[2:3]

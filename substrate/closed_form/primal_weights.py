@@ -1,13 +1,13 @@
-r"""Kernels of finite rank in their features: the answer that support values cannot carry.
+r"""Kernels of finite rank in their features: the answer where support values cannot represent it.
 
 .. math:: \min_{w, b} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i (y_i - w^T(\varphi(x_i) - c) - b)^2
 
 With p features and many more rows, K has rank p, and where gamma or the features are large the support values are huge
-and nearly cancel: even the exact ones, rounded to double precision, may predict nothing. The weights w do not suffer
-from that. Beside an unpenalised bias the features may be centred at any c, here their weighted mean, so an offset costs
-nothing.
+and nearly cancel: even the exact ones, rounded to double precision, may predict nothing. The weights w are not
+affected. With an unpenalised bias the features may be centred at any c, here their weighted mean, so an offset costs no
+digits.
 
-Bias and weights are found together. With :math:`\Phi_1 = [\Phi_c, 1]`, errors :math:`e = y - f` and
+Bias and weights are computed together. With :math:`\Phi_1 = [\Phi_c, 1]`, errors :math:`e = y - f` and
 :math:`\alpha_i = \gamma v_i e_i`, gradient and Hessian of the objective are
 
 .. math::
@@ -15,7 +15,7 @@ Bias and weights are found together. With :math:`\Phi_1 = [\Phi_c, 1]`, errors :
     g = \begin{bmatrix} w \\ 0 \end{bmatrix} - \Phi_1^T \alpha, \qquad
     H = \begin{bmatrix} I & 0 \\ 0 & 0 \end{bmatrix} + \gamma \Phi_1^T V \Phi_1 = A^T A .
 
-A first point comes from a QR factorisation of A with columns scaled to one size; it is refined by g in doubled
+A first point is obtained from a QR factorisation of A with columns scaled to one size; it is refined by g in doubled
 precision, and the same g bounds the answer. With :math:`\delta` the distance of w and b from the optimum,
 
 .. math::
@@ -24,10 +24,10 @@ precision, and the same g bounds the answer. With :math:`\delta` the distance of
     \quad\Longrightarrow\quad \gamma \|f - f^\star\|_v^2 \le g^T H^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta},
     \qquad \eta = \|I - (A T)^T A T\|,
 
-for any T: the inverse of the computed triangle, which needs no trust in the factorisation, since eta is measured.
-Features are rounded too, by a relative error u each; what that moves, of f, of g and of A, is counted.
+for any T: the inverse of the computed triangle. The factorisation need not be accurate, since eta is measured.
+Features are rounded too, by a relative error u each; its effect on f, g and A is included.
 
-The Hessian of a machine in primal weights, factored, with a bound that does not trust the factorisation.
+The bound follows from the factored Hessian alone.
 
 With features :math:`\Phi_c`, weights v and :math:`H = A^T A`,
 
@@ -38,7 +38,7 @@ so :math:`H \ge (1 - \eta)\, T^{-T} T^{-1}` and
 
 .. math:: g^T H^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta} .
 
-T is the inverse of R in A = QR. How good it is does not matter: eta is computed, with its rounding, and with what the
+T is the inverse of R in A = QR. Its accuracy does not matter: eta is computed, with its rounding, and with what the
 rounding of the features may change in A.
 """
 
@@ -87,7 +87,7 @@ class Factor:
         return cls(A, sizes, np.triu(T) if info == 0 else np.full_like(T, np.nan))
 
     def norm(self, g: Array) -> float:
-        """sqrt(g'H^-1 g), as far as T is the inverse of a factor."""
+        """sqrt(g'H^-1 g), as accurate as T is the inverse of a factor."""
         return float(np.linalg.norm(self.T.T @ (g / self.sizes)))
 
     def solve(self, g: Array) -> Array:
@@ -144,12 +144,12 @@ class PrimalWeights:
 
 
 def solve_primal(kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v: Array) -> PrimalWeights:
-    """Weights and biases for every column of Y, one gamma each."""
+    """Weights and biases for every column of Y, one gamma per column."""
     Phi = kernel.features(X.toarray() if hasattr(X, "toarray") else X)
     center = _center(Phi, v)
     features = Phi - center
     weights, biases = np.empty((Phi.shape[1], Y.shape[1])), np.empty(Y.shape[1])
-    with np.errstate(all="ignore"):  # what overflows is not finite, and its certificate gives no bound
+    with np.errstate(all="ignore"):  # overflow is not finite, and its certificate gives no bound
         for gamma in dict.fromkeys(gammas):
             factor = Factor.of(features, gamma, v)
             for column in (k for k, other in enumerate(gammas) if other == gamma):
@@ -162,7 +162,7 @@ def support_values_of(
 ) -> tuple[Array, Array]:
     """alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
 
-    They are what the machine reports; each is known to its own rounding, and their expansion may still be nothing.
+    The machine reports them; each is accurate to its own rounding, and their expansion may still be useless.
     """
     features = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X) - primal.center
     alpha = np.empty_like(Y)
@@ -205,7 +205,7 @@ def primal_accuracy(
         bound += 2.0 * root_mean_square(moved, v)
         apart = add((primal(X)[:, column], np.zeros_like(y)), minus(found.values))
         bound += root_mean_square(apart[0] + apart[1], v)
-        # to the terms of which alpha is made belongs the rounding of w
+        # the rounding of w is among the terms of alpha
         alphas = gamma * v * (np.abs(y) + np.abs(features) @ np.abs(w) + abs(b))
         size = float(np.linalg.norm(np.abs(w) + np.abs(features).T @ alphas))
         residual = float(np.linalg.norm(found.gradient[:-1]))

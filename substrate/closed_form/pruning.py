@@ -1,4 +1,4 @@
-r"""Rows leave an LS-SVM one after another: the solution without them, by down-dating instead of refitting.
+r"""Rows removed from an LS-SVM one after another: the solution without them, by down-dating instead of refitting.
 
 Let M be the bordered matrix of [Suykens2002]_ eq. (5) or (12) and :math:`C = M^{-1}`. Deleting row and column r of M
 changes inverse and solution by
@@ -10,10 +10,10 @@ changes inverse and solution by
 That is one step of a Cholesky factorisation of C with pivot r, so pruning all N rows one at a time costs one inverse
 and one factorisation with pivots, :math:`O(N^3)` in all, where refitting after every removal would cost
 :math:`O(N^4)`. The updates of C are collected and applied a panel at a time as one product of matrices; until then a
-column is brought up to date only when its row leaves.
+column is updated only when its row leaves.
 
-The diagonal of C follows along, so the leave-one-out errors :math:`\alpha_i / C_{ii}` of every machine on the way are
-at hand (:mod:`substrate.closed_form.leave_one_out`). Pruning itself is [Suykens2002]_ Algorithm 2 and [Carvalho2006]_
+The diagonal of C is updated as well, so the leave-one-out errors :math:`\alpha_i / C_{ii}` of every machine are
+available (:mod:`substrate.closed_form.leave_one_out`). Pruning itself is [Suykens2002]_ Algorithm 2 and [Carvalho2006]_
 section 3.2.
 """
 
@@ -29,7 +29,7 @@ from substrate.threads import blas_threads
 
 __all__ = ["DownDating", "bordered_inverse"]
 
-#: Removals collected before the matrix is touched.
+#: Number of removals collected before the matrix is updated.
 _PANEL = 128
 
 
@@ -49,7 +49,7 @@ def bordered_inverse(gram: Gram) -> Array:
 
 
 class DownDating:
-    """Support values, bias and the diagonal of the inverse, for ever fewer of n rows.
+    """Support values, bias and the diagonal of the inverse, for fewer and fewer of n rows.
 
     :equation [Cawley2004]_ (A.1): its left-hand side, the Schur complement of a leaving row in the bordered inverse
 
@@ -67,14 +67,14 @@ class DownDating:
         self._diagonal: Array = self._C.diagonal().copy()
         self._solution: Array = np.vstack([support_values, bias])
         self._kept = np.ones(gram.n + 1, dtype=bool)  # the border is never removed
-        self._frame: NDArray[np.intp] = np.arange(gram.n + 1)  # which rows the matrix has now
-        self._place = self._frame.copy()  # where in it a row is
+        self._frame: NDArray[np.intp] = np.arange(gram.n + 1)  # the rows of the present matrix
+        self._place = self._frame.copy()  # the position of each row in it
         self._panel: Array = np.empty((_PANEL, gram.n + 1))
         self._pending = 0
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """The rows that are left."""
+        """The remaining rows."""
         return np.flatnonzero(self._kept[:-1])
 
     @property
@@ -84,22 +84,22 @@ class DownDating:
 
     @property
     def bias(self) -> Array:
-        """b, one number an output."""
+        """b, one number per output."""
         return np.array(self._solution[-1])
 
     @property
     def diagonal(self) -> Array:
-        """The diagonal of B of the rows that are left, for their leave-one-out errors."""
+        """The diagonal of B of the remaining rows, for their leave-one-out errors."""
         return np.asarray(self._diagonal[:-1][self._kept[:-1]])
 
     def inverse(self) -> Array:
-        """B of the rows that are left: the inverse without its border."""
+        """B of the remaining rows: the inverse without its border."""
         self._apply()
         B: Array = self._C[:-1, :-1]
         return B
 
     def remove(self, rows: Iterable[int]) -> None:
-        """Let rows leave, in any order; at least one must stay."""
+        """Remove rows, in any order; at least one must remain."""
         for row in rows:
             self._remove(int(row))
 
@@ -126,7 +126,7 @@ class DownDating:
             self._apply()
 
     def _apply(self) -> None:
-        """Bring the matrix up to date and drop from it what has left."""
+        """Update the matrix and drop the removed rows from it."""
         if self._pending == 0:
             return
         stay = np.flatnonzero(self._kept[self._frame])

@@ -1,4 +1,4 @@
-r"""Weights of the rows from their errors: what makes a least-squares fit robust.
+r"""Weights of the rows from their errors, which make a least-squares fit robust.
 
 With a robust scale :math:`\hat s` of the errors and :math:`r_k = e_k / \hat s`, the weight of a row is
 
@@ -55,7 +55,7 @@ _QUARTILE = 0.6745  # of a Gaussian of unit scale
 _MAD_TO_DEVIATION = 1.483
 #: Beyond this ratio every weight is the least one, and squares must not overflow.
 _ENORMOUS = 1e8
-#: A scale this small against the largest error is what rounding left of equal errors.
+#: A scale this small against the largest error is the rounding of equal errors.
 _ROUNDED = 1e-13
 #: Cumulated weights this near to a level count as equal to it: sums of N weights round.
 _LEVEL = 1e-12
@@ -65,7 +65,7 @@ Quantiles = Callable[[tuple[float, ...], float | None], Sequence[float]]
 
 
 def check_choice(value: object, known: tuple[str, ...], name: str) -> str:
-    """The value if it is one of the names known."""
+    """The value, if it is one of the known names."""
     if not isinstance(value, str) or value not in known:
         raise DeclarationError(f"{name} must be one of {', '.join(known)}, received {value!r}")
     return value
@@ -90,7 +90,7 @@ def quantile_ranks(level: float, n: int) -> tuple[int, int]:
 def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None) -> float:
     """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
 
-    It is zero where half of the errors are one number up to rounding.
+    It is zero where half of the errors are equal up to rounding.
 
     :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
     """
@@ -103,7 +103,7 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
 
 
 def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -> float:
-    """The same from whoever knows the quantiles of the errors, and, once those are known, the largest error."""
+    """The same from functions that return quantiles of the errors and, after those, the largest error."""
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
         low, high = quantiles((0.25, 0.75), None)
@@ -116,7 +116,7 @@ def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
-    """One weight in [1e-4, 1] a row; all ones where the scale is zero, since no error is then large or small.
+    """One weight in [1e-4, 1] per row; all ones where the scale is zero, since no error is then large or small.
 
     :equation [Suykens2002]_ (14): Hampel's weights
     """

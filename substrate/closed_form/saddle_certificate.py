@@ -1,16 +1,15 @@
-r"""Certificate rows of the LS-SVM saddle system, recomputed from data and solution.
+r"""Certificate rows of the LS-SVM saddle system, recomputed from data and solution, and a bound on its fitted values.
 
 The KKT conditions ([Suykens2002]_ eq. (4)) with w eliminated: the fit equalities with :math:`e = \alpha/(\gamma v)`
-put in, stationarity in e with :math:`e = y - f` put in, :math:`1^T \alpha = 0`, the duality gap of
+inserted, stationarity in e with :math:`e = y - f` inserted, :math:`1^T \alpha = 0`, the duality gap of
 
 .. math:: P = \tfrac12 \alpha^T K \alpha + \tfrac12 \sum_i \gamma v_i (y_i - f_i)^2, \qquad
           D = y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac12 \sum_i \frac{\alpha_i^2}{\gamma v_i},
 
 and the normwise backward error of the bordered system (2).
 
-How far the fitted values of a kernel least-squares machine are from those of the exact optimum.
-
-Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
+The distance of the fitted values from those of the exact optimum is bounded as follows. Let :math:`f = K a + b 1`,
+:math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
 :math:`1^T a = 0`. For the exact optimum :math:`(a^\star, b^\star, f^\star)` and :math:`d = a^\star - a`,
 
 .. math::
@@ -25,14 +24,14 @@ K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and fr
     \|D^{-1/2}(f - f^\star)\|^2 = \|D^{-1/2} r\|^2 - 2 d^T K d - d^T D d
     \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
 
-where gamma has dropped out. A sum :math:`\epsilon = 1^T a` that is not zero is taken out first, in proportion to
-:math:`D^{-1} 1`, and what that moves is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
+where gamma cancels. A nonzero sum :math:`\epsilon = 1^T a` is removed first, in proportion to
+:math:`D^{-1} 1`, and the effect is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
 kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once
-for the residual and once for what ``predict`` returns. Where that is too much for the tolerance the check is done with
-care: kernel values from plain differences, their product with a in doubled precision
+for the residual and once for what ``predict`` returns. Where that exceeds the tolerance the check is repeated more
+accurately: kernel values from plain differences, their product with a in doubled precision
 (:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
 
-A matrix or a function from elsewhere counts as the values it gives, made symmetric. Where only
+A user's matrix or function is exact by definition, made symmetric. Where only
 :math:`K + \lambda I` is semi-definite and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
 :math:`(1 - \sigma) \|D^{1/2} d\| \le \|D^{-1/2} r\|` and
 
@@ -59,7 +58,7 @@ from substrate.kernels.base import strips
 __all__ = ["FORMULA", "CarefulRows", "Expansion", "careful_accuracy", "expansion_accuracy", "saddle_rows", "worst_rows"]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its row fails
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its row fails
 def saddle_rows(
     products: Array,
     diagonal: Array,
@@ -77,7 +76,7 @@ def saddle_rows(
     Parameters
     ----------
     products
-        K alpha, computed from the same alpha that is certified.
+        K alpha, computed from the alpha that is certified.
     diagonal
         The diagonal of K.
     y, ridge
@@ -90,7 +89,7 @@ def saddle_rows(
     unit = target_unit(y)
     p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
     tolerance = roundoff(y.size) if tolerance is None else tolerance
-    # Without the mean of y, which the bias takes up: an offset must not make the check easier, nor blur it.
+    # Without the mean of y, which the bias absorbs: an offset must not make the check easier or less accurate.
     root, center = float(np.sqrt(y.size)), float(np.mean(t))
     rounded = 4.0 * EPS * float(np.abs(t).max())
     t, b = t - center, b - center
@@ -98,9 +97,9 @@ def saddle_rows(
     e = t - f
     implied = ridge * alpha
     norm_alpha = float(np.linalg.norm(alpha))
-    # ||K|| from below (its action on alpha, its diagonal): the scale is never larger than it deserves.
+    # A lower bound of ||K|| (its action on alpha, its diagonal): the scale is never too large.
     norm_k = max(float(np.linalg.norm(p)) / norm_alpha if norm_alpha > 0.0 else 0.0, float(diagonal.max()))
-    # The border of ones belongs to the matrix, so its norm times alpha does to the scale; so does the rounding of y.
+    # The border of ones is part of the matrix, so the scale includes its norm times alpha, and the rounding of y.
     scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b) + norm_alpha)
     scale += float(np.linalg.norm(t)) + root * rounded / tolerance
     norm_squared = float(alpha @ p)
@@ -114,7 +113,7 @@ def saddle_rows(
         fit_row(t, f, implied, tolerance, scale),
         error_row(alpha, 1.0 / ridge, e, tolerance, t, scale),
         zero_sum_row(alpha, tolerance),
-        # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, to which its rounding belongs; errors are known to
+        # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, which determines its rounding; errors are known to
         # the rounding of y, whose square is in the objective
         replace(gap, scale=gap.scale + scale * norm_alpha + float(np.sum(1.0 / ridge)) * rounded**2 / tolerance),
         Row("backward error", residual, scale, tolerance, "||rhs - M x|| / (||M|| ||x|| + ||rhs||)"),
@@ -141,17 +140,17 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
 _HALF = EPS / 2.0
 _BLOCK = 128
-#: Below this k(x, x) may have lost digits to underflow; as a floor it costs nothing and keeps the bounds true.
+#: Below this k(x, x) may have lost digits to underflow; as a floor it keeps the bounds valid at no cost.
 _LEAST_DIAGONAL = 1e-290
-#: Above what underflow can take from a sum of two products.
+#: An upper bound on the underflow of a sum of two products.
 _LEAST = 1e-318
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One output of a machine as it is stored, and the data it was fitted to.
+    """One output of a stored machine, and the data it was fitted to.
 
-    ``diagonal`` holds k(x_i, x_i); ``negative`` says how far K may be from positive semi-definite, zero for kernels
+    ``diagonal`` holds k(x_i, x_i); ``negative`` bounds the distance of K from positive semi-definite, zero for kernels
     whose formula excludes it.
     """
 
@@ -170,16 +169,16 @@ class Expansion:
 
     @property
     def roots(self) -> Array:
-        """s_i, from above."""
+        """Upper bounds of s_i."""
         roots: Array = np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL))
         return roots
 
 
 @dataclass(frozen=True, slots=True)
 class CarefulRows:
-    """Rows of the kernel matrix of some points, values filled in carefully.
+    """Rows of the kernel matrix of some points, from accurate kernel values.
 
-    A matrix or a function from elsewhere is what its values are, made symmetric: the matrix that a fit takes.
+    A user's matrix or function is taken as its values, made symmetric: the matrix of the fit.
     """
 
     kernel: Kernel
@@ -187,7 +186,7 @@ class CarefulRows:
 
     @property
     def rounding(self) -> float:
-        """The kernel's p for values filled in carefully, by its envelope."""
+        """The kernel's p for accurate values, by its envelope."""
         envelope = self.kernel.envelope
         factor = 1.0 if envelope is self.kernel else 2.0
         return factor * envelope.careful_rounding(self.points) if self.kernel.trusted else 0.0
@@ -227,12 +226,12 @@ def expansion_accuracy(
 def careful_accuracy(
     machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, Array]:
-    """The row for one output by kernel values filled in carefully, and the residual; ``fitted`` is of predict."""
+    """The row for one output by accurate kernel values, and the residual; ``fitted`` is what predict returns."""
     y, a, v, s = machine.y, machine.a, machine.weights, machine.roots
     zero = np.zeros_like(y)
     high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)
     known = s * (rows.rounding * float(s @ np.abs(a)))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and no bound
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is not finite, and no bound
         for some, block in rows:
             (high[some], low[some]), unsure[some] = exact_product(block, a)
         f = add((high, low), (np.full_like(y, machine.b), zero))
@@ -250,14 +249,14 @@ def careful_accuracy(
 
 
 def _least(sizes: Array) -> Array:
-    """What underflow can take from sums of these sizes: nothing where there is nothing to add."""
+    """A bound on the underflow of sums of these sizes: zero where there is nothing to add."""
     return np.where(sizes > 0.0, _LEAST, 0.0)
 
 
 def _row(
     machine: Expansion, residual: float, rounded: float, distance: float, formula: str, tolerance: float
 ) -> Accuracy:
-    """||r|| and its rounding, times what indefiniteness costs; then what predict makes of the same coefficients."""
+    """||r|| and its rounding, times the factor of indefiniteness, plus the rounding of predict."""
     spread, rounding = spread_of(machine.y, machine.weights)
     factor, moved = _indefinite_factor(machine), _imbalance(machine)
     bound = factor * (residual + rounded + moved) + moved + rounded + distance
@@ -265,7 +264,7 @@ def _row(
 
 
 def _imbalance(machine: Expansion) -> float:
-    """What the sum of the coefficients, exactly added up, moves the fitted values by."""
+    """The effect of the sum of the coefficients, computed exactly, on the fitted values."""
     largest = float(np.abs(machine.a).max(initial=0.0))
     if not largest < 1e300:  # the sum might overflow
         return math.inf
@@ -279,7 +278,7 @@ def _imbalance(machine: Expansion) -> float:
 
 
 def _indefinite_factor(machine: Expansion) -> float:
-    """What it costs that only K + negative I is semi-definite; infinite where D does not make up for it."""
+    """The factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
     share = 1.01 * machine.negative / float(machine.ridge.min())
     if share >= 1.0:
         return math.inf

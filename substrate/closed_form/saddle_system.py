@@ -12,9 +12,9 @@ r"""The LS-SVM saddle system, by one Cholesky factorisation and two triangular s
 .. math:: b = \frac{1^T \nu}{1^T \eta}, \qquad \alpha = \nu - \eta\, b .
 
 Factoring the indefinite bordered matrix instead would cost about twice as much. Fixed-precision iterative
-refinement brings the backward error down to LAPACK's level when gamma makes A nearly singular.
+refinement reduces the backward error to LAPACK's level when gamma makes A nearly singular.
 
-The linear system of the LS-SVM classifier, built once for everything that takes columns or rows away from it.
+The linear system of the LS-SVM classifier, for methods that remove columns or rows from it, is
 
 .. math::
 
@@ -58,7 +58,7 @@ _MOST_REFINEMENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class SaddleSolution:
-    """Support values and bias, with K alpha (already at hand for the certificate) and how they were reached."""
+    """Support values and bias, with K alpha (for the certificate) and a record of the computation."""
 
     support_values: Array
     bias: Array
@@ -91,10 +91,10 @@ def ridge_of(gamma: float, weights: Array) -> Array:
 
 
 def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
-    """Solve for one right-hand side (a vector y) or for many at once (a matrix, a column each).
+    """Solve for one right-hand side (a vector y) or for many at once (a matrix, one column per output).
 
-    Matrix, targets and ridge live in one place, numpy's or a device, and the solution beside them. ``balance`` is what
-    the support values sum to: zero, unless further ones are known and held fixed.
+    Matrix, targets, ridge and solution are on one device, or all numpy's. ``balance`` is the
+    sum of the support values: zero, unless further ones are known and fixed.
 
     :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
@@ -104,7 +104,7 @@ def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
-    # y the difference, and with it alpha, is exactly zero. The weighted mean: light rows say little about the bias.
+    # y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
     v = xp.min(ridge) / ridge
     shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
     target = Y - shift
@@ -140,7 +140,7 @@ def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[
     xp = namespace_of(nu)
     b = (xp.sum(nu, axis=0) - wanted_sum) / total
     alpha = nu - eta[:, None] * b
-    # The difference may cancel, and what rounding left of the sum then counts: take it out once more.
+    # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
     rest = (xp.sum(alpha, axis=0) - wanted_sum) / total
     return alpha - eta[:, None] * rest, b + rest
 
@@ -154,7 +154,7 @@ def _residual(
     norm = xp.linalg.vector_norm
     residual = y - products - ridge[:, None] * alpha - b
     norm_alpha = norm(alpha, axis=0)
-    # Norms of K from below, by its action on alpha and by its diagonal: a strict test never flatters.
+    # Lower bounds of the norm of K, by its action on alpha and by its diagonal, keep the test strict.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         stretch = norm(products, axis=0) / norm_alpha
     stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
@@ -168,7 +168,7 @@ def _residual(
 
 
 def bordered_matrix(K: Array, ridge: Array) -> Array:
-    """[0 1'; 1 K + D], the matrix of (4) when every label is +1; symmetric, a fresh array."""
+    """[0 1'; 1 K + D], the matrix of (4) when every label is +1; symmetric, a new array."""
     n = K.shape[0]
     check_memory(
         8.0 * (n + 1) ** 2, f"the {n + 1} x {n + 1} matrix of the linear system", "Take a reduced set of rows."

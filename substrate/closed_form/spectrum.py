@@ -9,10 +9,9 @@ With :math:`P = I - 11^T/N`, :math:`P K P = U \operatorname{diag}(s) U^T` off th
     B_{ii} = \sum_k \frac{u_{ik}^2}{s_k + \lambda}, \qquad
     \operatorname{tr} H = N - \lambda \sum_k \frac{1}{s_k + \lambda},
 
-with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and what
-:mod:`~substrate.closed_form.leave_one_out` needs, as matrix products with one column a gamma. The direction 1 is
-reflected away before decomposing (see
-:mod:`~substrate.closed_form.stacked_least_squares`), so :math:`1^T \alpha = 0` to rounding.
+with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and the quantities of
+:mod:`~substrate.closed_form.leave_one_out` as matrix products with one column per gamma. The direction 1 is removed by
+a reflection first (:mod:`~substrate.closed_form.stacked_least_squares`), so :math:`1^T \alpha = 0` to rounding.
 
 With weights :math:`V = \operatorname{diag}(v)` of the rows the diagonal is :math:`\lambda V^{-1}`, and all of this
 holds for :math:`V^{1/2} K V^{1/2}` and :math:`V^{1/2} y` with :math:`V^{1/2} 1` in place of 1: support values are
@@ -55,7 +54,7 @@ class Targets:
 
     @property
     def outputs(self) -> int:
-        """How many there are."""
+        """The number of outputs."""
         return int(self.coordinates.shape[1])
 
 
@@ -63,7 +62,7 @@ class Targets:
 class Spectrum:
     """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
 
-    ``error`` and ``skew`` say how far they are from those of K
+    ``error`` and ``skew`` bound their distance from those of K
     (:mod:`~substrate.closed_form.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any.
     """
 
@@ -106,7 +105,7 @@ class Spectrum:
         return shares @ values
 
     def inverses(self, lambdas: Array) -> Array:
-        """1/(s + lambda), a column each."""
+        """1/(s + lambda), one column per lambda."""
         shifted = np.asarray(lambdas, dtype=np.float64) - self.lift
         if not (shifted > 0.0).all():
             raise SolverError(
@@ -158,20 +157,20 @@ class Spectrum:
         return values
 
     def decomposition_error(self, lam: float) -> float:
-        """q, by which, relatively, what is computed at this lambda may be off: the measured error over s_1 + lambda."""
+        """q, the relative error of what is computed at this lambda: the measured error over s_1 + lambda."""
         return float(self.error / (float(self.values[0]) + lam - self.lift) + self.skew)
 
     def unknown_below(self, q: float) -> float:
-        """The lambda, counted from ``lift`` on, below which what is computed may be off by more than a share q."""
+        """The lambda, counted from ``lift`` on, below which the relative error may exceed q."""
         return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
 
     def perturbation(self, lam: float) -> float:
-        """The norm by which the matrix whose exact inverse is computed at this lambda may differ from PKP + lambda."""
+        """A bound on the difference of PKP + lambda and the matrix whose exact inverse is computed at this lambda."""
         return self.error + self.skew * (lam - self.lift)
 
 
 def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = None) -> Spectrum:
-    """Decompose; the Gram matrix is left as it is.
+    """Decompose; the Gram matrix is left unchanged.
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
     are those of the rows, all positive.
@@ -184,7 +183,7 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
         root = direction = None
         mean_row: Array = xp.mean(K, axis=0)
         constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
-        # entries off by p s_i s_j make a matrix of norm at most p sum s_i^2
+        # errors of p s_i s_j are a matrix of norm at most p sum s_i^2
         own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
     else:
         s, xp = np.sqrt(to_numpy(weights)), namespace_of(gram.matrix)
@@ -194,7 +193,7 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
         v /= np.linalg.norm(v)
         mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
         constant = abs(float(xp.sum(root**2 * mean_row)))
-        # scaling rounds an entry twice, on top of what the kernel's value lacks
+        # scaling rounds an entry twice, in addition to the error of the kernel value
         own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
     if is_device_array(K):
         trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
@@ -255,7 +254,7 @@ def _reflected(K: Array, v: Array) -> Array:
 def _eigen(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and vectors, from the upper triangle, which is destroyed.
 
-    Relatively robust representations: measured the fastest of LAPACK's methods, by a few per cent.
+    Relatively robust representations: the fastest of LAPACK's methods in measurements, by a few per cent.
     """
     from scipy.linalg import eigh
 

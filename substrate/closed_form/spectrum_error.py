@@ -1,23 +1,22 @@
-r"""How far a computed decomposition is from the matrix it was made of, measured.
+r"""The measured distance of a computed decomposition from its matrix.
 
-LAPACK promises :math:`P K P = U S U^T + E` with a norm of E of "a modest multiple" of :math:`\epsilon \|K\|`. A bound
-that is to be true needs the number. With independent Gaussian vectors :math:`\omega_1 \dots \omega_k`
+LAPACK guarantees :math:`P K P = U S U^T + E` with a norm of E of "a modest multiple" of :math:`\epsilon \|K\|`. A bound
+needs a number. With independent Gaussian vectors :math:`\omega_1 \dots \omega_k`
 
 .. math::
 
     \Pr\Big[\, \|E\|^m > \alpha \sqrt{2/\pi} \, \max_i \|E^m \omega_i\| \,\Big] \le \alpha^{-k}
 
-([Halko2011]_ lemma 4.1, for the symmetric :math:`E^m`): :math:`\alpha = 4` and twenty vectors leave a chance below
-1e-12, and m = 3 makes the bound tight, for the price of a few products. Rounding of those products is of the size of E
-and independent of it, so what is measured is larger for it.
-The loss of orthogonality :math:`\delta = \|U^T U - I\|` is measured alike. With :math:`G = (S + \lambda)^{-1}` and
-:math:`V = U (U^T U)^{-1}` the computed :math:`U G U^T` is the exact inverse of :math:`V (S + \lambda) V^T`, which
-differs from :math:`P K P + \lambda P` by at most
+([Halko2011]_ lemma 4.1, for the symmetric :math:`E^m`): :math:`\alpha = 4` and twenty vectors leave a probability below
+1e-12, and m = 3 makes the bound tight, at the cost of a few products. Rounding of those products is of the size of E
+and independent of it, so it only enlarges the measured value. The loss of orthogonality :math:`\delta = \|U^T U - I\|`
+is measured alike. With :math:`G = (S + \lambda)^{-1}` and :math:`V = U (U^T U)^{-1}` the computed :math:`U G U^T` is
+the exact inverse of :math:`V (S + \lambda) V^T`, which differs from :math:`P K P + \lambda P` by at most
 
 .. math:: \|P K P - V S V^T\| + 2 \delta \lambda + \text{rounding of the kernel values},
 
-and the first of these is what is measured. Divided by lambda that is the number q by which everything computed at
-lambda may be off.
+and the first term is measured. Divided by lambda this is the number q, the relative error of everything computed at
+lambda.
 """
 
 import math
@@ -39,7 +38,7 @@ _FACTOR = 4.0 * math.sqrt(2.0 / math.pi)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``error``: norm of the difference of the matrices; ``skew``: what is relative to lambda."""
+    """``error``: norm of the difference of the matrices; ``skew``: its part relative to lambda."""
 
     error: float
     skew: float
@@ -48,9 +47,9 @@ class Measured:
 def measured_error(
     K: Any, basis: Any, values: Any, lift: float, norm: float, kernel_rounding: float, direction: Any = None
 ) -> Measured:
-    """Measure a decomposition; ``kernel_rounding`` bounds the norm by which K itself may be off.
+    """Measure a decomposition; ``kernel_rounding`` bounds the norm of the error of K itself.
 
-    ``direction`` is the unit vector that is projected away; all rows alike unless given.
+    ``direction`` is the unit vector that is projected out; the direction 1 by default.
     """
     xp, n = namespace_of(basis), int(basis.shape[0])
     probes = on_device_of(basis, np.random.default_rng(n).standard_normal((n, _PROBES)))
@@ -67,7 +66,7 @@ def measured_error(
         return product - basis @ balanced(inside)
 
     def balanced(coordinates: Any) -> Any:
-        """(U'U)^-1, to second order in what it differs from one by."""
+        """(U'U)^-1, to second order in its difference from the identity."""
         return 2.0 * coordinates - basis.T @ (basis @ coordinates)
 
     def skewness(vectors: Any) -> Any:
@@ -84,7 +83,7 @@ def _norm(apply: Callable[[Any], Any], vectors: Any) -> float:
     """A bound on the norm of a symmetric operator, from its powers."""
     logarithm = math.log(_FACTOR)
     for _ in range(_POWER):
-        # in units of the largest entry: kernel values may be as small or large as numbers get
+        # in units of the largest entry: kernel values may be near underflow or overflow
         largest = float(namespace_of(vectors).max(namespace_of(vectors).abs(vectors)))
         if largest == 0.0 or not math.isfinite(largest):
             return largest

@@ -3,14 +3,13 @@ r"""Least squares on stacked rows of kernel values, with a free bias and coeffic
 .. math:: \min_{a, b} \; \|t - \Phi a - b 1\|^2 \quad \text{s.t.} \quad 1^T a = 0
 
 [Pelckmans2005]_ eq. (22). With P the centring projections of rows and coefficients, :math:`P \Phi P = Q \Sigma V^T`
-gives orthonormal coordinates :math:`z = \Sigma V^T a` of the values, at right angles to the constant that the bias
-brings; directions below the cut-off are left out, and :math:`a = V \Sigma^{-1} z` is the shortest vector of
+gives orthonormal coordinates :math:`z = \Sigma V^T a` of the values, orthogonal to the constant of the bias;
+directions below the cut-off are left out, and :math:`a = V \Sigma^{-1} z` is the shortest vector of
 coefficients with those values. The solution is then a projection: :math:`z = Q^T t`.
 
-The Householder reflection that takes the direction 1 to the first axis.
-
-Sums to zero and free constants both mean "off the direction 1". Reflected, that is "without the first entry", exactly;
-a projection :math:`I - 11^T/N` instead leaves rounding errors that a division by small singular values then magnifies.
+A Householder reflection takes the direction 1 to the first axis. Sums to zero and free constants both mean "orthogonal
+to 1". After the reflection, that is exactly "without the first entry"; a projection :math:`I - 11^T/N` instead leaves
+rounding errors that a division by small singular values then magnifies.
 """
 
 from dataclasses import dataclass
@@ -57,14 +56,14 @@ class StackedBasis:
 
     @property
     def rank(self) -> int:
-        """How many directions are kept; at least one, which may be zero."""
+        """The number of directions kept; at least one, which may be zero."""
         return int(self.values.shape[1])
 
     @classmethod
     def of(cls, Phi: Array, cutoff: float) -> "StackedBasis":
         """Decompose the centred rows."""
         relative, mean = positive(cutoff, "cutoff"), Phi.mean(axis=0)
-        inner = reflect(reflect(Phi).T)[1:, 1:].T  # off the constant on both sides
+        inner = reflect(reflect(Phi).T)[1:, 1:].T  # orthogonal to the constant on both sides
         noise = roundoff(max(Phi.shape), factor=1.0) * float(np.linalg.norm(Phi))
         if inner.size == 0 or float(np.linalg.norm(inner)) <= noise:
             return cls(np.zeros((Phi.shape[0], 1)), np.zeros((Phi.shape[1], 1)), mean, relative)
@@ -75,8 +74,8 @@ class StackedBasis:
         return cls(off_ones(Q[:, keep]), off_ones(Vt[keep].T / s[keep]), mean, relative)
 
     def project(self, t: Array) -> "StackedSolution":
-        """The least squares solution: orthogonal projection onto the kept values and the constant."""
-        # a mean of equal numbers may be off by rounding
+        """The least-squares solution: orthogonal projection onto the kept values and the constant."""
+        # a mean of equal numbers may have a rounding error
         centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
         z = self.values.T @ centred
         a = self.coefficients @ z

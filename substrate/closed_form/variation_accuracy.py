@@ -11,27 +11,25 @@ whose dual has :math:`\theta` with :math:`1^T \theta = 0`, multipliers :math:`\|
 .. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \tfrac{\tau}{2} \|W (v - z)\|^2
           + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) ,
 
-a sum of terms none of which is negative. The multipliers are those that a solver found, shrunk into their balls; e and
-v then miss the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
-:math:`(\theta, z)` that meets it costs :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. All
-this is found in doubled precision; only rows with a multiplier or near the largest value matter for the last term.
+a sum of non-negative terms. The multipliers are those that a solver found, shrunk into their balls; e and
+v then violate the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
+:math:`(\theta, z)` that satisfies it adds :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. All
+this is computed in doubled precision; only rows with a multiplier or near the largest value matter for the last term.
 
 The directions that the cut-off keeps, and the values of the components along them, are part of the model as double
-precision computes them: a direction is kept or left out, and no bound crosses that line. What the kernel's rounding can
-move of the values that ``predict`` returns is added, as is the distance of these from the feasible point.
+precision computes them: the bound does not cover the choice of the directions. What the kernel's rounding can
+change in the values that ``predict`` returns is added, as is the distance of these from the feasible point.
 
-The optimality conditions of maximal variation as certificate rows, for either way of expanding the components.
+The optimality conditions as certificate rows, for either expansion of the components, are
 
 .. math:: F^T(f - y) + \tau \, \partial(\tfrac12 w^T w) + \nu 1 = \sum_l C^{lT} (\xi^{-l} - \xi^{+l})
 
 with :math:`C^l = \Omega^l` in the coordinates of [Pelckmans2005]_ eq. (27a), whose right-hand side lacks that matrix in
 print; the other conditions are rows of :mod:`substrate.ingredients.component_bounds`.
 
-A settled point of maximal variation with its rows at their bounds to the last bits of v.
-
-The gap of an exact point is :math:`\sum_l \sum_i |\xi^l_i| (t_l - s_i C^l_i v)`, first order in what rounding leaves
-between rows that share a bound, and the fitted values are known to its root only. The differences between such rows
-are computed in doubled precision and taken out by the shortest step in :math:`u = R v`,
+The gap of an exact point is :math:`\sum_l \sum_i |\xi^l_i| (t_l - s_i C^l_i v)`, first order in the rounding of the
+differences between rows that share a bound, and the fitted values are known to its root only. These differences are
+therefore computed in doubled precision and removed by the shortest step in :math:`u = R v`,
 
 .. math:: \min_{\delta} \|R \delta\| \quad \text{s.t.} \quad
           (s_i C^l_i - s_{ref} C^l_{ref})\, \delta = s_{ref} C^l_{ref} v - s_i C^l_i v .
@@ -68,7 +66,7 @@ FORMULA = "sqrt(|R^-T q|^2 + 2 sum(rho |C v|_max - xi'C v)) + rounding"
 
 @dataclass(frozen=True, slots=True)
 class VariationWitness:
-    """A point in coordinates and net multipliers xi^+ - xi^- (one row per component), from whatever found them."""
+    """A point in coordinates and net multipliers xi^+ - xi^- (one row per component), from any method."""
 
     v: Array
     xi: Array
@@ -84,7 +82,7 @@ def variation_accuracy(
     *,
     tolerance: float,
 ) -> Accuracy:
-    """The row; ``fitted`` is what predict returns, ``rounded`` how far the kernel's rounding can move it."""
+    """The row; ``fitted`` is what predict returns, ``rounded`` the effect of the kernel's rounding on it."""
     ones, unit = np.ones_like(y), power_of_two(float(np.ptp(y)))
     gap = apart = math.inf
     if np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(witness.xi).all():
@@ -100,7 +98,7 @@ def variation_accuracy(
 
 
 def shrunk(xi: Array, rho: float) -> Array:
-    """The multipliers of every component, less where they leave their ball."""
+    """The multipliers of every component, shrunk where they leave their ball."""
     sizes = np.array([math.fsum(np.abs(one)) for one in xi])
     factors = np.where(sizes > rho, rho / np.maximum(sizes, max(rho, 1e-300)) * (1.0 - 4.0 * EPS), 1.0)
     return np.asarray(xi * factors[:, None])
@@ -109,7 +107,7 @@ def shrunk(xi: Array, rho: float) -> Array:
 def _gap(
     coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness
 ) -> tuple[float, Array, Array]:
-    """The gap, the fitted values of the feasible point, and how far rounding may have moved those."""
+    """The gap, the fitted values of the feasible point, and a bound on their rounding."""
     parts, R, v = coordinates.parts, coordinates.metric, witness.v
     d, n, r = parts.shape
     xi = shrunk(witness.xi, rho)
@@ -135,7 +133,7 @@ def _gap(
 
 
 def _unmet(coordinates: ComponentCoordinates, theta: Array, xi: Array, v: Array) -> Array:
-    """q = sum_l C^l'(theta - xi^l) - tau W'W v, of these very numbers, in doubled precision."""
+    """q = sum_l C^l'(theta - xi^l) - tau W'W v, in doubled precision."""
     r = v.size
     total: Pair = (np.zeros(r), np.zeros(r))
     for part, pulls in zip(coordinates.parts, xi, strict=True):
@@ -153,12 +151,12 @@ def _unmet(coordinates: ComponentCoordinates, theta: Array, xi: Array, v: Array)
 
 
 def _complementarity(part: Array, v: Array, xi: Array, rho: float, values: Array, slip: Array) -> float:
-    """rho max|C v| - xi'C v of one component, from above; never negative."""
+    """rho max|C v| - xi'C v of one component, an upper bound; never negative."""
     largest = float((np.abs(values) + slip).max())
     (rows,) = np.nonzero((np.abs(values) + slip >= float((np.abs(values) - slip).max())) | (xi != 0.0))
     (high, low), error = exact_product(np.ascontiguousarray(part[rows]), v)
     signs, weights = np.sign(xi[rows]), np.abs(xi[rows])
-    # the largest value as a pair: its distance from every other one is then exact enough
+    # the largest value as a pair: its distance from every other one is then accurate enough
     top = int(np.lexsort((np.sign(high) * low, np.abs(high)))[-1])
     sign = 1.0 if high[top] >= 0.0 else -1.0
     behind = (sign * high[top] - signs * high) + (sign * low[top] - signs * low)
@@ -208,9 +206,9 @@ def solution_rows(
 
 
 _STEPS = 3
-#: Share of rho from which a multiplier says that its row is at its bound.
+#: Share of rho above which a multiplier implies that its row is at its bound.
 _ACTIVE = 1e-9
-#: Relative size of directions of the rows that are left as they are.
+#: Relative size of directions of the rows that are left unchanged.
 _DEPENDENT = 1e-12
 
 

@@ -1,11 +1,11 @@
-r"""From a solver's point to the exact one: which components vanish, which rows are at their bound, then linear algebra.
+r"""From a solver's point to the exact one: vanishing components and active rows are identified, the rest is linear.
 
 For :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l u\|_\infty` guess the components that vanish
 and, in each of the others, the rows where :math:`s_i B^l_i u = t_l`. With one of these rows as reference, the
 optimum is the projection of :math:`\tilde y - \rho \sum_l s_{ref} B^l_{ref}` on the null space of the differences
-:math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of what
-was projected away. The guess is right if no multiplier is negative and no row exceeds its bound; otherwise the worst of
-each is mended and the step repeated.
+:math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of the
+component removed. The guess is right if no multiplier is negative and no row exceeds its bound; otherwise the worst of
+each is corrected and the step repeated.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ Mask = NDArray[np.bool_]
 _ROUNDS = 40
 _DEPENDENT = 1e-11
 _EXACT = 1e-10
-#: How far outside its ball rounding may leave a multiplier of a vanishing component.
+#: A bound on the rounding by which a multiplier of a vanishing component may leave its ball.
 BALL = 1e-8
-#: A component below this share of the target is tried as zero.
+#: A component below this share of the target is set to zero tentatively.
 _NOUGHT = 1e-8
 
 
@@ -45,13 +45,13 @@ def gap_of(B: Array, target: Array, rho: float, point: VariationPoint) -> float:
 
 
 def polished(B: Array, target: Array, rho: float, point: VariationPoint, small: float = 1e-6) -> VariationPoint | None:
-    """The exact point of the same active set, or None where the guess cannot be mended."""
+    """The exact point of the same active set, or None where the guess cannot be corrected."""
     values = B @ point.u
     t = np.abs(values).max(axis=1)
     vanishing = t <= max(small * float(t.max()), _NOUGHT * float(np.linalg.norm(target)))
     N = _null_space(B[vanishing])
     if vanishing.all():
-        # zero, unless the rows are so few that they leave directions free in which nothing is bounded
+        # zero, unless the rows are so few that some directions are unbounded
         free = np.zeros(target.size) if N is None else N @ (N.T @ target)
         return _with_duals_of_zeros(B, target, rho, VariationPoint(free, point.xi), vanishing)
     inner, goal = (B[~vanishing], target) if N is None else (B[~vanishing] @ N, N.T @ target)
@@ -75,7 +75,7 @@ def _null_space(B: Array) -> Array | None:
 
 
 def _settled(B: Array, target: Array, rho: float, values: Array, xi: Array) -> tuple[Array, Array] | None:
-    """Exact u and multipliers where no component vanishes, mending the active set a few times."""
+    """Exact u and multipliers where no component vanishes, correcting the active set a few times."""
     active = np.abs(xi) > 1e-6 * rho
     signs = np.sign(np.where(active, xi, values))
     size = float(np.linalg.norm(target)) or 1.0
@@ -133,7 +133,7 @@ def _with_duals_of_zeros(
     rows = B[vanishing]
     needed = target - point.u - np.tensordot(point.xi[~vanishing], B[~vanishing], 2)
     for sparing in (False, True):
-        # a solver's multipliers often fill their ball where others would not, and a correction then leaves it
+        # a solver's multipliers may be on the boundary of their ball, which a correction then leaves
         first = _least_multipliers(rows, needed) if sparing else point.xi[vanishing]
         missing = needed - np.tensordot(first, rows, 2)
         change, *_ = np.linalg.lstsq(rows.reshape(-1, target.size).T, missing, rcond=1e-12)
@@ -146,8 +146,8 @@ def _with_duals_of_zeros(
 
 
 def _least_multipliers(rows: Array, needed: Array) -> Array:
-    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: what a vanishing component needs of its ball."""
-    from scipy.optimize import linprog  # an import that most fits do not need
+    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: the smallest ball of a vanishing component."""
+    from scipy.optimize import linprog  # most fits do not need this import
 
     d, n, r = rows.shape
     flat = rows.reshape(d * n, r)

@@ -5,7 +5,7 @@ The operations between kernels are in :mod:`substrate.kernels.algebra`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.matrix_on_device import device_matrix
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
+from substrate.values import Value
 
 __all__ = [
     "BaseKernel",
@@ -88,7 +89,7 @@ def ones(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class BaseKernel(ABC):
+class BaseKernel(Value, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its
@@ -212,43 +213,6 @@ class BaseKernel(ABC):
 
     def _resolved(self, X: Any) -> Self:
         return self
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, in scikit-learn's convention; nested ones as ``outer__inner``."""
-        params: dict[str, Any] = {}
-        for parameter in fields(self):
-            value = getattr(self, parameter.name)
-            params[parameter.name] = value
-            if deep and isinstance(value, BaseKernel):
-                params |= {f"{parameter.name}__{key}": inner for key, inner in value.get_params().items()}
-        return params
-
-    def with_params(self, **params: Any) -> Self:
-        """A new kernel with some parameters replaced; ``left__sigma=2.0`` reaches into a sum.
-
-        There is no ``set_params``: a frozen kernel could only return a new one, and scikit-learn would drop it
-        silently. The estimators replace their kernel instead.
-        """
-        direct: dict[str, Any] = {}
-        nested: dict[str, dict[str, Any]] = {}
-        known = {parameter.name for parameter in fields(self)}
-        for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if name not in known:
-                raise DeclarationError(f"{self!r} has no parameter {name!r}; it has {sorted(known)}")
-            if rest:
-                nested.setdefault(name, {})[rest] = value
-            else:
-                direct[name] = value
-        for name, inner in nested.items():
-            kernel = direct.get(name, getattr(self, name))
-            if not isinstance(kernel, BaseKernel):
-                raise DeclarationError(f"{name!r} of {self!r} is not a kernel and has no parameters")
-            direct[name] = kernel.with_params(**inner)
-        return replace(self, **direct)
-
-    def __sklearn_clone__(self) -> Self:
-        return self  # a frozen value is its own copy
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))

@@ -1,14 +1,11 @@
-r"""The answer of a fit on a reduced basis: how near the exact optimum it is, and made better where that is not enough.
+r"""The answer of a fit on a reduced basis: a bound on its distance from the exact optimum, and refinement.
 
-The sums of the pass that certifies a fit settle ordinary ones. Where rounding leaves room for doubt, and rows are in
-numpy or read in passes, a pass with care is made (:mod:`~substrate.reduced.answer`) and the coefficients
-are stepped by its gradient as long as the bound falls. What cannot be known in double precision is said, with the cure.
-
-The errors of a machine on a reduced basis once more, with care, where working precision leaves room for doubt.
-
-Kernel values are filled in carefully, :math:`\hat K \beta` and :math:`\hat K^T e` are summed in doubled precision
-(:mod:`~substrate.certificates.doubled_precision`), and what ``predict`` makes of the same coefficients is compared with
-it instead of bounded. The sums over leaves add up as in any other pass, so the result does not depend on who makes it.
+The sums of the pass that certifies a fit suffice for ordinary ones. Where rounding is too large for that, and the rows
+are numpy's or read in passes, another pass is made: kernel values are computed accurately, :math:`\hat K \beta` and
+:math:`\hat K^T e` are summed in doubled precision (:mod:`~substrate.certificates.doubled_precision`), and what
+``predict`` returns for the same coefficients is compared with it instead of bounded. The coefficients are corrected by
+its gradient as long as the bound falls. The sums over leaves add up as in any other pass, so the result does not depend
+on the executor. Where double precision does not suffice, the certificate states it, with a remedy.
 """
 
 from collections.abc import Iterable
@@ -39,13 +36,13 @@ __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
 
 
 _HALF = EPS / 2.0
-#: Rows whose kernel values are held at a time: slices of them take memory of their own.
+#: Number of rows whose kernel values are held at a time: slices of them need additional memory.
 _ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class CarefulErrors:
-    """Sums over rows, and over the squares of what errors may be off, and of what ``predict`` says beside them."""
+    """Sums over rows, and squares of the error bounds and of the deviations of ``predict``."""
 
     residuals: Residuals
     unsure: Array
@@ -79,7 +76,7 @@ class CarefulErrorsOfLeaf:
             p = self._rounding(block)
             rounding = max(rounding, p)
             lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
-            said, v = self._said(block)
+            predicted, v = self._predicted(block)
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
                 tile, known, light = self._filled(block, some), block.Y[some] / self.unit, v[some]
@@ -88,7 +85,7 @@ class CarefulErrorsOfLeaf:
                     zero = np.zeros(known.shape[0])
                     f = add(product, (np.full_like(zero, self.bias[k]), zero))
                     rest = add((known[:, k], zero), minus(f))
-                    e, gone = rest[0] + rest[1], add((said[some, k], zero), minus(f))
+                    e, gone = rest[0] + rest[1], add((predicted[some, k], zero), minus(f))
                     off = check + p * lengths[some] * float(self.sizes @ np.abs(self.coefficients[:, k]))
                     off += EPS * np.abs(e) + EPS**1.9 * (np.abs(known[:, k]) + np.abs(f[0]) + abs(self.bias[k]))
                     (high, rounded), _ = exact_product(np.ascontiguousarray(tile.T), light * e)
@@ -123,19 +120,19 @@ class CarefulErrorsOfLeaf:
             kernel.fill_carefully(block.X[some], points, out)
         return out
 
-    def _said(self, block: Block) -> tuple[Array, Array]:
+    def _predicted(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""
         kernel, points = self.values.kernel, self.values.points
         if kernel is None:
-            said = self.values.matrix(block.X) @ self.coefficients + self.bias
+            predicted = self.values.matrix(block.X) @ self.coefficients + self.bias
         else:
-            said = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
+            predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
         ones = np.ones(block.X.shape[0])
         if self.weights is not None:
             buffer = self.values.buffer()
             for rows, tile in self.values.tiles(block, buffer):
                 ones[rows] = self.weights(tile, block.Y[rows] / self.unit)
-        return said, ones
+        return predicted, ones
 
 
 def careful_pass(
@@ -147,13 +144,13 @@ def careful_pass(
     centre: Array,
     weights: RowWeights | None = None,
 ) -> tuple[Residuals, ErrorsRounded]:
-    """The errors of all rows in sums, and how they are rounded."""
+    """Sums over the errors of all rows, and bounds on their rounding."""
     function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
-    sums: CarefulErrors = rows.sums(function, "errors of all rows, with care")
-    # a leaf's sums are exact but for their last rounding; leaves add up in a tree; v e was rounded once
+    sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
+    # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
     slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
     unsure = 1.01 * np.sqrt(sums.unsure)
-    # blocks of another size may round another way, by a place or two of the largest number on the way
+    # blocks of another size may round differently, by a unit or two in the last place of the largest term
     place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
     apart = np.sqrt(sums.apart) + unsure + place
     return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes)
@@ -161,7 +158,7 @@ def careful_pass(
 
 UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
+    "double precision cannot give the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
     "more (a lower gamma, a higher zeta), or scale the columns",
 )
 _MOST_STEPS = 2
@@ -169,7 +166,7 @@ _MOST_STEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class ReducedAnswer:
-    """The row of the worst output, the facts that go with it, and whether a step by the gradient could help."""
+    """The row of the worst output, its facts, and whether a step by the gradient could help."""
 
     row: Accuracy
     facts: tuple[tuple[str, str], ...]
@@ -179,13 +176,13 @@ class ReducedAnswer:
 
     @property
     def passes(self) -> bool:
-        """Whether the answer is near enough."""
+        """Whether the answer is within its tolerance."""
         return self.row.passes
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudge:
-    """All that bounds of one machine have in common."""
+    """The common data of the bounds of one machine."""
 
     rows: KernelRows
     curvature: Curvature
@@ -197,20 +194,20 @@ class AnswerJudge:
 
     @property
     def centre(self) -> Array:
-        """What the targets are near, in their unit."""
+        """A centre of the targets, in their unit."""
         return self.targets.about(self.unit)
 
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
-        """From the sums of a pass in working precision."""
+        """The answer from the sums of a pass in working precision."""
         beta, bias = to_numpy(beta), to_numpy(bias)
-        many = self.curvature.terms if terms is None else terms
+        many = self.rows.terms if terms is None else terms
         rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
         return self._answer(residuals, rounded, beta, bias)
 
     def carefully(
         self, before: ReducedAnswer, spectrum: ReducedSpectrum | None, beta: Array, bias: Array, weights: Array
     ) -> tuple[ReducedAnswer, Array, Array, int]:
-        """The best answer of a few passes with care, its coefficients and bias, and the steps taken to it."""
+        """The best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
         if best.row.value > before.row.value:
@@ -230,12 +227,12 @@ class AnswerJudge:
         return best, beta, bias, taken
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
-        """From a pass with care."""
+        """The answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
         known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights)
         answer = self._answer(*known, beta, bias)
-        told = (("check", "in doubled precision"),) if answer.passes else (UNKNOWN,)
-        return ReducedAnswer(answer.row, (*answer.facts[:1], *told), answer.helped, answer.slope, answer.total)
+        facts = (("check", "in doubled precision"),) if answer.passes else (UNKNOWN,)
+        return ReducedAnswer(answer.row, (*answer.facts[:1], *facts), answer.helped, answer.slope, answer.total)
 
     def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
         outputs, helped = reduced_accuracy(

@@ -7,22 +7,19 @@ in the features, :math:`u - \gamma Z^T e`. The point :math:`\alpha = \gamma e` i
 
 .. math:: P - D = \tfrac12 \| u - \gamma Z^T e \|^2 - \gamma\, b\, 1^T e .
 
-How far the fitted values of a machine on a reduced basis are from those of its exact optimum.
-
-The machine is the one that is fitted: over the directions of the basis that were kept, in the features
-:math:`z(x) = T^T k_S(x)`,
+The distance of the fitted values from those of the exact optimum is bounded for the fitted machine: over the directions
+of the basis that were kept, in the features :math:`z(x) = T^T k_S(x)`,
 
 .. math:: \min_{u, b} \tfrac{\lambda}{2} u^T u + \tfrac12 \sum_i v_i (y_i - z_i^T u - b)^2 .
 
-Stored are beta and b. With the weights :math:`u = s^{1/2} V^T \beta`, :math:`d = \beta - T u`, the errors e of all rows
-as ``predict`` makes them, and :math:`g = \lambda u - T^T \sum_i v_i (k_S(x_i) - \bar k)\, e_i`,
+Beta and b are stored. With the weights :math:`u = s^{1/2} V^T \beta`, :math:`d = \beta - T u`, the errors e of all rows
+as ``predict`` computes them, and :math:`g = \lambda u - T^T \sum_i v_i (k_S(x_i) - \bar k)\, e_i`,
 
 .. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + 2 \|\hat K d\|_v + |1^T V e| \big/ \sqrt{\textstyle\sum_i v_i} ,
 
-see :mod:`~substrate.reduced.spectrum` for the first term. All of it is known from sums over the rows that
-are at hand. Rounding is added: of the errors, where :math:`Z_c H^{-1} Z_c^T` is no more than a projection, twice, once
-for the gradient and once for what ``predict`` returns; of the kernel values, right to
-:math:`p \sqrt{k(x, x) k(z, z)}`; and of the sums.
+see :mod:`~substrate.reduced.spectrum` for the first term. All terms are computed from the sums over the rows. Rounding
+is added: of the errors, where :math:`Z_c H^{-1} Z_c^T` is at most a projection, twice, once for the gradient and once
+for what ``predict`` returns; of the kernel values, accurate to :math:`p \sqrt{k(x, x) k(z, z)}`; and of the sums.
 """
 
 import math
@@ -106,9 +103,9 @@ def reduced_rows(
     tolerance = roundoff(features.n_basis + int(np.sqrt(residuals.count)))
     norm_basis = float(xp.linalg.vector_norm(K_basis))
     norm_transform = float(np.sqrt(float(xp.sum(1.0 / features.values))))
-    # ||z||^2 is k(x, x) at most
+    # ||z||^2 is at most k(x, x)
     norm_features = float(np.sqrt(residuals.count * float(xp.mean(xp.linalg.diagonal(K_basis)))))
-    # what takes a matrix is done where the matrix is; a few vectors are judged on the host
+    # matrix products are computed where the matrix is; a few vectors are checked on the host
     slopes_in_beta = to_numpy(lam * (K_basis @ coefficients) - residuals.slope)
     gradients = to_numpy(lam * weights - features.transform.T @ residuals.slope)
     coefficients, weights = to_numpy(coefficients), to_numpy(weights)
@@ -116,11 +113,11 @@ def reduced_rows(
     for k in range(bias.size):
         beta, u, b = coefficients[:, k], weights[:, k], float(bias[k])
         norm_beta = float(np.linalg.norm(beta))
-        # what the errors are the difference of: their rounding is that of the largest of these
+        # the terms of the errors: their rounding is that of the largest of these
         terms = float(np.sqrt(residuals.targets[k])) + np.sqrt(residuals.count) * abs(b) + residuals.norm * norm_beta
         in_beta = float(np.linalg.norm(slopes_in_beta[:, k]))
         in_w = float(np.linalg.norm(gradients[:, k]))
-        # the rounding of e, which features keep small, and that of the sums K'e, which the transform magnifies
+        # the rounding of e, which is small in the features, and that of the sums K'e, which the transform magnifies
         magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
         norm_squared, total = float(u @ u), float(residuals.total[k])
@@ -151,10 +148,10 @@ _HALF = EPS / 2.0
 
 @dataclass(frozen=True, slots=True)
 class ErrorsRounded:
-    """What is known of the rounding of a pass: a number per output, in units of the targets.
+    """Bounds on the rounding of a pass: one number per output, in units of the targets.
 
-    ``errors`` bounds the norm of what the errors are off; ``apart`` that of the distance between what ``predict``
-    returns and the exact values; ``slopes`` is the relative error of the sums K'e, in terms of sizes.
+    ``errors`` bounds the norm of the error of e; ``apart`` that of the distance between what ``predict``
+    returns and the exact values; ``slopes`` is the relative error of the sums K'e, relative to their sizes.
     """
 
     errors: Array
@@ -164,7 +161,7 @@ class ErrorsRounded:
 
 
 def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array, terms: int) -> ErrorsRounded:
-    """The rounding of a pass in working precision, from the sizes of what was added up."""
+    """The rounding of a pass in working precision, from the sizes of the terms."""
     m, beta = coefficients.shape[0], np.abs(coefficients)
     spread = math.sqrt(residuals.diagonal)
     products = residuals.norm * np.linalg.norm(beta, axis=0) * (m + 2.0) * _HALF
@@ -186,7 +183,7 @@ def reduced_accuracy(
     *,
     tolerance: float = ACCURATE,
 ) -> tuple[list[Accuracy], bool]:
-    """The row of every output, in units of y, and whether the gradient has a large part in one that does not pass.
+    """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
     Coefficients and bias are in units of the targets, on the host.
     """
@@ -194,21 +191,24 @@ def reduced_accuracy(
     T = to_numpy(features.transform)
     slope, sizes = to_numpy(residuals.slope), to_numpy(curvature.sizes)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
-    weights, apart = _nearest(features, T, coefficients)
     root_mass = math.sqrt(residuals.mass)
-    gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
     reach = curvature.at(lam, rounded.kernel, spread)
-    moved = reach.of_gradient(on_device_of(curvature.scatter, gradient))
-    pulled = 1.01 * unit * moved / root_mass
-    # what the sums and the kernel values in them are off: so much for each basis vector, relative to its size
-    length = np.sqrt(residuals.squares) + rounded.errors
-    relative = (rounded.kernel + rounded.slopes) * spread * length
-    relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
-    moved = moved + reach.of_slopes(1.0) * relative
-    moved = moved + rest / math.sqrt(lam) + rounded.errors + rounded.apart
-    moved += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
-    moved += np.abs(residuals.total) / root_mass + rounded.slopes * length
-    bounds = 1.01 * unit * moved / root_mass
+    if reach.known:
+        weights, apart = _nearest(features, T, coefficients)
+        gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
+        moved = reach.of_gradient(on_device_of(curvature.scatter, gradient))
+        pulled = 1.01 * unit * moved / root_mass
+        # the error of the sums and of their kernel values, per basis vector and relative to its size
+        length = np.sqrt(residuals.squares) + rounded.errors
+        relative = (rounded.kernel + rounded.slopes) * spread * length
+        relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
+        moved = moved + reach.of_slopes(1.0) * relative
+        moved = moved + rest / math.sqrt(lam) + rounded.errors + rounded.apart
+        moved += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
+        moved += np.abs(residuals.total) / root_mass + rounded.slopes * length
+        bounds = 1.01 * unit * moved / root_mass
+    else:  # there is no bound, whatever the gradient is
+        bounds, pulled = np.full(bias.size, math.inf), np.zeros(bias.size)
     made = []
     for k in range(bias.size):
         shift = float(residuals.shifts[k]) / residuals.mass
@@ -221,25 +221,25 @@ def reduced_accuracy(
 
 
 def worst_accuracy(rows: list[Accuracy]) -> Accuracy:
-    """Of several outputs the one with the largest ratio speaks."""
+    """The row of the output with the largest ratio."""
     worst = max(rows, key=lambda row: row.relative)
     return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
 
 
 def cut_fact(features: EigenFeatures) -> tuple[str, str]:
-    """What the accuracy is about, for the record."""
+    """The machine to which the accuracy refers, for the record."""
     cut = features.n_basis - features.rank
     if cut == 0:
         return "accuracy", "of the machine on all directions of K_SS, none of which is below rounding"
     return (
         "accuracy",
         f"of the machine on the {features.rank} directions of K_SS that were kept; the other {cut} are below rounding, "
-        "and what they cost is not part of it: prove(X, y) bounds the distance from the uncut machine",
+        "and their effect is not included: prove(X, y) bounds the distance from the uncut machine",
     )
 
 
 def _nearest(features: EigenFeatures, T: Array, beta: Array) -> tuple[Array, Array]:
-    """Weights u of beta, and a bound on the norm of beta - T u, an output each."""
+    """Weights u of beta, and a bound on the norm of beta - T u per output."""
     values = to_numpy(features.values)
     weights = np.asarray((T.T @ beta) * values[:, None])
     lengths = np.empty(beta.shape[1])
@@ -251,7 +251,7 @@ def _nearest(features: EigenFeatures, T: Array, beta: Array) -> tuple[Array, Arr
 
 
 def _gradient(T: Array, slope: Array, total: Array, mean: Array, weights: Array, lam: float) -> tuple[Array, Array]:
-    """g = lambda u - T'K'e + mean 1'e, a column per output, and a bound on the norm of its rounding."""
+    """g = lambda u - T'K'e + mean 1'e, one column per output, and a bound on the norm of its rounding."""
     gradient, rest = np.empty_like(weights), np.empty(weights.shape[1])
     columns = np.ascontiguousarray(T.T)
     for k in range(weights.shape[1]):

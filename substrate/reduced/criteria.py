@@ -1,37 +1,34 @@
-r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`.
+r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`, and their errors.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
 :mod:`~substrate.reduced.spectrum` and otherwise zero, so :mod:`~substrate.paths.criteria` and its bounds
-hold as they are. What is written here is only how to get the numbers without the zero directions, whose share is
-known by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
+apply. This module computes the numbers without the zero directions, whose share is
+obtained by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
 
 .. math::
 
     \lambda Q = \|t\|^2 - \sum_k c_k^2 g_k, \qquad \lambda B_{ii} = 1 - h_{ii}, \qquad
     \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
 
-Leave-one-out (:mod:`~substrate.reduced.left_out`) takes a pass over the rows for all points of a call;
-generalised cross-validation and folds take none, the sums of a fold being left out by subtraction; with features d of a
-fold's row, Cauchy's inequality bounds
-:math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is put under the
-ceilings, from which the search takes its slack. What a device has summed up and decomposed is brought to the host once,
-and searched there.
+Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over the rows for all points of a call; generalised
+cross-validation and folds need none, since the sums of a fold are subtracted; with features d of a fold's row, Cauchy's
+inequality bounds :math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is
+included in the ceilings, which determine the slack of the search. Sums and decompositions of a device are copied to the
+host once, and searched there.
 
-How far a criterion on a reduced basis may be from that of the machine it speaks of, at every lambda.
-
-A criterion is read off one decomposition of sums over the rows, and all of these are rounded: kernel values, features,
-sums, eigenvalues and eigenvectors. With :math:`\hat u(\lambda) = Q\, c/(a + \lambda)` the gradient of the exact machine
-at :math:`\hat u` is made of these roundings alone, and :mod:`~substrate.reduced.spectrum` says what it
-does to the errors of the rows,
+The errors of a criterion, at every lambda, are bounded as well. A criterion is computed from one decomposition of sums
+over the rows, and all of these are rounded: kernel values, features, sums, eigenvalues and eigenvectors. With
+:math:`\hat u(\lambda) = Q\, c/(a + \lambda)` the gradient of the exact machine at :math:`\hat u` consists of these
+roundings alone, and :mod:`~substrate.reduced.spectrum` bounds its effect on the errors of the rows,
 
 .. math:: \|\hat e - e\| \le \|Z H^{-1} T^T \delta\| \|\hat e\| + 3 p\, \|\sqrt{k}\|\, s^T |T \hat u|
           + \Big( c\, \epsilon\, \big\| |\hat H^{-1/2}| \sigma \big\| + \frac{r \epsilon \|A\|}{\sqrt\lambda} \Big)
             (\ldots) ,
 
-and leverages :math:`z_i^T H^{-1} z_i` move by the same slopes. All grow as lambda falls. The root of a
-criterion is a norm of errors over :math:`1 - h_{ii}`, so it is off by no more than that over the smallest of these,
-plus its own share. A direction that is faint in a smooth kernel makes this large long before the criterion itself looks
-strange: nearly noise-free targets have a criterion far below the size of y, to which the rounding belongs.
+and leverages :math:`z_i^T H^{-1} z_i` change by the same slopes. All grow as lambda falls. The root of a
+criterion is a norm of errors over :math:`1 - h_{ii}`, so its error is at most that over the smallest of these,
+plus its own share. A small eigenvalue of a smooth kernel makes this large long before the criterion itself is affected
+visibly: nearly noise-free targets have a criterion far below the size of y, which determines the rounding.
 """
 
 import math
@@ -63,12 +60,12 @@ class ReducedGCV(Criterion):
 
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
-        """On a statistic."""
+        """The criterion of a spectrum."""
         known = spectrum.on_host()
         return cls(known, known.targets, 0.0, pooled)
 
     def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
+        """The values from sums over the spectrum only."""
         spectrum, c = self.spectrum, self.targets.coordinates
         g, lambdas, n = self._inverses(t), np.exp(t.ravel()), self.spectrum.n
         errors = np.maximum(spectrum.squares - (g * (1.0 + lambdas * g)).T @ c**2, 0.0)
@@ -82,7 +79,7 @@ class ReducedGCV(Criterion):
 
 @dataclass(frozen=True, slots=True)
 class ReducedFold(Criterion):
-    """The mean square error on the rows of a fold, of the machine on the others; both are sums already.
+    """The mean square error on the rows of a fold, of the machine on the others; both from sums.
 
     ``scatter`` and ``cross`` are those of the fold's features about the others' mean, in the others'
     eigen-coordinates; ``squares`` those of its targets about the others' mean.
@@ -124,13 +121,13 @@ class ReducedFold(Criterion):
 
 
 def _cancelled(values: Array, whole: Array, size: int) -> Array:
-    """A ceiling high enough that the search's slack covers rounding of ``whole``, of which values are what is left."""
+    """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
     floor = np.finfo(np.float64).tiny
     return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
 
 
 _HALF = EPS / 2.0
-#: What lies between two points of a search: errors are monotone in lambda term by term, and lambda moves little.
+#: Factor between two points of a search: errors are monotone in lambda term by term, and lambda changes little.
 _BETWEEN = 2.0
 
 
@@ -152,7 +149,7 @@ class RowSizes:
 
 @dataclass(frozen=True, slots=True)
 class RowSizesOfLeaf:
-    """Of the rows of a leaf; no kernel value is computed."""
+    """The sizes of the rows of a leaf; no kernel value is computed."""
 
     values: KernelValues
 
@@ -168,14 +165,14 @@ class RowSizesOfLeaf:
 
 
 def sizes_of_rows(rows: KernelRows) -> RowSizes:
-    """In one light pass."""
+    """The sizes of all rows, in one inexpensive pass."""
     sizes: RowSizes = rows.sums(RowSizesOfLeaf(rows.values), "sizes of rows")
     return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One spectrum and the rows it is of; ``seen`` is the scatter of validation rows, where the criterion is theirs."""
+    """One spectrum and its rows; ``seen`` is the scatter of validation rows, if the criterion is theirs."""
 
     spectrum: ReducedSpectrum
     K_basis: Array
@@ -185,7 +182,7 @@ class Doubt:
     count: int = 0
 
     def errors(self, lam: float) -> tuple[float, Array]:
-        """By how much a leverage may be off, and the norm by which errors may be, one number per output."""
+        """Bounds on the error of a leverage, and on the norm of the error of e, one number per output."""
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
         curvature = sp.curvature(self.K_basis, self.terms)
@@ -211,7 +208,7 @@ class Doubt:
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
         moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
         moved += lever * decomposed * (math.sqrt(lam) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
-        # z'H^-1 z moves with z by the same slopes, once for the row itself and once for its part in H
+        # z'H^-1 z changes with z by the same slopes, once for the row itself and once for its part in H
         lifted = 4.0 * (slopes if self.seen is None else 0.0) + 2.0 * reach.eta**2 + 2.0 * decomposed
         lifted += 2.0 * summed * pull**2
         if curvature.accumulated:

@@ -4,10 +4,10 @@ r"""Finite-dimensional features of a reduced basis, rank revealing.
 
 for the eigenvalues above rounding. They are coordinates of the projection of :math:`\varphi(x)` on the span of the
 basis, so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
-:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, where
+:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, whereas
 the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
 
-Components on a reduced basis: an expansion each in the basis vectors, and their features side by side.
+Components on a reduced basis have one expansion each in the basis vectors, and their features side by side:
 
 .. math:: f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, z_j) = u^{lT} z^l(x), \qquad
           K^l_{SS} = V^l \operatorname{diag}(s^l) V^{lT}, \quad z^l(x) = \operatorname{diag}(s^l)^{-1/2} V^{lT} k^l_S(x)
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-#: Smallest eigenvalue, relative to the largest, beside which a mixed direction keeps its digits.
+#: Smallest eigenvalue, relative to the largest, for which a mixed direction keeps its digits.
 _FAINT = 1e-9
 
 
@@ -63,16 +63,16 @@ class EigenFeatures:
 
     @property
     def well_conditioned(self) -> bool:
-        """Whether all directions are kept and none is so faint that mixing them would cost digits."""
+        """Whether all directions are kept and no eigenvalue is so small that mixing them would cost digits."""
         return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
 
     def coefficients(self, weights: Array) -> Array:
-        """Beta of the weights u."""
+        """Beta from the weights u."""
         coefficients: Array = self.transform @ weights
         return coefficients
 
     def weights(self, coefficients: Array) -> Array:
-        """The weights u of beta: :math:`s^{1/2} V^T \\beta`."""
+        """The weights u from beta: :math:`s^{1/2} V^T \\beta`."""
         weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
         return weights
 
@@ -120,7 +120,7 @@ class ComponentFeatures(RowValues):
                 values, vectors = np.linalg.eigh(matrix)
             keep = values > cutoff * max(float(values[-1]), 0.0)
             transforms.append(np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep])))
-        if not any(transform.shape[1] for transform in transforms):  # kernels that see nothing: one feature, always 0
+        if not any(transform.shape[1] for transform in transforms):  # zero kernels: one feature, always 0
             transforms[0] = np.zeros((matrices[0].shape[0], 1))
         return cls(tuple(components), tuple(transforms))
 
@@ -131,12 +131,12 @@ class ComponentFeatures(RowValues):
 
     @property
     def n_basis(self) -> int:
-        """How many features a row has."""
+        """The number of features of a row."""
         return sum(self.ranks)
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Where the features of each component stand."""
+        """The columns of each component's features."""
         ends = np.cumsum(self.ranks)
         return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(ends, self.ranks, strict=True))
 
@@ -159,7 +159,7 @@ class ComponentFeatures(RowValues):
 
 
 def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
-    """f^l of rows as their only feature; ``coefficients`` has one column per component, or one entry a basis vector."""
+    """f^l as the only feature of rows; ``coefficients`` has one column per component, or one entry per basis vector."""
     columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
     components = tuple(KernelValues(kernel, points) for kernel in kernels)
     return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))

@@ -1,14 +1,13 @@
-r"""Which fold a row validates in, by its number.
+r"""The validation fold of every row, by the number of the row.
 
-Stratified folds of rows that are never all in memory: the ones of scikit-learn's ``StratifiedKFold``.
-
-There the rows of a class are dealt out in the order of their numbers. With the classes in the order of their first rows
-and one behind the other, class c has the places from :math:`s_c` to :math:`e_c`, and fold j takes
+Folds are given, consecutive or stratified; the last are those of scikit-learn's ``StratifiedKFold`` for rows that are
+never all in memory. The rows of a class are assigned in the order of their numbers. With the classes in the order of
+their first rows, one after the other, class c has the places from :math:`s_c` to :math:`e_c`, and fold j takes
 
 .. math:: a_{cj} = \#\{p : s_c \le p < e_c, \; p \equiv j \pmod k\}
 
-of its rows, the first :math:`a_{c0}` of them go to fold 0, and so on. So a row's fold follows from its class and from
-how many rows of that class come before it, for which the counts of micro-blocks are enough.
+of its rows, the first :math:`a_{c0}` of them go to fold 0, and so on. A row's fold follows from its class and from
+the number of rows of that class before it, for which the counts of micro-blocks suffice.
 """
 
 from dataclasses import dataclass
@@ -18,18 +17,18 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import MICRO, Block, Source
 
 __all__ = ["ClassesOfBlock", "ConsecutiveFolds", "Folds", "GivenFolds", "StratifiedFolds"]
 
 
 class Folds(Protocol):
-    """Which fold a row validates in, by its number and, where folds are stratified, its class; -1 is none."""
+    """The validation fold of a row, by its number and, where folds are stratified, its class; -1 is none."""
 
     @property
     def count(self) -> int:
-        """How many folds."""
+        """The number of folds."""
 
     def labels(self, rows: slice, targets: Any = None) -> Any:
         """The folds of consecutive rows with these targets; a micro-block at a time."""
@@ -37,14 +36,14 @@ class Folds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GivenFolds:
-    """A label a row."""
+    """One label per row."""
 
     count: int
     every: Any
 
     @classmethod
     def of(cls, folds: Any, n: int) -> "GivenFolds | None":
-        """From the rows of each fold; no folds are None."""
+        """Labels from the rows of each fold; None without folds."""
         if not len(folds):
             return None
         labels = np.full(n, -1, dtype=np.int32)
@@ -59,7 +58,7 @@ class GivenFolds:
 
 @dataclass(frozen=True, slots=True)
 class ConsecutiveFolds:
-    """Parts of consecutive rows, the first ones longer by a row where the number does not divide them."""
+    """Parts of consecutive rows, the first ones longer by one row where the number of rows is not divisible."""
 
     count: int
     n: int
@@ -80,13 +79,13 @@ class ClassesOfBlock:
     book: Array
 
     def __call__(self, block: Block) -> Any:
-        """Of a micro-block."""
+        """The classes of a micro-block."""
         return (block.Y[:, None, :] == self.book).all(axis=2).argmax(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _CountsOfBlock:
-    """How many rows of each class a micro-block has, and the first of each (``n`` where there is none)."""
+    """The number of rows of each class in a micro-block, and the first of each (``n`` where there is none)."""
 
     book: Array
     n: int
@@ -101,7 +100,7 @@ class _CountsOfBlock:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedFolds:
-    """For each class, where its rows pass from fold to fold, and how many of them come before each micro-block."""
+    """For each class, the limits of its folds, and the number of its rows before each micro-block."""
 
     count: int
     book: Array
@@ -109,7 +108,7 @@ class StratifiedFolds:
     before: Any
 
     @classmethod
-    def of(cls, count: int, source: Source, book: Array, passes: Passes) -> Self:
+    def of(cls, count: int, source: Source, book: Array, passes: OpenPasses) -> Self:
         """One pass over the rows, whose targets are the code words of their classes."""
         parts = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
         counts = np.array([part[0] for part in parts])
@@ -144,5 +143,5 @@ class StratifiedFolds:
 
 
 def _below(place: Any, residue: Any, count: int) -> Any:
-    """How many numbers below a place leave the residue."""
+    """The count of smaller numbers with this residue."""
     return (place + (count - 1 - residue)) // count

@@ -10,13 +10,13 @@ solve
         + \lambda \begin{bmatrix} I & \\ & 0 \end{bmatrix},
 
 the normal equations of [Cawley2004]_ eq. (3). The direct solve forms H, for :math:`l n^2` multiplications or more; a
-product with H is one pass of :math:`2 l n` over kernel values that are evaluated again. That is the idea of
-[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and the preconditioner M of
-:mod:`~substrate.reduced.gradients`. For a gradient g, :math:`\sqrt{g^T M^{-1} g}` estimates how far the
-outputs on all rows are from those of the solution; the iteration ends when that is a small part of what it was at the
-mean of the targets, and when the certificate, from a pass of its own, passes.
+product with H is one pass of :math:`2 l n` over kernel values that are evaluated again. This is the method of
+[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and a preconditioner M
+as below. For a gradient g, :math:`\sqrt{g^T M^{-1} g}` estimates the distance of the
+outputs on all rows from those of the solution; the iteration ends when that is a small part of its value at the mean of
+the targets and the certificate, from a pass of its own, holds.
 
-The scatter of all rows of a reduced basis, as some of them tell it: a preconditioner.
+The preconditioner is the scatter of all rows, estimated from a sample R:
 
 .. math::
 
@@ -25,10 +25,10 @@ The scatter of all rows of a reduced basis, as some of them tell it: a precondit
 
 with the features of :mod:`~substrate.reduced.features` and a free bias. With the basis itself as the sample
 the sum of products is :math:`\operatorname{diag}(s)`, which is the preconditioner of [Rudi2017]_ section 3; it is
-close to the sum over all rows where n is far above the degrees of freedom. At the usual gammas it is not, and a
+close to the sum over all rows where n is far above the degrees of freedom. At the usual gammas this is not so, and a
 sample of several times n rows is worth its :math:`m n^2`: M and the matrix of all rows then differ by factors of
 about :math:`(1 \pm \sqrt{n / m})^2`, and conjugate gradients gain a digit in two to three steps whatever n and l are;
-rows unlike all others, which a sample misses, cost some more.
+outlying rows that are not in the sample cost some more.
 """
 
 from collections.abc import Callable, Iterable
@@ -55,11 +55,11 @@ from substrate.threads import blas_threads
 __all__ = ["PER_VECTOR", "TOLERANCE", "IteratedSolution", "SampledScatter", "sampled_scatter", "solve_by_gradients"]
 
 
-#: Rows of the sample for every basis vector: fewer take more passes over all rows, more take longer sums (measured).
+#: Rows of the sample per basis vector: fewer need more passes over all rows, more need longer sums (measured).
 PER_VECTOR = 8
 #: Relative error of the sums up to which they precondition as well as exact ones.
 _LARGEST_ERROR = 1e-2
-#: The sample is part of the method, not of the model: the same rows whoever asks.
+#: The sample is part of the method, not of the model: always the same rows.
 _SEED = 0
 
 
@@ -67,7 +67,7 @@ _SEED = 0
 class SampledScatter:
     """The Cholesky factor of the centred part of M, the mean feature of the sample, l and m.
 
-    ``curvature`` is of the sampled rows as they are, and so not above that of all rows.
+    ``curvature`` is that of the sampled rows, which does not exceed that of all rows.
     """
 
     factor: Array
@@ -90,7 +90,7 @@ class SampledScatter:
 def sampled_scatter(
     rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, sizes: Array
 ) -> SampledScatter:
-    """Sums over rows drawn by lot, by kernel values where that is accurate enough, by features where not."""
+    """Sums over rows drawn at random, by kernel values where that is accurate enough, otherwise by features."""
     n = rows.n_rows
     m = min(n, PER_VECTOR * features.n_basis)
     drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
@@ -112,14 +112,14 @@ def sampled_scatter(
     return SampledScatter(factor, full, n, m, known)
 
 
-#: Estimated relative error of the outputs at which the iteration ends: a tenth of what is asked of predictions.
+#: Estimated relative error of the outputs at which the iteration ends: a tenth of the accuracy required of predictions.
 TOLERANCE = 1e-7
 _MOST_ITERATIONS = 200
-#: Passes that compute the true gradient anew and go on from it.
+#: Number of passes that recompute the true gradient and continue from it.
 _MOST_RESTARTS = 4
-#: Multiplications up to which the sums over all rows are taken to bound an answer that the sample leaves in doubt.
+#: Multiplications up to which the sums over all rows are computed to bound an answer that the sample does not.
 _CHEAP_SUMS = 1e10
-_SAMPLED = ("accuracy by", "the sums of sampled rows; solver='direct' takes those of all rows and may know more")
+_SAMPLED = ("accuracy by", "the sums of sampled rows; solver='direct' uses those of all rows and may be sharper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +135,16 @@ class IteratedSolution:
 
     @property
     def converged(self) -> bool:
-        """Whether every row of the certificate passes, that of the iteration among them, but that of the answer.
+        """Whether every row of the certificate but that of the answer passes, including that of the iteration.
 
-        How near the answer must be is asked of the fit, not of the iteration.
+        The accuracy of the answer is required of the fit, not of the iteration.
         """
         return all(row.passes for row in self.rows if not isinstance(row, Accuracy))
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Sums over rows of K'f and 1'f, for outputs f, a column each."""
+    """Sums over rows of K'f and 1'f, one column per output f."""
 
     slope: Array
     total: Array
@@ -210,7 +210,7 @@ def solve_by_gradients(
         gradient = np.vstack([T.T @ residuals.slope - lam * weights, residuals.total])
         energy = _energy(gradient, M.solve(gradient))
         if iterations == 0:
-            # of a constant target nothing is left but rounding, and that need not be fitted
+            # a constant target leaves only rounding, which need not be fitted
             scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
             goal = tolerance**2 * scale
         checks = [
@@ -240,7 +240,7 @@ def _known_better(
     beta: Array,
     bias: Array,
 ) -> ReducedAnswer:
-    """The sums of all rows, where they cost seconds, and a pass with care know more than the sample does."""
+    """A bound by the sums of all rows, where they cost seconds, and an accurate pass: sharper than the sample's."""
     if float(rows.n_rows) * features.n_basis**2 > _CHEAP_SUMS:
         return replace(answer, facts=(*answer.facts, _SAMPLED))
     statistic = accumulate(rows, features, origin, judge.lam)
@@ -266,7 +266,7 @@ def _energy(left: Array, right: Array) -> Array:
 def _descend(
     product: Callable[[Array], Array], solve: Callable[[Array], Array], gradient: Array, goal: Array, most: int
 ) -> tuple[Array, int]:
-    """Preconditioned conjugate gradients from nought on every column, each with its own step lengths; and the steps."""
+    """Preconditioned conjugate gradients from zero on every column, each with its own step lengths; and the steps."""
     change, R = np.zeros_like(gradient), gradient.copy()
     P = solve(R)
     energy = _energy(R, P)

@@ -1,12 +1,11 @@
-r"""The L1 substrate on a reduced basis, from sums over the rows alone.
+r"""The L1 substrate on a reduced basis and its path in zeta, from sums over the rows alone.
 
 .. math:: \min_{\beta, b} \; \tfrac12 \Big\| t - \hat K \beta - b 1 \Big\|^2 + \zeta \|\beta\|_1,
           \qquad \hat K = [k(x_i, z_j)], \quad l \times n
 
-([Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2).) The coefficients are no multipliers of a
-constraint with a bias, so nothing asks that they sum to zero, and the problem is a lasso. With P the centring
-projection, all that it sees of the rows are :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`, and means: n
-columns of n entries
+([Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2).) The coefficients are not multipliers of a
+constraint with a bias, so they need not sum to zero, and the problem is a lasso. With P the centring projection, it
+depends on the rows only by :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`, and means: n columns of n entries
 
 .. math:: B = U \operatorname{diag}(g)^{1/2}, \quad \tilde t = \operatorname{diag}(g)^{-1/2} U^T c, \qquad
           G = U \operatorname{diag}(g) U^T
@@ -14,22 +13,22 @@ columns of n entries
 have the same products as those of l entries, and hence the same solution for every :math:`\zeta`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |c_j|` it is zero.
 
-A pass over the rows computes the errors of the machine as it will predict. Its rows of the certificate are the
+A pass over the rows computes the errors of the machine as it predicts. The rows of the certificate are the
 subgradient condition, with :math:`\hat c = \hat K^T (e - \bar e 1)`,
 
 .. math:: \hat c_j = \zeta \operatorname{sign} \beta_j \;\; (\beta_j \ne 0), \qquad |\hat c_j| \le \zeta,
 
-and the duality gap at :math:`\theta = \min(1, \zeta / \max_j |\hat c_j|) (e - \bar e 1)`; where they are not down to
-rounding, a Newton step among the coefficients in use mends them.
+and the duality gap at :math:`\theta = \min(1, \zeta / \max_j |\hat c_j|) (e - \bar e 1)`; where they are above
+rounding, a Newton step among the nonzero coefficients corrects them.
 
-The path in zeta of the L1 substrate on a reduced basis, exact, from sums over the rows.
+The path in zeta is exact:
 
 .. math:: \beta(\zeta) = \arg\min_{\beta} \min_b \; \tfrac12 \big\| t - \hat K \beta - b 1 \big\|^2 + \zeta \|\beta\|_1
 
-is affine between knots. n columns of n entries stand for those of all rows (:mod:`substrate.reduced.l1`),
-and :mod:`substrate.paths.homotopies` follows them, both signs in one block, which is the path of the lasso
-([Efron2004]_). scikit-learn's ``lars_path_gram`` walks it too, but drops a column for good when the pivot it brings is
-small, and columns of kernel values are nearly dependent as a rule; here one that depends on those in use waits.
+is affine between knots. The n columns of n entries replace those of all rows, and :mod:`substrate.paths.homotopies`
+follows them, both signs in one block, which is the path of the lasso ([Efron2004]_). scikit-learn's ``lars_path_gram``
+follows it too, but drops a column permanently when its pivot is small, and columns of kernel values are usually nearly
+dependent; here a column that depends on those in use is only postponed.
 """
 
 from dataclasses import dataclass
@@ -72,7 +71,7 @@ _MOST_STEPS = 4
 class L1Sums:
     """G, c (one column per output), the means of the columns and of the targets, and t'Pt; targets in their unit.
 
-    ``offsets`` are the means of the columns about the origin that the sums were taken about.
+    ``offsets`` are the means of the columns about the origin of the sums.
     """
 
     count: int
@@ -86,19 +85,19 @@ class L1Sums:
 
     @property
     def zeta_max(self) -> Array:
-        """The smallest zeta at which nothing but the bias is left, an output each."""
+        """The smallest zeta at which only the bias is left, one per output."""
         return np.asarray(np.abs(self.cross).max(axis=0, initial=0.0))
 
     def columns(self) -> tuple[Array, Array]:
-        """B, one row per column, and the targets' coordinates, one column per output; nothing below rounding."""
+        """B, one row per column, and the targets' coordinates, one column per output, above rounding."""
         with blas_threads(self.gram.shape[0]):
             g, U = np.linalg.eigh(self.gram)
-        kept = g > EPS * max(float(g[-1]), 0.0)  # a faint direction does no harm; one left out is missed
+        kept = g > EPS * max(float(g[-1]), 0.0)  # a small eigenvalue does no harm; one left out is missing
         root = np.sqrt(g[kept])
         return np.ascontiguousarray(U[:, kept] * root), np.asarray((U[:, kept] / root).T @ self.cross)
 
     def noise(self) -> Array:
-        """Correlations up to which rounding may make them, an output each."""
+        """Bounds on correlations that may be rounding, one per output."""
         largest = float(np.sqrt(self.count) * np.abs(self.means).max() + np.sqrt(self.gram.diagonal().max()))
         return np.asarray(np.sqrt(self.count) * EPS * largest * np.sqrt(self.squares))
 
@@ -108,7 +107,7 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     total, _ = rows.sums(MomentsOfLeaf(rows.values, origin), "sums of kernel values").moments()
     mean, target = total.first / total.mass, total.targets / total.mass
     centred = total.about(mean, target)
-    # what the mean of the targets leaves over is rounding: a constant target correlates with nothing
+    # a constant target minus its mean is rounding: it has no correlations
     cross = np.where(centred.squares > (total.count * EPS) ** 2, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
     return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit, mean)
@@ -116,7 +115,7 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
 
 @dataclass(frozen=True, slots=True)
 class MendedL1:
-    """Beta and b of every output in units of the targets, certificate rows a tuple an output, and the steps taken."""
+    """Beta and b of every output in units of the targets, certificate rows per output, and the steps taken."""
 
     coefficients: Array
     bias: Array
@@ -134,10 +133,10 @@ def mended(
     most: int = _MOST_STEPS,
     tolerance: float = ACCURATE,
 ) -> MendedL1:
-    """Check coefficients against all rows, and step among those in use while that does not pass and helps.
+    """Check coefficients on all rows, and step among the nonzero ones while the check fails and steps help.
 
-    ``sizes`` are the roots of k(z_j, z_j), which a kernel can tell; ``targets`` is what is known of them already. Where
-    every check but that of the answer passes, passes with care go on.
+    ``sizes`` are the roots of k(z_j, z_j), known for a kernel; ``targets`` summarises the targets. Where
+    every check but that of the answer passes, accurate passes follow.
     """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
@@ -156,7 +155,7 @@ def mended(
         if all(row.passes for output in checks for row in output):
             break
         if not careful and all(row.passes for output in checks for row in output[1:]):
-            careful = True  # the same coefficients once more: perhaps rounding of the check is all that fails
+            careful = True  # the same coefficients once more: perhaps only the rounding of the check fails
             continue
         beta, bias = _stepped(residuals, sums, zeta, beta, bias)
     if best is None:
@@ -176,7 +175,7 @@ class L1Check:
     tolerance: float = ACCURATE
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
-        """In one pass over the rows, with care or not."""
+        """The check in one pass over the rows, plain or accurate."""
         unit, centre = self.sums.unit, self.targets.about(self.sums.unit)
         if careful:
             residuals, rounded = careful_pass(self.rows, unit, beta, bias, self.sizes, centre)
@@ -196,7 +195,7 @@ def _worst(checks: tuple[tuple[Row, ...], ...]) -> float:
 
 
 def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias: Array) -> tuple[Array, Array]:
-    """A Newton step of each output among its coefficients in use and those that should be; none changes its sign."""
+    """A Newton step of each output among its coefficients that are, or should be, nonzero; no sign changes."""
     after, shift = beta.copy(), np.zeros(bias.size)
     for k in range(bias.size):
         total = float(residuals.total[k])
@@ -215,7 +214,7 @@ def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias:
 def reduced_l1_rows(
     residuals: Residuals, sums: L1Sums, zeta: float, coefficients: Array, bias: Array, tolerance: float = _TOLERANCE
 ) -> list[tuple[Row, ...]]:
-    """The optimality conditions of every output on all rows; correlations are of errors off their mean."""
+    """The optimality conditions of every output on all rows; correlations are those of the centred errors."""
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
         beta, total = coefficients[:, k], float(residuals.total[k])
@@ -231,7 +230,7 @@ def reduced_l1_rows(
         along = float(beta @ c) + squares
         share = min(1.0, zeta / max(float(np.abs(c).max(initial=0.0)), zeta))
         gap = 0.5 * squares + zeta * size - share * along + 0.5 * share**2 * squares
-        # what beta = 0 costs, or, of a constant target, a millionth of what no machine at all does
+        # the cost of beta = 0, or, for a constant target, a millionth of that of the zero machine
         cost = 0.5 * float(sums.squares[k]) + 0.5e-6 * float(residuals.targets[k]) + zeta * size
         lengths = np.sqrt(residuals.targets[k]) + np.sqrt(residuals.count) * abs(float(bias[k]))
         terms = float(lengths) + residuals.norm * float(np.linalg.norm(beta))
@@ -246,15 +245,15 @@ def reduced_l1_rows(
     return checks
 
 
-#: How often a path may be taken up again.
+#: How often a path may be resumed.
 _RESTARTS = 20
 _ROUNDING = 1e-12
 
 
 def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
-    """A path an output, down to ``zeta_min`` (None: a small share of its zeta_max), targets in their unit."""
+    """One path per output, down to ``zeta_min`` (None: a small share of its zeta_max), targets in their unit."""
     B, targets = sums.columns()
-    # what rounding, and directions left out, change of the correlations: up to there zero and not zero are the same
+    # the effect of rounding and of directions left out on the correlations: below it they count as zero
     noise = np.maximum(sums.noise(), np.abs(B @ targets - sums.cross).max(axis=0, initial=0.0))
     if not B.shape[1]:  # no column has a direction: a kernel without values, or without differences
         B, targets = np.zeros((B.shape[0], 1)), np.zeros((1, targets.shape[1]))
@@ -266,8 +265,8 @@ def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
 
 
 def point_at(path: Path, zeta: float) -> Point:
-    """The solution at zeta; refused where the path does not reach."""
-    # the last knot is where zeta was asked for, up to rounding of correlations
+    """The solution at zeta; refused outside the path."""
+    # the last knot is at the given zeta, up to rounding of correlations
     near = path.lowest - _ROUNDING * (zeta + float(path.values[-1]))
     there = path.lowest if near <= zeta < path.lowest else zeta
     if not path.covers(there):
@@ -279,5 +278,5 @@ def point_at(path: Path, zeta: float) -> Point:
 
 
 def coefficients_at(paths: tuple[Path, ...], zeta: float) -> Array:
-    """Beta of every output, a column each."""
+    """Beta, one column per output."""
     return np.column_stack([point_at(path, zeta).primal for path in paths])

@@ -2,15 +2,15 @@ r"""How far the fitted values of the L1 substrate on a reduced basis are from th
 
 With :math:`\hat e = e - \bar e` and :math:`c = \hat K^T \hat e`, the point :math:`\theta = \tau \hat e` is dual
 feasible for a :math:`\tau \le 1` with :math:`\tau \max_j |c_j| \le \zeta`, and the duality gap there is a sum of
-terms none of which is negative,
+non-negative terms,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 (1 - \tau)^2 \|\hat e\|^2
           + \sum_j \big( \zeta |\beta_j| - \tau \beta_j c_j \big) ,
 
-since the objective is strongly convex in the fitted values. What rounding may change of c is counted in tau, and once
-more beside every coefficient. That is the root of a rounding error; where few coefficients are large, a second dual
-point is nearer: the errors less :math:`K_A G_A^{-1} (c_A - \zeta \operatorname{sign} \beta_A)`, over the columns A in
-use, has the right correlations with these, and a gap of half the squared norm of what was taken off, as long as no
+since the objective is strongly convex in the fitted values. The rounding of c is included in tau, and once
+more for every coefficient. That is the root of a rounding error; where few coefficients are nonzero, a second dual
+point is nearer: the errors minus :math:`K_A G_A^{-1} (c_A - \zeta \operatorname{sign} \beta_A)`, over the columns A in
+use, have the right correlations with these, and a gap of half the squared norm of the difference, as long as no
 other column's correlation exceeds zeta.
 """
 
@@ -43,7 +43,7 @@ class L1Columns:
     terms: int
 
     def reach(self, used: Any, count: int, rounding: float, spread: float) -> Reach:
-        """What a change of the correlations of the columns in use does to the fitted values."""
+        """The effect of a change of the correlations of the columns in use on the fitted values."""
         m = self.sizes.size
         chosen = EigenFeatures(np.eye(m)[:, used], np.ones(used.size))
         curvature = Curvature(
@@ -106,11 +106,11 @@ def _scaled(beta: Array, c: Array, off: Array, zeta: float, length: float) -> fl
 def _stepped(
     beta: Array, c: Array, off: Array, zeta: float, length: float, used: Any, lengths: Array, moved: float
 ) -> float:
-    """The gap at the errors less a part in the span of the columns in use, of norm ``moved`` at most.
+    """The gap at the errors minus a part in the span of the columns in use, of norm at most ``moved``.
 
     It brings their correlations to zeta exactly; the others must stay below, or the point is scaled down.
     """
-    if not moved < 1e150:  # its square is no number
+    if not moved < 1e150:  # its square overflows
         return math.inf
     idle = np.ones(beta.size, dtype=bool)
     idle[used] = False

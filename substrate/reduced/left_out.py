@@ -1,20 +1,18 @@
-r"""Leave-one-out on a reduced basis, exact, in one pass over the rows.
+r"""Leave-one-out on a reduced basis, exact, in one pass over the rows, and as a function of lambda.
 
 .. math:: h_{ii} = \frac1l + \| R\, k_S(x_i) - r \|^2, \qquad t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}}
 
 ([Cawley2004]_ section 2.6) with R and r from the spectrum of :mod:`~substrate.reduced.spectrum`, made
 triangular, which halves the work of every row.
 
-The outputs :math:`f(x_i) = \sum_j \beta_j k(x_i, z_j) + b` of rows, a block at a time.
-
-Leave-one-out on a reduced basis as an analytic function of :math:`t = \log\lambda`, a pass over the rows a call.
+As an analytic function of :math:`t = \log\lambda`, with one pass over the rows per call, it is
 
 .. math:: \frac1l \sum_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
     1 - h_{ii} = 1 - \frac1l - \sum_k \frac{g_{ik}^2}{a_k + \lambda}
 
 ([Cawley2004]_ section 2.6) with the features g of :mod:`~substrate.reduced.spectrum`. Its bounds are those
-of :mod:`~substrate.reduced.criteria`. The search is numpy's; rows on a device are gone over there, and a call
-sends :math:`1/(a_k + \lambda)` to it and gets sums back.
+of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there, and a call
+sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +36,7 @@ from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
@@ -76,7 +74,7 @@ class LeverageFactor:
 
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
-    """The factor of the leverages at one lambda; a QR factorisation halves the work of every row to come."""
+    """The factor of the leverages at one lambda; a QR factorisation halves the work of every row."""
     xp = namespace_of(spectrum.values)
     scale = 1.0 / xp.sqrt(spectrum.values + lam)
     W = (spectrum.directions * scale).T
@@ -88,7 +86,7 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRows:
-    """Consecutive rows: the first one's number, targets, fitted values, and leverages."""
+    """Consecutive rows: the number of the first, targets, fitted values, and leverages."""
 
     start: int
     Y: Array
@@ -102,7 +100,7 @@ class LeftOutRows:
         return residuals
 
     def refuse_undetermined(self) -> None:
-        """Name a row without which there is no machine."""
+        """Raise if there is no machine without some row, and name it."""
         xp = namespace_of(self.leverages)
         if not bool(xp.all(self.leverages < 1.0)):
             worst = int(xp.argmax(self.leverages))
@@ -115,7 +113,7 @@ class LeftOutRows:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutOfBlock:
-    """Fitted values and leverages of a block, and its targets, a row each."""
+    """Fitted values, leverages and targets of a block, one row per row of data."""
 
     values: KernelValues
     coefficients: Array
@@ -161,7 +159,7 @@ KEPT = 2.0**25
 
 @dataclass(frozen=True, slots=True)
 class ResidualSums:
-    """Over rows, a row a lambda: squared residuals, an output a column; 1/(1 - h_ii); and the smallest 1 - h_ii."""
+    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
 
     squares: Array
     reciprocal: Array
@@ -177,7 +175,7 @@ class ResidualSums:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutOfLeaf:
-    """Leave-one-out at many lambdas: two matrix products a tile, with the weights and, of squares, with 1/(a + lambda).
+    """Leave-one-out at many lambdas: two matrix products per tile, with the weights and, squared, with 1/(a + lambda).
 
     ``values`` None: the rows are features already.
     """
@@ -248,7 +246,7 @@ class ReducedLeaveOneOut(Criterion):
 
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
-        """On the rows of the statistic and their targets."""
+        """The criterion on the rows of the statistic and their targets."""
         kept, known = None, spectrum.on_host()
         if 8.0 * rows.n_rows * known.values.size <= KEPT:
             parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
@@ -263,7 +261,7 @@ class ReducedLeaveOneOut(Criterion):
         values = None if self.kept is not None else self.rows.values
         function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.n)
         if self.kept is not None:
-            return Passes().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
+            return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
     def sample(self, t: Array) -> Samples:
@@ -274,13 +272,13 @@ class ReducedLeaveOneOut(Criterion):
         falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
         rising = (lambdas * sums.reciprocal / n).reshape(*t.shape, 1)
         found = self._shaped(sums.squares / n, t)
-        # the relative error of 1 - h_ii is that of a sum of so many terms, over itself
+        # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.size / (self.size + 16.0)
         rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
         return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
 
 
 def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:
-    """What makes features of kernel values: their origin, the directions, and the mean to take off."""
+    """The map from kernel values to features: their origin, the directions, and the mean to subtract."""
     mean: Array = spectrum.mean @ spectrum.rotation
     return spectrum.origin.kernel_values, spectrum.directions, mean

@@ -1,15 +1,13 @@
-r"""Sums over rows, about an origin, and the arithmetic they allow.
+r"""Sums over rows, about an origin: their arithmetic, and the function of a leaf that computes them.
 
 .. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
 
-Sums of parts add up to those of all, and the rows of a part leave by subtraction. They are where their rows are, in
-numpy or on a device.
+Sums of parts add up to those of all, and the rows of a part are left out by subtraction. Sums are where their rows are,
+in numpy or on a device.
 
-The moments of the rows of a leaf: the one function that every fit on a reduced basis is summed from.
-
-Rows become kernel values about the origin, and, where a transform is given, features; their products are added in place
-to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric rank-k update; on a device, which has none, to both), a tile of
-rows at a time. Nothing here knows where the rows come from or who asks.
+Every fit on a reduced basis is computed from these sums. Rows become kernel values about the origin, and, where a
+transform is given, features; their products are added in place to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric
+rank-k update; on a device, which has none, to both), one tile of rows at a time, wherever the rows are stored.
 """
 
 from collections.abc import Iterable
@@ -19,9 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
 from substrate.reduced.folds import Folds
-from substrate.reduced.rows import RowValues
+from substrate.reduced.rows import PART, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
@@ -30,7 +29,7 @@ __all__ = ["FoldSums", "Moments", "MomentsOfLeaf", "Origin", "RowWeights", "Sums
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is taken off before anything is squared: a row of kernel values, and of targets; and the unit of targets."""
+    """What is subtracted before squaring: a row of kernel values and one of targets; and the unit of the targets."""
 
     kernel_values: Array
     targets: Array
@@ -70,7 +69,7 @@ class Moments:
         )
 
     def transformed(self, T: Array) -> "Moments":
-        """The same of T'x instead of x."""
+        """The same for T'x instead of x."""
         first, second, cross = T.T @ self.first, T.T @ self.second @ T, T.T @ self.cross
         return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
 
@@ -85,20 +84,20 @@ class Moments:
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float) -> Origin:
-    """The mean row of the basis stands for that of all rows; targets are centred exactly, a constant one to zero."""
+    """The mean row of the basis approximates that of all rows; targets are centred exactly, a constant one to zero."""
     return Origin(namespace_of(K_basis).mean(K_basis, axis=0), on_device_of(K_basis, targets.about(unit)), unit)
 
 
 class RowWeights(Protocol):
-    """Weights of rows from their kernel values and their targets in some unit; nothing else is known of a row."""
+    """Weights of rows from their kernel values and their targets in some unit."""
 
     def __call__(self, tile: Array, targets: Array) -> Array:
-        """A weight a row."""
+        """One weight per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Moments with the second ones in the upper triangle only."""
+    """Moments, the second ones in the upper triangle only."""
 
     count: int
     first: Array
@@ -120,7 +119,7 @@ class Sums:
         )
 
     def moments(self) -> Moments:
-        """With both triangles."""
+        """The moments with both triangles."""
         xp = namespace_of(self.second)
         upper = xp.triu(self.second)
         second = upper + xp.triu(upper, k=1).T
@@ -129,7 +128,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class FoldSums:
-    """Sums over the rows in no fold, then over those of each."""
+    """Sums over the rows in no fold, then over those of each fold."""
 
     parts: tuple[Sums, ...]
 
@@ -137,7 +136,7 @@ class FoldSums:
         return FoldSums(tuple(one + another for one, another in zip(self.parts, other.parts, strict=True)))
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
-        """Those of all rows, and of each fold."""
+        """The moments of all rows, and of each fold."""
         made = [part.moments() for part in self.parts]
         total = made[0]
         for part in made[1:]:
@@ -147,9 +146,9 @@ class FoldSums:
 
 @dataclass(frozen=True, slots=True)
 class MomentsOfLeaf:
-    """Sums of kernel values, or of features where a transform is given; ``triangular`` says that it is lower so.
+    """Sums of kernel values, or of features where a transform is given, which may be lower ``triangular``.
 
-    ``about`` says that the origin is taken off kernel values; otherwise it is to be taken off the sums.
+    ``about`` states that the origin is subtracted from kernel values; otherwise it is subtracted from the sums.
     """
 
     values: RowValues
@@ -193,7 +192,7 @@ class MomentsOfLeaf:
 
 
 class _Sums:
-    """Sums in the making, beside ``like``, which has a number per output."""
+    """Sums being accumulated on the device of ``like``, which has one number per output."""
 
     def __init__(self, size: int, like: Array) -> None:
         outputs = like.shape[0]
@@ -205,7 +204,7 @@ class _Sums:
     def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
         xp = namespace_of(targets)
         ones = xp.ones_like(targets[:, 0])
-        if weights is not None:  # sums of products: the root of a weight goes to either factor
+        if weights is not None:  # sums of products: each factor is multiplied by the root of the weight
             ones = xp.sqrt(weights)
             features, targets = features * ones[:, None], targets * ones[:, None]
         self.count += int(features.shape[0])
@@ -224,9 +223,10 @@ class _Sums:
 
 
 def _with_products(total: Array, features: Array) -> Any:
-    """The sum with features'features added in place: of numpy's the lower triangle alone, in the order of LAPACK."""
-    if is_device_array(features):
-        total += features.T @ features
+    """The sum with features'features added in place: in numpy the lower triangle alone, in LAPACK's order."""
+    if is_device_array(features):  # in parts: the bound of a sum grows with the number of sequential terms
+        for rows in strips(int(features.shape[0]), PART):
+            total += features[rows, :].T @ features[rows, :]
         return total
     from scipy.linalg.blas import dsyrk
 

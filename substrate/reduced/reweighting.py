@@ -1,4 +1,4 @@
-r"""Robust reweighting on a reduced basis: weights that no row keeps, because any pass can compute them again.
+r"""Robust reweighting on a reduced basis: weights that are not stored, since any pass can recompute them.
 
 .. math::
 
@@ -6,9 +6,9 @@ r"""Robust reweighting on a reduced basis: weights that no row keeps, because an
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2,
     \qquad v_i = v(e_i^0 / \hat s)
 
-([Suykens2002]_ eq. (10), (14)-(15) and Algorithm 1 with the expansion of [Cawley2004]_ eq. (2).) The errors
-:math:`e^0` of the fit before are a function of a row and of that fit's :math:`\beta^0, b^0`, and so are the weights: a
-round is passes for the scale (:mod:`substrate.streaming.survey`, exact), one for the weighted sums
+([Suykens2002]_ eq. (10), (14)-(15) and Algorithm 1 with the expansion of [Cawley2004]_ eq. (2).) The errors :math:`e^0`
+of the previous fit are a function of a row and of that fit's :math:`\beta^0, b^0`, and so are the weights: a round
+consists of passes for the scale (:mod:`substrate.streaming.survey`, exact), one for the weighted sums
 
 .. math:: \sum_i v_i, \quad \sum_i v_i z_i, \quad \sum_i v_i z_i z_i^T, \quad \sum_i v_i t_i z_i, \quad \dots
 
@@ -42,7 +42,7 @@ class ErrorsOfRows:
     centre: float | None = None
 
     def __call__(self, block: Block) -> Array:
-        """An error a row."""
+        """One error per row."""
         errors = np.empty(int(block.X.shape[0]))
         for rows, tile in self.values.tiles(block, self.values.buffer()):
             errors[rows] = block.Y[rows, 0] / self.unit - (tile @ self.coefficients + self.bias)
@@ -67,7 +67,7 @@ class WeightsOfRows:
 class Reweighted:
     """One fit of the sequence in the units of y: its solution, its weights (None: all one), and the change of w.
 
-    ``scale`` is the robust scale that the weights were made with (0 for the first fit); ``mass`` is their sum.
+    ``scale`` is the robust scale of the weights (0 for the first fit); ``mass`` is their sum.
     """
 
     solution: ReducedSolution
@@ -78,7 +78,7 @@ class Reweighted:
 
 
 def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: float, scale: str) -> float:
-    """The robust scale of the errors of all rows, exact, by passes that count; in units of the targets."""
+    """The exact robust scale of the errors of all rows, by counting passes; in units of the targets."""
     largest = 0.0
 
     def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:

@@ -1,7 +1,7 @@
-r"""The rows of :math:`\hat K = [k(x_i, z_j)]`, l x n, handed out in blocks and never kept.
+r"""The rows of :math:`\hat K = [k(x_i, z_j)]`, l x n, computed in blocks and never stored.
 
-With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the matrix does not fit where the data do, so
-everything that is computed from it is computed block by block, in memory that does not grow with l.
+With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the matrix may not fit in memory where the data
+do, so everything that is computed from it is computed block by block, in memory that does not grow with l.
 """
 
 from abc import ABC, abstractmethod
@@ -18,44 +18,47 @@ from substrate.kernels.base import strips
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["KernelRows", "KernelValues", "RowValues"]
+__all__ = ["PART", "KernelRows", "KernelValues", "RowValues"]
+
+#: Rows whose products are added up at once on a device.
+PART = 4096
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
 
 
 class RowValues(ABC):
-    """Numbers of a row, computed from the row alone, and how they are handed out a tile of rows at a time."""
+    """Numbers computed from a row alone, provided one tile of rows at a time."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def n_basis(self) -> int:
-        """How many numbers."""
+        """The number of values per row."""
 
     @abstractmethod
     def fill(self, X: Any, out: Array) -> None:
-        """Write those of rows into ``out``."""
+        """Write the values of rows into ``out``."""
 
     def evaluate(self, X: Any) -> Array:
-        """Those of rows on a device, in an array of their own there."""
+        """The values of rows on a device, in a new array there."""
         raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
 
     @property
     def step(self) -> int:
-        """Rows of a tile: a power of two that the basis alone decides, so that every row always has the same tile."""
+        """Rows of a tile: a power of two given by the basis alone, so that every row is always in the same tile."""
         fitting = max(_TILE_ENTRIES // max(self.n_basis, 1), 128)
         return min(1 << (fitting.bit_length() - 1), MICRO)
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """The rows of a block a tile at a time, by their places in it; a tile may be overwritten.
+        """The rows of a block one tile at a time, with their positions in it; a tile may be overwritten.
 
-        In numpy ``buffer`` is used for all of them. On a device a tile is as large as keeps it busy, and new memory.
+        In numpy ``buffer`` is used for all of them. On a device tiles are large enough to keep it busy, in new memory.
         """
         n = int(block.X.shape[0])
         if is_device_array(block.X):
@@ -68,7 +71,7 @@ class RowValues(ABC):
             yield rows, tile
 
     def matrix(self, X: Any) -> Array:
-        """The values of rows at hand."""
+        """The values of given rows."""
         if is_device_array(X):
             return self.evaluate(X)
         out = np.empty((X.shape[0], self.n_basis))
@@ -83,7 +86,7 @@ class RowValues(ABC):
 
 @dataclass(frozen=True, slots=True)
 class KernelValues(RowValues):
-    """A kernel against basis points; or, without a kernel, columns of a kernel matrix by number."""
+    """A kernel between rows and basis points; or, without a kernel, columns of a kernel matrix by number."""
 
     kernel: Kernel | None
     points: Any
@@ -109,7 +112,7 @@ class KernelValues(RowValues):
         return values
 
     def diagonal(self, block: Block) -> Array:
-        """k(x, x) of the rows of a block; a given matrix has them where row and column have one number."""
+        """k(x, x) of the rows of a block; a given matrix has them where row and column numbers agree."""
         if self.kernel is not None:
             diagonal = self.kernel.diag(block.X)
             return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
@@ -118,7 +121,7 @@ class KernelValues(RowValues):
         return np.asarray(given, dtype=np.float64).ravel()
 
     def rounding(self, X: Any) -> float:
-        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; of a given matrix nought."""
+        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""
         if self.kernel is None:
             return 0.0
         if is_sparse(X) or is_sparse(self.points):
@@ -130,11 +133,11 @@ class KernelValues(RowValues):
 
 @dataclass(frozen=True, slots=True)
 class KernelRows:
-    """Kernel values of all rows of a source, and how passes over them are made."""
+    """Kernel values of all rows of a source, and the settings of passes over them."""
 
     values: KernelValues
     source: Source
-    passes: Passes = field(default_factory=Passes)
+    passes: OpenPasses = field(default_factory=OpenPasses)
 
     @classmethod
     def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
@@ -153,17 +156,25 @@ class KernelRows:
 
     @property
     def on_device(self) -> bool:
-        """Whether the rows live on a device, where a tile is beyond any cache and a second look at it costs a pass."""
+        """Whether the rows are on a device, where a tile exceeds any cache and reading it again costs a pass."""
         return self.source.home != HOST
 
     @property
     def terms(self) -> int:
-        """How many numbers a sum over all rows adds up one after the other: a tile, the tiles of a leaf, the tree."""
+        """The number of terms that a sum over all rows adds sequentially: a tile, the tiles of a leaf, the tree."""
         if self.on_device:  # one leaf
             tiles = list(device_blocks(self.n_rows, self.n_basis))
             return max(int(rows.stop - rows.start) for rows in tiles) + len(tiles)
         step = self.values.step
         return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
+
+    @property
+    def product_terms(self) -> int:
+        """As ``terms``, for sums of products of features, which a device adds up in parts."""
+        if not self.on_device:
+            return self.terms
+        tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
+        return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
 
     def sums(self, function: LeafSum, what: str) -> Any:
         """A sum over all rows."""
@@ -177,7 +188,9 @@ class KernelRows:
         """All rows but one; they must be in memory."""
         held = self.source.whole("rows are left out of arrays only")
         others = np.flatnonzero(np.arange(self.n_rows) != row)
-        return replace(self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=Passes())
+        return replace(
+            self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=OpenPasses()
+        )
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""

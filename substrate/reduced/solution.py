@@ -5,31 +5,28 @@ r"""The LS-SVM on a reduced basis, from sums over its rows.
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
         + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
-([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) Solved in the eigen-features of
+([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the eigen-features of
 :math:`K_{SS}`, where it is ridge regression with a free bias, by :mod:`~substrate.reduced.spectrum`. A
-second pass over the rows computes the errors of the machine as it will predict, from beta, and with them the gradient;
-where that is not down to rounding, one Newton step from the sums at hand mends it, as iterative refinement does.
+second pass over the rows computes the errors of the machine as it predicts, from beta, and with them the gradient;
+where that is above rounding, one Newton step from the same sums corrects it, as in iterative refinement. On a device no
+pass is made for digits beyond the checks: it would cost as much as a third of the sums. With weights :math:`v_i` of
+the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`.
 
-On a device no pass is spent on digits beyond the checks: it would cost as much as a third of the sums.
-
-Where rows have weights :math:`v_i`, every row, its target and the 1 that multiplies its bias stand for themselves times
-:math:`v_i^{1/2}`.
-
-Everything a reduced-basis LS-SVM needs to know of its rows: sums over them, of a size that l does not change.
+The fit depends on the rows only by sums whose size does not depend on l,
 
 .. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
 
 about a common centre, with the features :math:`z_i` of :mod:`~substrate.reduced.features`. Sums add and
 subtract, so the rows of a fold are left out by subtraction.
 
-Two ways to them. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at the
-end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows becomes
-features first. The first is taken where the magnified rounding, against the :math:`a_j + \lambda` it is added to, is
-estimated below 1e-8 in every direction; which one was taken is on record. Where :math:`K_{SS}` is well conditioned the
-transform of a row is applied as the triangular factor of T, for half the work, and the rotation that is left once.
+There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at
+the end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows is
+transformed to features first. The first is used where the magnified rounding, relative to the :math:`a_j + \lambda` it
+is added to, is estimated below 1e-8 in every direction; the record states the method. Where :math:`K_{SS}` is well
+conditioned the triangular factor of T is applied to the rows, for half the work, and the remaining rotation once.
 
-The origin is taken off every tile before anything is squared. On a device, where that is one more pass through memory,
-it is taken off the sums instead, unless the squares of the kernel values are mostly those of their means.
+The origin is subtracted from every tile before squaring. On a device, where that is one more pass through memory, it is
+subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
 """
 
 import math
@@ -68,7 +65,7 @@ __all__ = [
 
 
 _MOST_REFINEMENTS = 3
-#: Relative error of what the sums say up to which nothing is refined without need.
+#: Relative error of the sums up to which the solution is refined only if a check fails.
 _KNOWN = 1e-8
 
 
@@ -85,9 +82,9 @@ class ReducedSolution:
 
 @dataclass(frozen=True, slots=True)
 class ResidualsOfLeaf:
-    """The errors e = t - f of the rows of a leaf, in sums: with kernel values, alone, and squared.
+    """The errors e = t - f of the rows of a leaf, as sums: with kernel values, alone, and squared.
 
-    ``squared`` says that the squares of kernel values are summed up too.
+    ``squared`` states that the squares of kernel values are summed too.
     """
 
     values: KernelValues
@@ -103,7 +100,7 @@ class ResidualsOfLeaf:
         xp, bias = namespace_of(self.bias), self.bias
         slope = zeros_beside(bias, self.coefficients.shape)
         total, squares, targets, shifts, spreads = (xp.zeros_like(bias) for _ in range(5))
-        norm, mass, diagonal = (zeros_beside(bias, ()) for _ in range(3))  # numbers of a device stay there till the end
+        norm, mass, diagonal = (zeros_beside(bias, ()) for _ in range(3))  # on a device until the end
         centre = xp.zeros_like(bias) if self.centre is None else on_device_of(bias, self.centre)
         buffer, rounding, count = self.values.buffer(), 0.0, 0
         for block in blocks:
@@ -142,7 +139,7 @@ def residual_pass(
     centre: Array | None = None,
     kernel_squares: float | None = None,
 ) -> Residuals:
-    """The errors of all rows, in sums; ``centre`` is what the targets are near, in their unit.
+    """Sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit.
 
     ``kernel_squares`` are those of all kernel values, where they are known.
     """
@@ -164,24 +161,25 @@ def solve_reduced(
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
-    ``weights_of_rows`` are those that the sums were made with; ``targets`` is what is known of the targets;
-    ``tolerance`` the share of their spread that the accuracy may be; ``kernel_squares`` those of all kernel values, if
-    the sums had them.
+    ``weights_of_rows`` are those of the sums; ``targets`` summarises the targets; ``tolerance`` is the accuracy
+    required, as a share of their spread; ``kernel_squares`` those of all kernel values, if the sums include them.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    judge = AnswerJudge(rows, spectrum.curvature(K_basis, rows.terms), lam, unit, known, weights_of_rows, tolerance)
+    judge = AnswerJudge(
+        rows, spectrum.curvature(K_basis, rows.product_terms), lam, unit, known, weights_of_rows, tolerance
+    )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
-    # where sums know the machine to fewer digits than its rows do, it is refined although every check passes
+    # where the sums determine fewer digits than the rows do, it is refined although every check passes
     least = min(2, most) if not rows.on_device and spectrum.decomposition_error(lam) > _KNOWN else 0
     while True:
         beta = features.coefficients(weights)
         residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
-        kernel_squares = residuals.kernel_squares  # whatever the coefficients are
+        kernel_squares = residuals.kernel_squares  # independent of the coefficients
         checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam)
         answer = judge.of(residuals, beta, bias)
         passes = all(row.passes for output in checks for row in output)
@@ -193,7 +191,7 @@ def solve_reduced(
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
     facts = answer.facts
     if not answer.passes and passes and not rows.on_device:
-        # the same once more, with errors in doubled precision: they may show that all is well, or how to mend it
+        # once more with errors in doubled precision: they may pass, or show how to correct the answer
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
     return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)
@@ -201,15 +199,15 @@ def solve_reduced(
 
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 LARGEST_ERROR = 1e-8
-#: Rows that the estimate is made from.
+#: Number of rows for the estimate.
 _SPREAD = 2048
-#: Share of the squares of kernel values, left once the origin is taken off, below which it is taken off first.
+#: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
 _MOSTLY_MEAN = 1.0 / 16.0
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """The moments of all rows and of every fold in feature coordinates, and how they were come by."""
+    """The moments of all rows and of every fold in feature coordinates, and how they were obtained."""
 
     features: EigenFeatures
     origin: Origin
@@ -217,7 +215,7 @@ class Statistic:
     folds: tuple[Moments, ...]
     method: str
     error: float
-    #: Of all rows, where the pass that certifies would have to look at its tiles again for them.
+    #: Of all rows, where the pass that certifies would have to read its tiles again for them.
     kernel_squares: float | None = None
 
 
@@ -231,9 +229,9 @@ def accumulate(
     some: Any = None,
     weights: RowWeights | None = None,
 ) -> Statistic:
-    """One pass over all rows; ``lam`` is the smallest 1/gamma that the statistic must serve.
+    """One pass over all rows; ``lam`` is the smallest 1/gamma for which the statistic is used.
 
-    ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if at hand.
+    ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if available.
     With ``weights`` all sums are weighted.
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
@@ -247,7 +245,7 @@ def accumulate(
             fast = _accumulated(rows, features, origin, lam, folds, weights, first)
             if fast.error <= LARGEST_ERROR:
                 return fast
-            method = "row-wise"  # the rows looked at were better behaved than all of them
+            method = "row-wise"  # the estimate from some rows was too optimistic
     if method == "accumulated":
         return _accumulated(rows, features, origin, lam, folds, weights, first)
     return _row_wise(rows, features, origin, folds, weights)
@@ -298,12 +296,12 @@ def _kernel_squares(total: Moments, origin: Array) -> float:
 
 
 def spread_rows(n: int) -> Any:
-    """Numbers of rows spread over all of them, by which the way to the sums is chosen."""
+    """Numbers of rows spread over all of them, by which the method of summation is chosen."""
     return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
 
 
 def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
-    """Whether the origin comes off first, and the error of the sums then, from rows spread over all of them."""
+    """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
     X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
     with blas_threads(features.n_basis):
         values = rows.values.matrix(X)

@@ -9,25 +9,25 @@ With :math:`\tilde z_i = z_i - \bar z`, :math:`\sum_i \tilde z_i \tilde z_i^T = 
     h_{ii} = \frac1l + \sum_k \frac{g_{ik}^2}{a_k + \lambda}, \qquad t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}},
 
 which is [Cawley2004]_ eq. (3) with its bias eliminated and its section 2.6, with :math:`\lambda = 1/(2 \gamma)` there.
-Everything but the leverages and the residuals of single rows comes from sums; those take one more pass over the rows.
+Everything but the leverages and the residuals of single rows is computed from sums; those need one more pass over the
+rows.
 
-How errors in the gradient of a machine on a reduced basis reach its fitted values.
-
-With features :math:`z(x) = T^T k_S(x)` (:mod:`~substrate.reduced.features`) the machine is
+Errors in the gradient change the fitted values as follows. With features :math:`z(x) = T^T k_S(x)`
+(:mod:`~substrate.reduced.features`) the machine is
 
 .. math:: \min_{u, b} \tfrac{\lambda}{2} u^T u + \tfrac12 \sum_i v_i (y_i - z_i^T u - b)^2, \qquad
           H = A + \lambda I, \quad A = \sum_i v_i (z_i - \bar z)(z_i - \bar z)^T .
 
-It is quadratic, so a gradient g in u, with b at its best, moves the fitted values by :math:`\|Z_c H^{-1} g\|_v`
-exactly, which is at most :math:`\|H^{-1/2} g\|`. A is known from sums, up to rounding. With :math:`\hat H` computed and
-:math:`\|\hat H^{-1/2} (H - \hat H) \hat H^{-1/2}\| \le \eta < 1`, and features off by :math:`\Delta`,
+It is quadratic, so a gradient g in u, with b optimal, changes the fitted values by :math:`\|Z_c H^{-1} g\|_v` exactly,
+which is at most :math:`\|H^{-1/2} g\|`. A is obtained from sums, up to rounding. With :math:`\hat H` computed and
+:math:`\|\hat H^{-1/2} (H - \hat H) \hat H^{-1/2}\| \le \eta < 1`, and features with errors :math:`\Delta`,
 
 .. math:: \|Z_c H^{-1} g\| \le (\hat x^T \hat A \hat x)^{1/2} + \|\Delta \hat x\|
           + \frac{\eta}{\sqrt{1 - \eta}} \|\hat H^{-1/2} g\|, \qquad \hat x = \hat H^{-1} g .
 
-A direction that is faint beside lambda magnifies the rounding of kernel values in g, but hardly reaches the fitted
-values: that is why the first term is worth more than the last one alone. Sums over some of the rows only bound H from
-below, and leave the last one alone.
+A direction whose eigenvalue is small relative to lambda magnifies the rounding of kernel values in g, but hardly
+affects the fitted values; so the first term is much sharper than the last. Sums over some of the rows only bound H from
+below, and leave only the last term.
 """
 
 import math
@@ -51,11 +51,11 @@ _HALF = EPS / 2.0
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
-    """A with what is known of its rounding.
+    """A with bounds on its rounding.
 
-    ``mean`` is the mean feature about nought; ``offsets`` that about the origin of the sums, whose squares were taken
-    off; ``sizes`` the roots of k(z_j, z_j) of the basis; ``terms`` how many numbers were added up one after the other;
-    ``accumulated`` says that kernel values were summed up before they became features; ``whole`` that A is of all rows.
+    ``mean`` is the mean feature about zero; ``offsets`` that about the origin of the sums, whose squares were
+    subtracted; ``sizes`` the roots of k(z_j, z_j) of the basis; ``terms`` the number of terms added sequentially;
+    ``accumulated`` states that kernel values were summed before they became features; ``whole`` that A is of all rows.
     """
 
     features: EigenFeatures
@@ -69,7 +69,7 @@ class Curvature:
     whole: bool = True
 
     def at(self, lam: float, rounding: float, spread: float) -> "Reach":
-        """At one lambda, for kernel values right to ``rounding`` and rows with ``spread`` the root of sum v k(x, x)."""
+        """At one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum of v k(x, x)."""
         xp, r, m = namespace_of(self.scatter), self.features.rank, self.features.n_basis
         T, A, s = self.features.transform, self.scatter, self.sizes
         diagonal = xp.linalg.diagonal(A)
@@ -83,7 +83,7 @@ class Curvature:
             try:
                 L = xp.linalg.cholesky((A + lam * xp.eye(r, dtype=A.dtype, device=A.device)) / roots[:, None] / roots)
                 inner = xp.linalg.inv(L)
-            except Exception as error:  # every namespace has an error of its own here
+            except Exception as error:  # every namespace raises an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
                     raise
                 return Reach(self, A, math.inf, own, spread, summed, lengths)
@@ -99,7 +99,7 @@ class Curvature:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The inverse root of H, how well it is known, and what a gradient does to the fitted values."""
+    """The inverse root of H, its accuracy, and the effect of a gradient on the fitted values."""
 
     curvature: Curvature
     root: Array
@@ -111,7 +111,7 @@ class Reach:
 
     @property
     def known(self) -> bool:
-        """Whether H is known well enough to say anything."""
+        """Whether H is accurate enough for a bound."""
         return self.eta <= 0.5
 
     def of_gradient(self, g: Array) -> Array:
@@ -121,9 +121,9 @@ class Reach:
         return self._moved(self.root @ g)
 
     def of_slopes(self, size: float, seen: Array | None = None) -> float:
-        """The bound for g = T'w, whatever w with ``|w_j|`` at most ``size`` times the size of basis vector j.
+        """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.
 
-        ``seen`` is the scatter of other rows about the same mean, whose fitted values are asked for instead.
+        ``seen`` is the scatter of other rows about the same mean, whose fitted values are bounded instead.
         """
         if not self.known:
             return math.inf
@@ -134,7 +134,7 @@ class Reach:
         pulled = self.root @ (c.features.transform.T * c.sizes)
         per_vector = self._moved(pulled, seen)
         whole = self.lever(seen) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
-        # all together by the norm of H^-1/2 g, or one by one by what each does to the fitted values
+        # all together by the norm of H^-1/2 g, or one by one by the effect of each on the fitted values
         return size * min(float(per_vector.sum()), whole / math.sqrt(1.0 - self.eta))
 
     def lever(self, seen: Array | None = None) -> float:
@@ -145,7 +145,7 @@ class Reach:
         return math.sqrt(max(trace, 0.0)) * 1.01 + 1e-6
 
     def _moved(self, half: Array, seen: Array | None = None) -> Array:
-        """From H^-1/2 g, a column each."""
+        """The bound from H^-1/2 g, column by column."""
         c = self.curvature
         xp = namespace_of(c.scatter)
         energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))
@@ -167,9 +167,8 @@ class Reach:
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
-    ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets,
-    ``mass`` is the weight of all rows (n where they have none), and
-    ``error`` is how far, relatively, the statistic itself is known.
+    ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n
+    where they have none), and ``error`` bounds the relative error of the statistic itself.
     """
 
     features: EigenFeatures
@@ -186,7 +185,7 @@ class ReducedSpectrum:
     scatter: Array
 
     def on_host(self) -> "ReducedSpectrum":
-        """The same in numpy, for a search: everything in it is small beside the rows."""
+        """The same in numpy, for a search: everything in it is small relative to the rows."""
         if not is_device_array(self.values):
             return self
         features = EigenFeatures(to_numpy(self.features.transform), to_numpy(self.features.values))
@@ -202,19 +201,19 @@ class ReducedSpectrum:
 
     @property
     def trace(self) -> float:
-        """Of the scatter."""
+        """The norm of the scatter."""
         return float(namespace_of(self.values).sum(self.values))
 
     @property
     def norm(self) -> float:
-        """Of the sums before they were centred, to which the rounding of kernel values belongs."""
+        """The norm of the sums before centring, which determines the rounding of kernel values."""
         mean = self.full_mean
         largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
         return max(largest, self.mass * float(mean @ mean))
 
     @property
     def targets(self) -> Targets:
-        """c as coordinates of the targets."""
+        """c, the coordinates of the targets."""
         return Targets(self.cross, self.target_mean, self.origin.unit)
 
     @property
@@ -225,19 +224,19 @@ class ReducedSpectrum:
 
     @property
     def full_mean(self) -> Array:
-        """The mean feature, about nought."""
+        """The mean feature, about zero."""
         mean: Array = self.mean + self.features.transform.T @ self.origin.kernel_values
         return mean
 
     def curvature(self, K_basis: Array, terms: int) -> Curvature:
-        """What bounds the answer, from sums of so many ``terms`` one after the other."""
+        """The curvature for bounds on the answer, from sums of this many sequential ``terms``."""
         xp = namespace_of(K_basis)
         sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(K_basis), min=0.0))
         accumulated = self.error != EPS
         return Curvature(self.features, self.scatter, self.full_mean, self.mean, self.mass, sizes, terms, accumulated)
 
     def inverses(self, lambdas: Array) -> Array:
-        """1/(a + lambda), a column each."""
+        """1/(a + lambda), one column per lambda."""
         inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
         return inverses
 
@@ -247,7 +246,7 @@ class ReducedSpectrum:
         return weights
 
     def bias(self, weights: Array) -> Array:
-        """The bias of each output that goes with the weights."""
+        """The bias of each output for these weights."""
         bias: Array = self.origin.targets + self.target_mean - self.full_mean @ weights
         return bias
 
@@ -259,11 +258,11 @@ class ReducedSpectrum:
         return change, total / self.mass - mean @ change
 
     def degrees_of_freedom(self, lam: float) -> float:
-        """Of the hat matrix: its trace."""
+        """The trace of the hat matrix."""
         return 1.0 + float(namespace_of(self.values).sum(self.values / (self.values + lam)))
 
     def decomposition_error(self, lam: float) -> float:
-        """By how much, relatively, rounding in statistic and decomposition may change what is computed here."""
+        """A bound on the relative effect of rounding in statistic and decomposition on the results."""
         return float(10.0 * np.sqrt(max(self.values.shape[0], 1)) * EPS * self.norm / lam + self.error)
 
 
@@ -274,7 +273,7 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     centred = moments.about(mean, target)
     with blas_threads(mean.shape[0]):
         values, rotation = xp.linalg.eigh(centred.second)
-    # what the mean of the targets leaves over is rounding: a constant target has no slope
+    # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
     cross = xp.where(centred.squares > (moments.count * EPS) ** 2, cross, xp.zeros_like(cross))
     values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass

@@ -1,21 +1,22 @@
-r"""Maximal variation on a reduced basis, with bounds at all rows: rows that are violated join until none is.
+r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows are added until none is left.
 
 .. math::
 
     \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N \Big( y_i - \sum_l f^l(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l
         + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
 
-([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with an expansion a component in the basis of [Cawley2004]_ eq. (2)). With
-the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
+([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)).
+With the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
 :math:`R^T R = \sum_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i \tilde z_i y_i`, after which
 
 .. math:: \min_v \; \tfrac12 \| R v - \tilde y \|^2 + \rho \sum_l \max_{i \in W} |z^{lT}_i v^l|
 
 is solved for few rows W by :func:`~substrate.closed_form.maximal_variation.solve_on_rows`. A pass then finds the rows
-furthest above :math:`t_l`; they join W, and when there is none the solution is that of all rows. The multipliers
-:math:`\xi` of the rows in W are the certificate: with :math:`q = R^{-T} \sum_l \sum_{i \in W} \xi^l_i z^l_i` and
-:math:`\|\xi^l\|_1 \le \rho` the dual objective is :math:`\tfrac12 \|y - \bar y\|^2 - \tfrac12 \|\tilde y - q\|^2`, and
-the gap to the primal one, computed from all rows, bounds the distance from the minimum.
+furthest above :math:`t_l`; they are added to W, and when there is none the solution is that of all rows. The
+multipliers :math:`\xi` of the rows in W are the certificate: with
+:math:`q = R^{-T} \sum_l \sum_{i \in W} \xi^l_i z^l_i` and :math:`\|\xi^l\|_1 \le \rho` the dual objective is
+:math:`\tfrac12 \|y - \bar y\|^2 - \tfrac12 \|\tilde y - q\|^2`, and the gap to the primal one, computed from all rows,
+bounds the distance from the minimum.
 """
 
 from dataclasses import dataclass
@@ -35,36 +36,36 @@ from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.variation_accuracy import VariationJudge
 from substrate.reduced.variation_sweep import Swept, VariationSweep
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["ReducedVariation", "VariationRows", "solve_reduced_variation"]
 
-#: Rows that join a component at either end in one round, and the most rounds.
+#: Number of rows added to a component at either end in one round, and largest number of rounds.
 _JOIN, _ROUNDS = 8, 100
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
-#: What is left of a target beside its size where there is nothing to fit.
+#: Size of a centred target, relative to the target, below which there is nothing to fit.
 _NOTHING = 1e-14
-#: A component below this share of the largest target is zero, where the active rows were settled.
+#: A component below this share of the largest target is zero, where the active rows settled.
 _ZERO = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class VariationRows:
-    """All rows: their features, where they come from, how passes are made, and what is known of the targets."""
+    """All rows: their features, their source, the settings of passes, and a summary of the targets."""
 
     values: ComponentFeatures
     source: Source
-    passes: Passes
+    passes: OpenPasses
     targets: TargetSummary
     unit: float
     anchor: Any
 
     def sums(self) -> tuple[Array, Array, Array, float, float]:
         """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
-        near = self.values.matrix(self.anchor).mean(axis=0)  # what is taken off before anything is squared
+        near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
         origin = Origin(near, self.targets.about(self.unit), self.unit)
         function = MomentsOfLeaf(self.values, origin)
         total, _ = self.passes.sums(self.source, function, "sums of component features").moments()
@@ -74,7 +75,7 @@ class VariationRows:
         return centred.second, centred.cross[:, 0], mean + near, known, float(centred.squares[0])
 
     def spread(self) -> dict[int, Array]:
-        """Rows spread over all of them, enough to see every direction of a component, by number."""
+        """Numbers of rows spread over all of them, enough for every direction of a component."""
         wanted = min(2 * max(self.values.ranks), self.source.n_rows)
         numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
         return dict(zip(numbers.tolist(), self.values.matrix(self.source.taken(numbers)), strict=True))
@@ -89,7 +90,7 @@ class VariationRows:
 
 @dataclass(frozen=True, slots=True)
 class ReducedVariation:
-    """v, b and t in the units of y; certificate rows; passes, rows bounded, and whether zeros are zeros."""
+    """v, b and t in the units of y; certificate rows; passes, rows bounded, and whether zeros are exact."""
 
     v: Array
     bias: float
@@ -104,7 +105,7 @@ class ReducedVariation:
     mean: Array
 
     def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
-        """What bounds the answer of any coefficients, with the multipliers found here as the dual point."""
+        """The judge of any coefficients, with the multipliers found here as the dual point."""
         bounded = rows.source.taken(np.sort(np.array(self.numbers, dtype=np.intp))) if self.numbers else None
         order = np.argsort(np.array(self.numbers, dtype=np.intp))
         tolerance = tolerance if self.exact else unpolished(tolerance)
@@ -161,7 +162,7 @@ def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What the conditions are checked with."""
+    """The data of the optimality conditions."""
 
     rows: VariationRows
     held: Array
@@ -181,13 +182,13 @@ class _State:
         pull = np.tensordot(xi, parts, 2)
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
-        # where nothing is fitted, a millionth of what features and targets could have to do with each other
+        # where nothing is fitted, a millionth of the largest possible correlation of features and targets
         norm = np.linalg.norm(self.R) + np.sqrt(swept.count) * np.linalg.norm(self.mean)
         size += 1e-6 * float(norm * np.sqrt(swept.targets))
         cost = 0.5 * self.squares + 0.5e-6 * swept.targets
         length = float(np.sqrt(swept.targets / swept.count))
         unit = max(float(np.sqrt(self.squares / swept.count)), 1e-6 * length) or 1.0
-        # what the net multipliers leave of rho belongs to both sides at once, over the bounded rows
+        # the difference of rho and the net multipliers is divided between both sides, over the bounded rows
         rest = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
         minus, plus = np.maximum(-xi, 0.0) + rest, np.maximum(xi, 0.0) + rest
         named = variation_rows(parts @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()

@@ -1,21 +1,18 @@
 r"""How far the fitted values of maximal variation on a reduced basis are from those of its exact optimum.
 
-In the notation of :mod:`~substrate.reduced.variation`, with weights v of the stored expansions,
-:math:`H = R^T R` and multipliers xi with :math:`\|\xi^l\|_1 \le \rho`, the duality gap is a sum of terms none of which
-is negative,
+In the notation of :mod:`~substrate.reduced.variation`, with weights v of the stored expansions, :math:`H = R^T R` and
+multipliers xi with :math:`\|\xi^l\|_1 \le \rho`, the duality gap is a sum of non-negative terms,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 \| R^{-T} g \|^2
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big), \qquad
           g = \tau v - Z_c^T e + \sum_l \sum_{i \in W} \xi^l_i z^l_i .
 
-The multipliers may come from anywhere: any that are within their balls are a dual point. Rounding of kernel values, of
+Any multipliers within their balls are a dual point, however they were found. Rounding of kernel values, of
 components and of sums is added to each term.
 
-One pass over all rows for a machine of components as it is stored: its errors, its components, and their rounding.
-
-The coefficients are those that ``predict`` uses, one column per component, so that what the fit left elsewhere has no
-say. With care, kernel values are filled in the slow way and products are summed in doubled precision
-(:mod:`~substrate.certificates.doubled_precision`).
+One pass over all rows computes errors, components and their rounding for the stored machine: the coefficients are those
+that ``predict`` uses, one column per component. Where it is needed, kernel values are computed accurately and products
+are summed in doubled precision (:mod:`~substrate.certificates.doubled_precision`).
 """
 
 import math
@@ -31,7 +28,7 @@ from substrate.certificates.doubled_precision import Pair, add, exact_product, m
 from substrate.certificates.rows import Accuracy, accuracy_row
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelValues
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
 
@@ -45,9 +42,9 @@ _LARGEST = ("largest", "longest", "rounding")
 
 @dataclass(frozen=True, slots=True)
 class VariationErrors:
-    """Sums over rows: e, its squares, those of targets (about a centre), of what e may be off, of what predict says.
+    """Sums over rows: e; squares of e, of targets about a centre, of error bounds and of deviations of predict.
 
-    One number per component: ``slopes`` K_l'e (a column each), ``diagonal`` the sum of k_l(x, x); and the largest
+    One number per component: ``slopes`` K_l'e (one column each), ``diagonal`` the sum of k_l(x, x); and the largest
     ``abs(f^l)`` with its rounding, k_l(x, x), and relative error of a kernel value.
     """
 
@@ -74,7 +71,7 @@ class VariationErrors:
 
 @dataclass(frozen=True, slots=True)
 class VariationErrorsOfLeaf:
-    """The machine in units of the targets: an expansion for each component over the same basis vectors."""
+    """The machine in units of the targets: one expansion per component over the same basis vectors."""
 
     components: tuple[KernelValues, ...]
     unit: float
@@ -97,13 +94,13 @@ class VariationErrorsOfLeaf:
         return total
 
     def values(self, X: Any) -> tuple[Array, Array]:
-        """f^l of rows at hand, one column per component, and what they may be off."""
+        """f^l of given rows, one column per component, and a bound on their errors."""
         p = np.array([self._rounding(values, X) for values in self.components])
         f, unsure, _ = self._values([self._filled(values, X) for values in self.components], X, p)
         return f[0] + f[1], unsure
 
     def pulled(self, X: Any, multipliers: Array) -> Array:
-        """K_l'xi_l of rows at hand, one column per component."""
+        """K_l'xi_l of given rows, one column per component."""
         pulls = [self._filled(values, X).T @ xi for values, xi in zip(self.components, multipliers, strict=True)]
         return np.column_stack(pulls)
 
@@ -115,10 +112,10 @@ class VariationErrorsOfLeaf:
             rest = add(rest, minus((high[:, k], low[:, k])))
         e = rest[0] + rest[1]
         off = unsure.sum(axis=1) + EPS * np.abs(e) + EPS**1.9 * (np.abs(known) + np.abs(high).sum(axis=1))
-        said = sum((self._plain(values, X) @ self.coefficients[:, k] for k, values in enumerate(self.components)), zero)
+        sums = sum((self._plain(values, X) @ self.coefficients[:, k] for k, values in enumerate(self.components)), zero)
         about = known - self.centre
         slopes = np.column_stack([self._slope(tile, e) for tile in tiles])
-        apart = known - e - (said + self.bias)
+        apart = known - e - (sums + self.bias)
         squared = np.square(lengths)
         return VariationErrors(
             known.size, float(e.sum()), float(e @ e), float(about.sum()), float(about @ about), float(off @ off),
@@ -183,7 +180,7 @@ class VariationJudge:
 
     values: ComponentFeatures
     source: Source
-    passes: Passes
+    passes: OpenPasses
     targets: TargetSummary
     unit: float
     scatter: Array
@@ -195,15 +192,15 @@ class VariationJudge:
     tolerance: float
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
-        """The row for stored coefficients, one column per component; with care where that is needed."""
+        """The row for stored coefficients, one column per component; in doubled precision where needed."""
         row = self.of(coefficients, bias, False)
         if not row.passes and not coefficients.any():
-            # of a constant target no multiplier is needed, and those of a solver are rounding
+            # a constant target needs no multiplier, and those of a solver are rounding
             row = min(row, replace(self, xi=np.zeros_like(self.xi)).of(coefficients, bias, False), key=_value)
         return row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
-        """In one pass over the rows."""
+        """The row from one pass over the rows."""
         parts = self.values.components
         points = parts[0].points
         sizes = np.column_stack(
@@ -235,7 +232,7 @@ class VariationJudge:
         for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):
             weights, left = _weights(T, beta[:, k])
             v.append(weights)
-            lost = float(sizes[:, k] @ left)  # of f at a row, in terms of its length
+            lost = float(sizes[:, k] @ left)  # of f at a row, relative to its length
             apart += float(spreads[k]) * lost
             beside = math.sqrt(float(found.longest[k])) * lost
             top = float(found.largest[k]) + beside
@@ -263,14 +260,14 @@ class VariationJudge:
         energy = (energy + doubt) / math.sqrt(1.0 - eta) + unsure + apart
         gap += 0.5 * energy**2
         moved = math.sqrt(2.0 * gap) + apart + abs(found.total) / root + terms * _HALF * length
-        # predict may add its components up in another order
+        # predict may add its components in another order
         sizes_of_outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
         return moved + unsure + math.sqrt(found.apart) + (len(xi) + 2.0) * EPS * sizes_of_outputs
 
     def _eta(
         self, R: Array, found: VariationErrors, sizes: Array, off: list[Array], terms: float
     ) -> tuple[float, float]:
-        """How well H is known, and what the rounding of the slopes may add to the norm of R^-T g."""
+        """The accuracy of H, and the effect of the rounding of the slopes on the norm of R^-T g."""
         r, inverse = R.shape[0], solve_triangular(R, np.eye(R.shape[0]), trans="T")
         moved, doubt = 0.0, np.zeros(r)
         for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):

@@ -1,7 +1,7 @@
-r"""One pass over all rows for a machine of components: its errors in sums, and the rows that exceed their bounds most.
+r"""One pass over all rows for a machine of components: sums of its errors, and the rows that exceed their bounds most.
 
-Bounds :math:`|f^l(x_i)| \le t_l` hold at all rows when no row is found above them. Of each component and each sign the
-few rows furthest above are kept, with their features, so that they can be bounded next; of equal ones the first.
+Bounds :math:`|f^l(x_i)| \le t_l` hold at all rows when no row is found above them. For each component and each sign the
+few rows furthest above are kept, with their features, so that they can be bounded next; among equal ones the first.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,8 @@ __all__ = ["Swept", "VariationSweep"]
 class Swept:
     """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
 
-    ``place`` is the component's number, plus that of components where the value is negative; ``most`` rows a place.
+    ``place`` is the component's number, plus the number of components where the value is negative; ``most`` rows per
+    place.
     """
 
     count: int
@@ -56,7 +57,7 @@ class Swept:
 
 
 def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The rows furthest above, at most so many a place, in one order for all."""
+    """The rows furthest above, at most ``most`` per place, in a fixed order."""
     order = np.lexsort((number, -excess, place))
     sorted_places = place[order]
     begins = np.searchsorted(sorted_places, sorted_places, side="left")
@@ -65,7 +66,7 @@ def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.i
 
 @dataclass(frozen=True, slots=True)
 class VariationSweep:
-    """The machine f = Z v + b and the bounds to look for rows above; everything in units of the targets."""
+    """The machine f = Z v + b and the bounds of the sweep, in units of the targets."""
 
     values: ComponentFeatures
     unit: float
@@ -88,7 +89,7 @@ class VariationSweep:
         values = np.column_stack([tile[:, place] @ self.v[place] for place in self.values.slices])
         errors = known - values.sum(axis=1) - self.bias
         above = np.concatenate([values - self.bounds, -values - self.bounds], axis=1)
-        # of each place the rows furthest above only: the others of this tile cannot be among the first
+        # only the rows furthest above per place: the others of this tile cannot be among the first
         step = max(above.shape[0] - self.most, 0)
         floor = np.partition(above, step, axis=0)[step] if step else np.full(2 * d, -np.inf)
         row, place = np.nonzero((above > 0.0) & (above >= floor))

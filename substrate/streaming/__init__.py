@@ -1,1 +1,5 @@
-"""Passes over rows that need not be in memory: where rows come from, how sums over them are taken, and by whom."""
+"""Passes over rows that need not be in memory: sources of rows, sums over them, and executors."""
+
+from substrate.streaming.parameters import Passes
+
+__all__ = ["Passes"]

@@ -1,15 +1,10 @@
-"""Rows that are in memory already, this process's or a device's: a dense or sparse matrix and its targets.
+"""Rows that are already in memory, in this process or on a device, and sources derived from another one.
 
-Values handed to the workers of a Dask client, also while one of them is dying.
+An array source holds a dense or sparse matrix and its targets; for a Dask client its rows are sent to the workers,
+again where the connection breaks. A derived source changes another one block by block: coded targets, or scaled inputs.
 
-Which rows are looked at where all of them would be too many: by their numbers, before anything is read.
-
-The numbers follow from how many rows there are, how many are wanted, and a seed. Where the rows are kept, how they are
-read and who reads them is not asked, so that an array and a file of the same rows give the same model.
-
-A source made of another one, block by block: targets coded, or inputs scaled.
-
-A source whose targets are columns of numbers: as they are, or the codes of labels.
+Where all rows would be too many, some are sampled by their numbers before anything is read. The numbers depend only on
+the number of rows, the number wanted, and a seed, so that an array and a file of the same rows give the same model.
 """
 
 import time
@@ -40,26 +35,26 @@ __all__ = [
 
 
 _TRIES = 5
-#: Seconds to wait before another try; a lost worker is known to be lost by then.
+#: Seconds to wait before another attempt, after which a lost worker has been detected.
 _PAUSE = 0.5
 
 
 def handed_out(client: Any, value: Any, *, everywhere: bool = False) -> Any:
     """The future of a value that one worker holds, or all of them.
 
-    The connection to a worker that dies at this moment breaks; the next try finds the others.
+    The connection to a worker that dies at this moment breaks; the next attempt uses the others.
     """
     for _ in range(_TRIES):
         try:
             return client.scatter(value, broadcast=everywhere, hash=False)
         except OSError:
             time.sleep(_PAUSE)
-    raise SolverError(f"the connection to a worker broke {_TRIES} times in a row; look at the logs of the workers")
+    raise SolverError(f"the connection to a worker broke {_TRIES} times in a row; read the logs of the workers")
 
 
 @dataclass(frozen=True, slots=True)
 class ArraySource(Source):
-    """Arrays that were checked before; blocks are views of them. ``first`` is the number of their first row."""
+    """Arrays that have been checked; blocks are views of them. ``first`` is the number of their first row."""
 
     X: Any
     Y: Any
@@ -67,22 +62,22 @@ class ArraySource(Source):
 
     @property
     def name(self) -> str:
-        """A word for arrays."""
+        """A name for arrays."""
         return "the given arrays"
 
     @property
     def n_rows(self) -> int:
-        """How many rows, those before the first not counted."""
+        """The number of rows, not counting those before the first."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """How many columns."""
+        """The number of columns."""
         return int(self.X.shape[1])
 
     @property
     def home(self) -> str:
-        """Where the arrays live."""
+        """Where the arrays are stored."""
         return where_it_lives(self.X)
 
     @property
@@ -91,7 +86,7 @@ class ArraySource(Source):
         return Block(self.X, self.Y, self.first)
 
     def beside(self, values: Any) -> Any:
-        """In the library and on the device of the arrays."""
+        """Values in the library and on the device of the arrays."""
         return on_device_of(self.X, values)
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
@@ -105,82 +100,82 @@ class ArraySource(Source):
         return take_rows(self.X, rows)
 
     def sent(self, client: Any, start: int, stop: int) -> Any:
-        """The span as data, on a worker: memory of this process is nothing that another could open."""
+        """The span as data on a worker, since another process cannot open the memory of this one."""
         here = slice(start - self.first, stop - self.first)
         return handed_out(client, ArraySource(self.X[here], None if self.Y is None else self.Y[here], start))
 
 
-#: Rows by which a kernel finds its width: all of them up to this many. The heuristic itself sorts these and looks at a
-#: thousand, so more of them would not make a width better.
+#: Number of rows from which the width of a kernel is determined: all of them up to this many. The heuristic sorts these
+#: and uses a thousand, so more of them would not improve the width.
 WIDTH_ROWS = 8192
-#: A width is part of the kernel and not of what ``random_state`` decides: the same rows whoever asks.
+#: A width is part of the kernel and does not depend on ``random_state``: always the same rows.
 _WIDTH_SEED = 0
 
 
 def drawn(n: int, count: int | None, generator: np.random.Generator) -> Any:
-    """All of n rows, or ``count`` drawn at random, in ascending order; nothing is drawn where all are wanted."""
+    """All of n rows, or ``count`` drawn at random, in ascending order; no draw is made where all are wanted."""
     if count is None or count >= n:
         return np.arange(n)
     return np.sort(generator.choice(n, size=int(count), replace=False))
 
 
 def width_rows(n: int) -> Any:
-    """The rows of n by which a kernel on a reduced basis finds its width."""
+    """The rows of n from which a kernel on a reduced basis determines its width."""
     return drawn(n, WIDTH_ROWS, np.random.default_rng(_WIDTH_SEED))
 
 
 @dataclass(frozen=True)
 class DerivedSource(Source):
-    """Everything as it is inside, but for what :meth:`changed` does to a block."""
+    """A source whose blocks are those of the inner source, modified by :meth:`changed`."""
 
     inner: Any
 
     @abstractmethod
     def changed(self, block: Block) -> Block:
-        """The block as this source has it."""
+        """The block of this source."""
 
     @property
     def name(self) -> str:
-        """That of the rows."""
+        """The name of the inner source."""
         return str(self.inner.name)
 
     @property
     def n_rows(self) -> int:
-        """Those of the rows."""
+        """The number of rows of the inner source."""
         return int(self.inner.n_rows)
 
     @property
     def n_features(self) -> int:
-        """Those of the rows."""
+        """The number of columns of the inner source."""
         return int(self.inner.n_features)
 
     @property
     def seekable(self) -> bool:
-        """If the rows are."""
+        """Whether the inner source can be read from any row."""
         return bool(self.inner.seekable)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Those of the rows."""
+        """The column names of the inner source."""
         names: tuple[str, ...] | None = self.inner.feature_names
         return names
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of the rows."""
+        """The files of the inner source."""
         names: tuple[str, ...] = self.inner.files
         return names
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Changed one by one."""
+        """The blocks of the inner source, each modified."""
         return map(self.changed, self.inner.blocks(start, stop, step))
 
     def taken(self, rows: Any) -> Any:
-        """As they are inside; a source that changes rows changes these too."""
+        """The rows of the inner source; a source that modifies rows modifies these too."""
         return self.inner.taken(rows)
 
     def sent(self, client: Any, start: int, stop: int) -> Any:
-        """As the rows are, and changed there."""
+        """The inner source as sent to a worker, modified there."""
         inner = self.inner.sent(client, start, stop)
         return (
             self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
@@ -189,14 +184,14 @@ class DerivedSource(Source):
 
 @dataclass(frozen=True)
 class ScaledSource(DerivedSource):
-    """Inputs less a centre, over a scale, a number each a column; they are named by whoever scales them."""
+    """Inputs minus a centre, over a scale, one number per column each; the scaled columns have no names."""
 
     center: Array
     scale: Array
 
     @property
     def feature_names(self) -> None:
-        """None: these are not the columns that have the names."""
+        """None: the names are those of the unscaled columns."""
         return
 
     def changed(self, block: Block) -> Block:
@@ -238,10 +233,10 @@ class LabelCodes:
 
 @dataclass(frozen=True)
 class CodedSource(DerivedSource):
-    """Rows as they are; targets by a function of a block."""
+    """Unchanged rows; targets by a function of a block."""
 
     code: Callable[[Block, str], Array]
 
     def changed(self, block: Block) -> Block:
-        """With coded targets."""
+        """The block with coded targets."""
         return Block(block.X, self.code(block, self.name), block.start)

@@ -1,20 +1,17 @@
-"""The workers of a Dask cluster: each opens its own slice of the source; only sums travel.
+"""Executors on a Dask cluster: each worker opens its own slice of the source; only sums are transferred.
 
-A worker that is lost takes nothing with it that could not be computed again. Dask does so by itself for spans and their
-sums; the function, which was handed out once, and rows of this process' memory may be lost with their last holder, and
-are then handed out again.
+Work that is lost with a worker is computed again. Dask does so by itself for spans and their sums; the function, which
+is sent once, and rows from the memory of this process may be lost with their last holder, and are then sent again.
 
-A Dask cluster of this machine whose workers leave Ctrl-C to the process that started them.
+The workers of a cluster on this machine leave Ctrl-C to the process that started them. A terminal sends it to every
+process in the foreground; each worker would print a traceback of its own, possibly in the middle of an import, and be
+restarted while its parent tries to end it. So SIGINT is blocked in the thread that starts them, since processes and
+threads inherit the mask of their starter. The parent receives the signal, and closes the cluster.
 
-A terminal sends Ctrl-C to every process in the foreground. The workers must not act on it: each would print a
-traceback of its own, in the middle of an import as likely as not, and be started again while its parent tries to end
-it. So SIGINT is blocked in the thread that starts them; a process inherits what its starter blocks, and a thread
-likewise. The parent hears the signal, and closes the cluster.
+Where the work failed or was interrupted its results are not needed: the workers are then killed at once, and their
+messages and those of the scheduler are not printed.
 
-Where the work failed or was interrupted nothing of it is wanted: the workers are then killed in the middle of what they
-do, and what they and the scheduler say of that is not printed.
-
-An executor from what a user may say: a word, the address of a scheduler, a Dask client, or an executor.
+A user gives an executor as a word, the address of a scheduler, a Dask client, or an executor.
 """
 
 import asyncio
@@ -43,13 +40,13 @@ __all__ = [
 
 #: Seconds in which a worker, which imports numpy and scipy, must have started.
 _PATIENCE = 120
-#: Seconds that a worker is given to end by itself before it is killed.
+#: Seconds that a worker has to end by itself before it is killed.
 _MERCY = 0.2
 
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """SIGINT waits until the end of the block, and for good in threads and processes that begin inside."""
+    """Delay SIGINT until the end of the block, and permanently in threads and processes that start inside."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows, where workers have their own console group
         yield
         return
@@ -61,7 +58,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def without_workers(distributed: Any, opened: list[Any]) -> None:
-    """Append a cluster, its scheduler in this process and no worker yet, and a client; no interrupt can lose them."""
+    """Append a cluster without workers, its scheduler in this process, and a client; interrupts cannot lose them."""
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker
 
@@ -82,7 +79,7 @@ def without_workers(distributed: Any, opened: list[Any]) -> None:
 
 
 def started_workers(cluster: Any, client: Any) -> None:
-    """One worker for each core; while they start, this can be interrupted, and closing the cluster then ends them."""
+    """Start one worker per core; an interrupt is possible meanwhile, and closing the cluster then ends them."""
     from dask.system import CPU_COUNT
 
     cluster.scale(CPU_COUNT)
@@ -90,14 +87,14 @@ def started_workers(cluster: Any, client: Any) -> None:
         client.wait_for_workers(CPU_COUNT, timeout=_PATIENCE)
     except TimeoutError as error:
         raise SolverError(
-            f"{CPU_COUNT} Dask workers on this machine did not start within {_PATIENCE} s; look at what they printed, "
-            "or take executor='joblib'"
+            f"{CPU_COUNT} Dask workers on this machine did not start within {_PATIENCE} s; read their output, "
+            "or use executor='joblib'"
         ) from error
 
 
 @contextmanager
 def killed_workers(cluster: Any) -> Iterator[None]:
-    """End the workers now; inside the block the cluster is closed, and Dask is silent."""
+    """End the workers at once; inside the block the cluster is closed, and Dask prints nothing."""
     handlers = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
     for handler, _ in handlers:
         handler.setLevel(logging.CRITICAL + 1)
@@ -113,36 +110,34 @@ async def _killed(nannies: list[Any]) -> None:
     await asyncio.gather(*(nanny.close(timeout=_MERCY, reason="the work was given up") for nanny in nannies))
 
 
-#: Logarithm of the spans that are summed on the workers before a sum comes here, and are asked for at a time.
+#: Logarithm of the number of spans that are submitted together and summed on the workers.
 _GROUP = 2
-#: Spans under way for each worker while a group is waited for, at least: the workers do not run dry.
+#: Smallest number of submitted spans per worker while a group is awaited, so that no worker is idle.
 _AHEAD = 4
-#: How often a group is handed out again when its data were lost.
+#: How often a group is submitted again when its data were lost.
 _TRIES = 5
 
 
 class DaskClient(Executor):
-    """A client of ``dask.distributed`` that somebody else opened and will close.
+    """A client of ``dask.distributed`` that the user opens and closes.
 
-    Spans are longer than elsewhere: asking costs more, and a row group of Parquet is read from its beginning however
-    little of it is wanted.
+    Spans are longer than elsewhere: a task costs more, and a row group of Parquet is read from its beginning even for a
+    small part of it.
     """
 
     level = 4
 
     def __init__(self, client: Any, passing: bool = False) -> None:
         self.client = client
-        self._passing = (
-            passing  # the workers go when the work ends, whichever way, and take with them what is under way
-        )
+        self._passing = passing  # the workers end with the block, and unfinished tasks with them
 
     @property
     def workers(self) -> int:
-        """All threads of the cluster, as it is now."""
+        """All threads of the present cluster."""
         return max(int(sum(self.client.ncores().values())), 1)
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """Groups of neighbouring spans, the next ones under way."""
+        """Groups of neighbouring spans, the next ones submitted already."""
         height = level + (_GROUP if job.work is sum_over else 0)
         ahead = max(-(-_AHEAD * self.workers // (1 << (height - level))), 2)
         waiting: list[tuple[Span, Any]] = []
@@ -175,17 +170,17 @@ class DaskClient(Executor):
         for _ in range(_TRIES):
             try:
                 return group, future.result()
-            except CancelledError:  # what was scattered went with its last holder
+            except CancelledError:  # scattered data were lost with their last holder
                 payload = handed_out(self.client, job.function, everywhere=True)
                 future = self._asked(job, payload, group, level)
         raise SolverError(
-            f"the workers lost rows {group.start} to {group.stop - 1} of {job.source.name} {_TRIES} times; look at "
-            "their logs, most often they run out of memory: take smaller spans, or a smaller n_basis"
+            f"the workers lost rows {group.start} to {group.stop - 1} of {job.source.name} {_TRIES} times; read "
+            "their logs, most often they run out of memory: use smaller spans, or a smaller n_basis"
         )
 
 
 class _Sum:
-    """A sum that workers will make of two sums."""
+    """A future sum of two sums, computed on the workers."""
 
     def __init__(self, future: Any, submit: Any) -> None:
         self.future, self.submit = future, submit
@@ -195,7 +190,7 @@ class _Sum:
 
 
 class DaskCluster(Executor):
-    """A scheduler by its address, or, without one, workers of this machine; open for the time of a ``with`` block."""
+    """A scheduler by its address, or, without one, workers of this machine; open within a ``with`` block."""
 
     def __init__(self, address: str | None = None) -> None:
         self.address = address
@@ -221,7 +216,7 @@ class DaskCluster(Executor):
                 self._open.pop().close()
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """Opened for one pass."""
+        """Open the cluster for one pass."""
         with self as client:
             yield from client.results(job, start, stop, level)
 
@@ -235,12 +230,12 @@ def _distributed() -> Any:
 
 
 def is_client(value: Any) -> bool:
-    """Whether a value is a client of ``dask.distributed``, asked without importing it."""
+    """Whether a value is a client of ``dask.distributed``, without importing it."""
     return any(cls.__module__.startswith("distributed.") and cls.__name__ == "Client" for cls in type(value).__mro__)
 
 
 def executor_of(value: Any) -> Executor:
-    """``None`` and ``"serial"``, ``"joblib"``, ``"dask"``, ``"tcp://host:port"``, a client, or what is one already."""
+    """``None`` and ``"serial"``, ``"joblib"``, ``"dask"``, ``"tcp://host:port"``, a client, or an executor."""
     if isinstance(value, Executor):
         return value
     if is_client(value):
@@ -257,6 +252,6 @@ def executor_of(value: Any) -> Executor:
         if "://" in value:
             return DaskCluster(value)
     raise DeclarationError(
-        "executor must be None, 'serial', 'joblib', 'dask', the address of a Dask scheduler (tcp://host:8786), a "
-        f"dask.distributed Client, or an Executor; received {value!r}"
+        "passes.executor must be None, 'serial', 'joblib', 'dask', the address of a Dask scheduler (tcp://host:8786), "
+        f"a dask.distributed Client, or an Executor; received {value!r}"
     )

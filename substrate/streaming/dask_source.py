@@ -1,6 +1,6 @@
-"""Rows of a Dask array or dataframe: whoever works on a span has Dask compute that span, on the worker itself.
+"""Rows of a Dask array or dataframe: Dask computes every span on the worker that needs it.
 
-What the collection's own graph holds is its maker's choice; nothing is added to it but slices.
+The graph of the collection is unchanged but for slices.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ __all__ = ["DaskSource", "is_dask"]
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection, asked without importing Dask."""
+    """Whether X is a Dask collection, without importing Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
@@ -32,7 +32,7 @@ class DaskSource(Source):
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
-        """Lengths that are not known are computed. The target of a dataframe is named, or a collection of its own."""
+        """Unknown lengths are computed. The target is the name of a column of a dataframe, or another collection."""
         columns = None
         if hasattr(X, "to_dask_array"):
             if isinstance(y, str):
@@ -54,31 +54,31 @@ class DaskSource(Source):
         if X.shape[0] == 0:
             raise DataError(f"the Dask collection holds no rows: its shape is {X.shape}")
         if y is not None and y.shape != X.shape[:1]:
-            raise DataError(f"X has {X.shape[0]} rows and y has shape {y.shape}; one target a row is needed")
+            raise DataError(f"X has {X.shape[0]} rows and y has shape {y.shape}; one target per row is needed")
         return cls(X, y, columns)
 
     @property
     def name(self) -> str:
-        """A word for it."""
+        """A name for it."""
         return "the Dask collection"
 
     @property
     def n_rows(self) -> int:
-        """As computed."""
+        """The computed number of rows."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """As the collection says."""
+        """The number of columns of the collection."""
         return int(self.X.shape[1])
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Those of a dataframe."""
+        """The column names of a dataframe."""
         return self.columns
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Computed by whatever scheduler Dask has, into this process."""
+        """Blocks computed by Dask's present scheduler, in this process."""
         for begin in range(start, stop, step):
             here = slice(begin, min(begin + step, stop))
             y = None if self.y is None else self.y[here].compute()
@@ -97,6 +97,6 @@ def _piece(X: Any, y: Any, name: str, start: int, n_features: int) -> ArraySourc
 
 def _sized(collection: Any) -> Any:
     if np.isnan(np.array(collection.shape, dtype=float)).any():
-        collection = copy(collection)  # the method changes what it is called on
+        collection = copy(collection)  # the method modifies its object
         collection.compute_chunk_sizes()
     return collection

@@ -1,22 +1,18 @@
-r"""What every executor is: a value that does the work on spans and hands the results back in their order.
+r"""Executors: values that compute a function of spans of rows and return the results in the order of the spans.
 
-What is done with a span of rows, wherever it is done: read it, and sum a function of it or apply one to it.
-
-One order of summation for all: an aligned binary tree over leaves of a fixed number of rows.
+A worker reads a span, and sums a function of it or applies one to it. The order of summation is the same for all
+executors, an aligned binary tree over leaves of a fixed number of rows,
 
 .. math:: S_{k, j} = S_{k-1, 2j} + S_{k-1, 2j+1}, \qquad S_{0, j} = \text{the sum over leaf } j,
 
 where a right child that does not exist adds nothing. Floating-point sums depend on their order; here the order is a
-property of the rows, so whoever computes any aligned part, one process or many, gets the same bits. It is also
+property of the rows, so any aligned part has the same bits on one process or many. It is also
 pairwise summation, whose rounding grows with the logarithm of the number of leaves ([Higham2002]_ section 4.2).
 
 Partial sums are held like the digits of a binary counter: for m leaves, at most :math:`\log_2 m + 1` of them.
 
-One process, one span after another, read in one go.
-
-Threads of this process, or whatever backend joblib was told to use.
-
-The device that holds the rows: one span and one block of all of them, computed with a large tile at a time.
+The executors of this module are one process, one span after another; joblib, threads of this process unless another
+backend is configured; and the device that holds the rows: one span and one block of all of them, with large tiles.
 """
 
 from abc import ABC, abstractmethod
@@ -48,7 +44,7 @@ __all__ = [
 
 
 def height(leaves: int) -> int:
-    """The lowest k with 2^k leaves or more."""
+    """The smallest k with 2^k at least the number of leaves."""
     return max(leaves - 1, 0).bit_length()
 
 
@@ -59,7 +55,7 @@ class SummationTree:
         self.nodes: list[tuple[int, Any]] = [] if nodes is None else list(nodes)
 
     def push(self, level: int, value: Any) -> None:
-        """Append the next node to the right; only the last of all may stand for fewer leaves than its height says."""
+        """Append the next node to the right; only the last may have fewer leaves than its height implies."""
         if self.nodes and self.nodes[-1][0] < level:
             raise ValueError(f"a node of height {level} cannot follow one of height {self.nodes[-1][0]}")
         while self.nodes and self.nodes[-1][0] == level:
@@ -68,7 +64,7 @@ class SummationTree:
         self.nodes.append((level, value))
 
     def total(self) -> Any:
-        """The root: what is left over is added from the right."""
+        """The root: the remaining nodes are added from the right."""
         if not self.nodes:
             raise ValueError("a tree without leaves has no sum")
         value = self.nodes[-1][1]
@@ -77,7 +73,7 @@ class SummationTree:
         return value
 
 
-#: A pure function of the micro-blocks of a leaf; what it returns can be added and pickled.
+#: A pure function of the micro-blocks of a leaf; its results can be added and pickled.
 LeafSum = Callable[[Iterable[Block]], Any]
 
 
@@ -90,7 +86,7 @@ class Span(NamedTuple):
 
 
 def spans(n_rows: int, level: int, start: int = 0) -> Iterator[Span]:
-    """All rows from the first of a leaf on in aligned spans, of ``2**level`` leaves as soon as one can begin."""
+    """All rows from the first of a leaf on in aligned spans, of ``2**level`` leaves where the alignment allows it."""
     while start < n_rows:
         leaf = start // LEAF
         aligned = (leaf & -leaf).bit_length() - 1 if leaf else level
@@ -123,20 +119,20 @@ Work = Callable[[Any, Iterator[Block]], Any]
 
 
 def work_on(work: Work, function: Any, source: Source, span: Span, step: int) -> Any:
-    """Read one span and do the work: the whole of what a worker is asked for.
+    """Read one span and do the work: the complete task of a worker.
 
-    One BLAS thread: with several, products may be summed in another order, and parts of a pass run side by side anyway.
+    One BLAS thread: with several, products may be summed in another order, and parts of a pass run in parallel anyway.
     """
     with one_blas_thread():
         return work(function, micro_blocks(source.blocks(span.start, span.stop, step)))
 
 
-#: Spans that a worker gets, at least, so that none waits long for the last one.
+#: Smallest number of spans per worker, so that none waits long for the last one.
 _SPANS_A_WORKER = 2
 
 
 class Pass(NamedTuple):
-    """What to do with the rows of a source: the work, its function, and how many rows to read at a time."""
+    """A task on the rows of a source: the work, its function, and the number of rows to read at a time."""
 
     work: Work
     function: Any
@@ -145,18 +141,18 @@ class Pass(NamedTuple):
 
 
 class Executor(ABC):
-    """An executor is its own copy: it may hold a connection, which cannot be copied."""
+    """Copies of an executor are the executor itself: it may hold a connection, which cannot be copied."""
 
-    #: Logarithm of the leaves of a span: long enough to repay the asking, short enough to share out and to report.
+    #: Logarithm of the leaves of a span: long enough to outweigh its overhead, short enough to distribute and report.
     level: int = 2
 
     @property
     def workers(self) -> int:
-        """How many spans are worked on at a time."""
+        """The number of spans computed at a time."""
         return 1
 
     def span_level(self, n_rows: int) -> int:
-        """The height of the spans of so many rows: two or more a worker, where there are enough leaves for that."""
+        """The height of the spans: two or more per worker, where there are enough leaves for that."""
         leaves = -(-n_rows // LEAF)
         shared = max(leaves // (_SPANS_A_WORKER * self.workers), 1).bit_length() - 1
         return min(self.level, shared if self.workers > 1 else highest(n_rows))
@@ -165,7 +161,7 @@ class Executor(ABC):
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """The result of every span of the rows, from the first of a leaf on, in their order.
 
-        Of sums, several neighbours may come as one: a higher span, with the sum of theirs.
+        Sums of neighbouring spans may be combined: a higher span, with their sum.
         """
 
     def __enter__(self) -> "Executor":
@@ -186,12 +182,12 @@ class Executor(ABC):
 
 @dataclass(frozen=True)
 class Serial(Executor):
-    """This process; ``alone`` also where its products would deserve threads."""
+    """This process; with ``alone``, even where threads would be faster."""
 
     alone: bool = False
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """The source is opened once: rows that can only be read from the beginning are read once a pass."""
+        """The source is opened once: rows that can only be read from the beginning are read once per pass."""
         following = spans(stop, level, start)
         span = next(following)
 
@@ -209,20 +205,20 @@ class Serial(Executor):
 
 @dataclass(frozen=True)
 class Joblib(Executor):
-    """Spans side by side; ``joblib.parallel_config`` chooses another backend, or how many at a time."""
+    """Spans in parallel; ``joblib.parallel_config`` selects another backend, or their number."""
 
     n_jobs: int | None = None
 
     @property
     def workers(self) -> int:
-        """As many as asked for, here or by ``parallel_config``; otherwise as many as there are cores."""
+        """The number given here or by ``parallel_config``; otherwise the number of cores."""
         from joblib import effective_n_jobs
 
-        told = int(effective_n_jobs(self.n_jobs))
-        return told if self.n_jobs is not None or told > 1 else int(effective_n_jobs(-1))
+        count = int(effective_n_jobs(self.n_jobs))
+        return count if self.n_jobs is not None or count > 1 else int(effective_n_jobs(-1))
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
-        """Threads unless joblib is told otherwise: BLAS and numpy let go of the interpreter, and nothing is copied."""
+        """Threads unless joblib is configured otherwise: BLAS and numpy release the interpreter; nothing is copied."""
         from joblib import Parallel, delayed
 
         every = list(spans(stop, level, start))
@@ -234,7 +230,7 @@ class Joblib(Executor):
 
 @dataclass(frozen=True)
 class Device(Executor):
-    """Rows that are on a device stay there: nothing is read, and sums are added up in place."""
+    """Rows that are on a device stay there: nothing is read, and sums are computed in place."""
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
         """One result, of all rows."""

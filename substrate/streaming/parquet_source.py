@@ -1,14 +1,13 @@
-"""Rows in a Parquet file, or in all files of a folder in the order of their names, row group by row group.
+"""Rows in a Parquet file, or in all files of a folder in the order of their names, row group by row group; and output.
 
-Columns written row block by row block to a ``.npy``, Parquet or CSV file that is whole or absent.
-
-Text in the cells of a CSV file that a spreadsheet shows instead of evaluating.
+Results are written by row blocks to a ``.npy``, Parquet or CSV file that is complete or absent. Text in the cells of a
+CSV file is written so that a spreadsheet shows it instead of evaluating it.
 
 A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break for a formula, and a
-formula may start programs or send cells away; OWASP calls it CSV injection. A label is data from outside, so such a one
-is written with an apostrophe before it, by which spreadsheets mean text. Numbers stay numbers. So that different labels
+formula may start programs or send data; OWASP calls this CSV injection. Labels come from outside, so such a label is
+written with an apostrophe before it, which marks text in spreadsheets. Numbers are unchanged. So that different labels
 stay different, one that has apostrophes before such a character gets another; a program that reads the labels back
-takes one away again.
+removes one.
 """
 
 import csv
@@ -33,12 +32,12 @@ __all__ = ["SUFFIXES", "ParquetSource", "column_file", "csv_cells", "csv_row", "
 
 
 _SUFFIXES = (".parquet", ".pq")
-#: Columns that a message names at most.
+#: Largest number of columns that a message names.
 _SHOWN = 10
 
 
 def pyarrow_parquet() -> Any:
-    """The Parquet module of pyarrow, or an error that says how to get it."""
+    """The Parquet module of pyarrow, or an error that states how to install it."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -48,7 +47,7 @@ def pyarrow_parquet() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group: its file, its number there, and which rows of all it holds."""
+    """One row group: its file, its number there, and the range of its rows among all."""
 
     path: str
     number: int
@@ -73,7 +72,7 @@ class ParquetSource(Source):
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
     ) -> Self:
-        """Look at the footers only. Inputs are all columns but the target and those to drop, unless they are named."""
+        """Read the footers only. Inputs are all columns but the target and those to drop, unless they are given."""
         parquet = pyarrow_parquet()
         name = os.fspath(path)
         inputs: tuple[str, ...] | None = None if columns is None else tuple(columns)
@@ -111,12 +110,12 @@ class ParquetSource(Source):
 
     @property
     def n_rows(self) -> int:
-        """As the footers say."""
+        """The number of rows in the footers."""
         return self.groups[-1].stop
 
     @property
     def n_features(self) -> int:
-        """How many inputs."""
+        """The number of inputs."""
         return len(self.columns)
 
     @property
@@ -125,7 +124,7 @@ class ParquetSource(Source):
         return self.columns
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Row groups that hold none of the rows are not read."""
+        """Row groups without any of the rows are not read."""
         return reblocked(self._read(start, stop, step), start, stop, step)
 
     def _read(self, start: int, stop: int, step: int) -> Iterator[Block]:
@@ -198,12 +197,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
 def csv_row(values: Iterable[Any]) -> list[Any]:
-    """Values of any kind, text among them as a spreadsheet may see it; the header of a file is one such row."""
+    """Values of any kind, with text made safe for a spreadsheet; the header of a file is one such row."""
     return [_shown(value) if isinstance(value, str) else value for value in values]
 
 
 def csv_cells(column: Any) -> list[Any]:
-    """The values of an array, likewise."""
+    """The same for the values of an array."""
     values: list[Any] = column.tolist()
     return values if column.dtype.kind in "biuf" else csv_row(values)
 
@@ -212,7 +211,7 @@ def _shown(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.match(text) else text
 
 
-#: What a file may be called.
+#: Suffixes of files that can be written.
 SUFFIXES = (".npy", ".parquet", ".pq", ".csv")
 
 Columns = Mapping[str, Any]
@@ -221,7 +220,7 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def column_file(path: str | os.PathLike[str], n_rows: int) -> Iterator[Write]:
-    """A function that appends a block; the file appears when the block ends with all rows written, and only then."""
+    """Provide a function that appends a block; the file appears only when the ``with`` block ends with all rows."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{os.fspath(path)} must end in {', '.join(SUFFIXES)}")

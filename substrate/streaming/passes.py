@@ -1,11 +1,10 @@
-r"""A pass over all rows of a source: a sum over them in the one order there is, or a function of each.
+r"""Passes over all rows of a source, a sum over them in a fixed order or a function of each, and their checkpoints.
 
-Sums of an unfinished fit in a file, from which the next attempt goes on.
-
-A fit is several passes. The file holds, for each pass begun, the nodes of its summation tree and the row it came to;
-a pass is known by a digest of its function, which contains basis, kernel and targets, and the file by a digest of what
-was surveyed of the rows. Whatever does not match is another problem's file and is refused. The file is written whole,
-never half, and is gone when the fit is done.
+A checkpoint is a file with the sums of an unfinished fit, from which the next attempt continues. A fit is several
+passes. The file holds, for each pass begun, the nodes of its summation tree and the row reached;
+a pass is identified by a digest of its function, which contains basis, kernel and targets, and the file by a digest of
+the survey of the rows. A file that does not match belongs to another problem and is refused. The file is always written
+completely, and is removed when the fit is done.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.archive import read_archive, write_archive
-from substrate.arrays import available_memory, positive
+from substrate.arrays import available_memory
 from substrate.errors import DataError
 from substrate.namespaces import HOST
 from substrate.progress import RowProgress
@@ -36,10 +35,11 @@ from substrate.streaming.executors import (
     highest,
     sum_over,
 )
+from substrate.streaming.parameters import BUDGET
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.threads import threads_for
 
-__all__ = ["BUDGET", "Checkpoint", "Passes", "digest"]
+__all__ = ["Checkpoint", "OpenPasses", "digest"]
 
 
 _KIND = "sums of an unfinished fit"
@@ -89,7 +89,7 @@ def _arrays(value: Any) -> Iterator[Any]:
 
 
 def _rebuilt(like: Any, arrays: Iterator[Any]) -> Any:
-    """A sum with the shape of another one."""
+    """A sum from its numbers, with the shape of another one."""
     if is_dataclass(like) and not isinstance(like, type):
         return type(like)(*[_rebuilt(getattr(like, field.name), arrays) for field in fields(like)])
     if isinstance(like, tuple):
@@ -129,7 +129,7 @@ class Checkpoint:
         self._values = dict(arrays)
 
     def begun(self, name: str, function: LeafSum) -> tuple[int, SummationTree]:
-        """The row to go on from, and the tree so far; the sum over no rows has the shape of all others."""
+        """The row to continue from, and the tree so far; the sum over no rows has the shape of all others."""
         if name not in self._content:
             return 0, SummationTree()
         state, like = self._content[name], function(())
@@ -140,7 +140,7 @@ class Checkpoint:
         return int(state["row"]), SummationTree(nodes)
 
     def at(self, name: str, row: int, tree: SummationTree) -> None:
-        """Keep the state of a pass; written if it is time."""
+        """Keep the state of a pass, and write it after enough time."""
         for key in [key for key in self._values if key.startswith(f"{name}.")]:
             del self._values[key]
         count = 0
@@ -154,45 +154,40 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """To the file."""
+        """Write the file."""
         content = {"kind": _KIND, "problem": self.problem, "passes": self._content}
         write_archive(self.path, content, self._values)
         self._written = time.monotonic()
 
     def done(self) -> None:
-        """The fit is finished: the file goes; a link to it stays."""
+        """The fit is finished: remove the file, but not a link to it."""
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
 
-#: Bytes of rows that a process holds at a time unless somebody says.
-BUDGET = 64 * 2**20
-#: Copies of a block of rows alive at a time: as read, as numbers, and in the hands of a kernel.
+#: Copies of a block of rows in memory at a time: as read, as numbers, and in a kernel.
 _COPIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOfBlock:
-    """The rows of a block whose numbers are wanted."""
+    """The rows of a block with the given numbers."""
 
     wanted: Any
 
     def __call__(self, block: Block) -> Any:
-        """Those that there are, or none."""
+        """The rows found, perhaps none."""
         first, last = np.searchsorted(self.wanted, [block.rows.start, block.rows.stop])
         return block.X[self.wanted[first:last] - block.start]
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """By whom, in which memory, from which checkpoint on, and whether a line says how far they are."""
+class OpenPasses:
+    """Open :class:`~substrate.streaming.Passes`: an executor at work, and sums that are kept."""
 
     executor: Executor = field(default_factory=Serial)
     memory_budget: float = BUDGET
     checkpoint: Checkpoint | None = None
     verbose: bool = False
-
-    def __post_init__(self) -> None:
-        positive(self.memory_budget, "memory_budget")
 
     def step(self, source: Source) -> int:
         """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
@@ -200,18 +195,18 @@ class Passes:
         return min(max(rows // MICRO, 1) * MICRO, LEAF << self.executor.level)
 
     def shared(self, source: Source, order: int) -> Self:
-        """The same for sums of matrices of an order: where they deserve threads, the spans are shared out among them.
+        """The same for sums of matrices of an order: where threads pay off, the spans are distributed among them.
 
-        Products are then made side by side, each on one thread, so that their bits do not depend on how many there are.
+        Products are then computed in parallel, each on one thread, so that their bits do not depend on their number.
         """
         if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
             return self
-        held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums in the making
+        held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums being computed
         threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))
         return self if threads == 1 else replace(self, executor=Joblib(threads))
 
     def sums(self, source: Source, function: LeafSum, what: str) -> Any:
-        """The sum of a function of leaves over all rows, gone on with where a checkpoint has a part of it."""
+        """The sum of a function of leaves over all rows, continued where a checkpoint has a part of it."""
         if self.checkpoint is None:
             start, tree, name = 0, SummationTree(), ""
         else:
@@ -220,7 +215,7 @@ class Passes:
         row = start
         results = self._results(Pass(sum_over, function, source, self.step(source)), start, what)
         try:
-            with closing(results):  # whatever happens, the line is cleared and the workers are told before we go on
+            with closing(results):  # on any exit the line is cleared and the workers are stopped
                 for stop, height, value in results:
                     tree.push(height, value)
                     row = stop
@@ -239,13 +234,13 @@ class Passes:
                 yield from results
 
     def taken(self, source: Source, rows: Any) -> Any:
-        """The rows with the given numbers, in ascending order; several workers look for them together."""
+        """The rows with the given numbers, in ascending order; several workers search in parallel."""
         if isinstance(self.executor, Serial) or source.held is not None:
             return source.taken(rows)
         return np.concatenate(list(self.each(source, TakenOfBlock(np.asarray(rows, dtype=np.intp)), "some rows")))
 
     def without_checkpoint(self) -> Self:
-        """The same for a pass that is not worth keeping."""
+        """The same settings without a checkpoint."""
         return replace(self, checkpoint=None)
 
     def _results(self, job: Pass, start: int, what: str) -> Generator[tuple[int, int, Any], None, None]:
@@ -253,8 +248,8 @@ class Passes:
         source = job.source
         if not (source.seekable or isinstance(self.executor, Serial)):
             raise DataError(
-                f"{source.name} can be read by this process only, from the first row on; leave executor at None, or "
-                "write the rows to Parquet or .npy files, which all workers can open"
+                f"{source.name} can be read by this process only, from the first row on; leave passes.executor at "
+                "None, or write the rows to Parquet or .npy files, which all workers can open"
             )
         executor = self.executor if source.home == HOST else Device()
         level = executor.span_level(source.n_rows)

@@ -1,12 +1,12 @@
-r"""What a pass reads: rows by number, from wherever they are kept.
+r"""Sources of rows: what a pass reads, by row numbers, wherever the rows are stored.
 
-A source is a small value that can be pickled. Whoever works on a span of rows opens the source himself and reads that
-span only; the rows themselves do not travel, unless they live in one process to begin with (:meth:`Source.sent`).
+A source is a small value that can be pickled. A worker opens the source itself and reads its own span only; the rows
+are not transferred, unless they are in the memory of one process (:meth:`Source.sent`).
 
-Rows are read in steps of any multiple of :data:`MICRO` rows, and worked on in micro-blocks of exactly that many: what
-is computed of a row never depends on how it was read.
+Rows are read in steps of any multiple of :data:`MICRO` rows, and processed in micro-blocks of exactly that many: the
+result for a row never depends on how it was read.
 
-What every block that is read must be: rows of one width, real and finite; a fault is named with source and rows.
+Every block must have rows of one width, real and finite; an error names the source and the rows.
 """
 
 from abc import ABC, abstractmethod
@@ -22,9 +22,9 @@ from substrate.namespaces import HOST, is_device_array, where_it_lives
 __all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblocked", "refuse_short"]
 
 
-#: Rows of a micro-block: what a function of rows is called with.
+#: Rows of a micro-block, the argument of a function of rows.
 MICRO = 4096
-#: Rows of a leaf of the summation tree: four micro-blocks, so that the addition of a leaf is a small part of its work.
+#: Rows of a leaf of the summation tree: four micro-blocks, so that the addition of leaves is a small part of the work.
 LEAF = 4 * MICRO
 
 
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> slice:
-        """Which rows of all they are."""
+        """The range of their numbers."""
         return slice(self.start, self.start + int(self.X.shape[0]))
 
 
@@ -47,17 +47,17 @@ class Source(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """How many rows."""
+        """The number of rows."""
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """How many columns, the target aside."""
+        """The number of columns without the target."""
 
     @property
     def seekable(self) -> bool:
@@ -66,17 +66,17 @@ class Source(ABC):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The names of the columns, where they have names."""
+        """The names of the columns, if any."""
         return None
 
     @property
     def home(self) -> str:
-        """Where the rows live, in words: numpy, or a library and a device."""
+        """Where the rows are stored: numpy, or a library and a device."""
         return HOST
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files and folders that the rows are read from, as far as they are known."""
+        """The files and folders from which the rows are read, as far as they are known."""
         return ()
 
     @property
@@ -85,13 +85,13 @@ class Source(ABC):
         return None
 
     def whole(self, why: str) -> Block:
-        """All rows in one block; ``why`` is said to whoever has them elsewhere."""
+        """All rows in one block; ``why`` begins the error where they are not."""
         if self.held is None:
             raise DataError(f"{why}, and {self.name} is read in passes")
         return self.held
 
     def beside(self, values: Any) -> Any:
-        """Values of the host where the rows live."""
+        """Values of the host, copied to where the rows are."""
         return values
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Source(ABC):
         """The rows from ``start`` to ``stop``, ``step`` at a time; the last block may be shorter."""
 
     def taken(self, rows: Any) -> Any:
-        """The rows with the given numbers, in ascending order; whatever has none of them is not read if it can be."""
+        """The rows with the given numbers, in ascending order; other parts are not read where possible."""
         wanted = np.asarray(rows, dtype=np.intp)
         parts = []
         for start in np.unique(wanted // LEAF) * LEAF:
@@ -110,7 +110,7 @@ class Source(ABC):
         return np.concatenate(parts)
 
     def sent(self, client: Any, start: int, stop: int) -> Any:
-        """What a worker of a Dask client needs to read a span: this value, or the future of another source."""
+        """What a worker of a Dask client needs to read a span: this source, or the future of another one."""
         return self
 
 
@@ -128,11 +128,11 @@ def _where(name: str, start: int, n: int) -> str:
 
 
 def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None) -> Block:
-    """A block as finite float64 rows and one target a row (None: there are none); ``n_features`` None: any width."""
+    """A block as finite float64 rows and one target per row, or None; ``n_features`` None: any width."""
     for array, word in ((X, "rows"), (y, "targets")):
         if is_device_array(array):
             raise DataError(
-                f"{name}, rows from {start}: the {word} are {where_it_lives(array)}, and what is read in passes is "
+                f"{name}, rows from {start}: the {word} are {where_it_lives(array)}, and rows read in passes are "
                 "numpy's; convert each block (X.cpu().numpy() for torch, X.get() for CuPy), or fit one array that fits "
                 "the device"
             )
@@ -162,7 +162,7 @@ def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None)
 
 def _targets(y: Any, here: str, start: int, n: int) -> Any:
     if y.shape != (n,):
-        raise DataError(f"{here}: targets of shape {y.shape} for {n} rows; one a row is needed")
+        raise DataError(f"{here}: targets of shape {y.shape} for {n} rows; one per row is needed")
     if y.dtype.kind == "c" or y.dtype.kind in "Mm":
         raise DataError(f"{here}: the targets have dtype {y.dtype}; real numbers or labels are needed")
     missing = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n, dtype=bool)
@@ -175,7 +175,7 @@ def _targets(y: Any, here: str, start: int, n: int) -> Any:
 
 
 def refuse_short(name: str, expected: int, found: int) -> None:
-    """Name a source that holds fewer rows, or more, than it did or says."""
+    """Raise if a source holds fewer or more rows than expected."""
     if found != expected:
         word = "ends early" if found < expected else "goes on"
         raise DataError(f"{name} {word}: row {min(found, expected)} is {'missing' if found < expected else 'there'}, "
@@ -183,7 +183,7 @@ def refuse_short(name: str, expected: int, found: int) -> None:
 
 
 def reblocked(parts: Iterable[Block], start: int, stop: int, step: int) -> Iterator[Block]:
-    """Consecutive blocks of any size as blocks of ``step`` rows from ``start`` to ``stop``; the rest is cut."""
+    """Consecutive blocks of any size as blocks of ``step`` rows from ``start`` to ``stop``; the rest is discarded."""
     held: list[Block] = []
     size, begin = 0, start
     for part in parts:

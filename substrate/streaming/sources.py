@@ -1,11 +1,8 @@
-"""From what a user names to a source of rows.
+"""Sources from user input: ``.npy`` files, iterables of row blocks, and the choice among all sources.
 
-Rows from an iterable of blocks that can be gone through again and again, in this process.
-
-Rows in ``.npy`` files: a matrix in one, its targets in another, each opened by whoever reads.
-
-The bytes are read, not mapped: a file that ends early is then an error that names its rows, and what was read does not
-stay in memory.
+In ``.npy`` files a matrix is in one and its targets in another, each opened by the process that reads it. The bytes are
+read, not mapped: a file that ends early is then an error that names its rows, and rows do not stay in memory. Row
+blocks come from an iterable that can be iterated again and again, in this process.
 """
 
 import math
@@ -31,9 +28,9 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def is_mapped(values: Any, ndim: int) -> bool:
-    """Whether values are a file that is mapped into memory, their rows behind each other.
+    """Whether values are a file that is mapped into memory, with contiguous rows.
 
-    A file that is gone, and one mapped copy-on-write, whose changes are in memory only, cannot be read in its place.
+    A deleted file, and one mapped copy-on-write, whose changes are in memory only, cannot be read instead.
     """
     if not isinstance(values, np.memmap) or values.filename is None or values.ndim != ndim or values.mode == "c":
         return False
@@ -42,7 +39,7 @@ def is_mapped(values: Any, ndim: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NpyFile:
-    """One array on disk: where its bytes begin, and what they are."""
+    """One array on disk: the offset of its data, its shape and dtype."""
 
     path: str
     offset: int
@@ -51,7 +48,7 @@ class NpyFile:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], ndim: int) -> Self:
-        """Read the header; the file must be as long as it says."""
+        """Read the header; the file must have the length it implies."""
         name = os.fspath(path)
         try:
             with open(name, "rb") as stream:
@@ -82,7 +79,7 @@ class NpyFile:
         while isinstance(whole.base, np.memmap):
             whole = whole.base
         if mapped.mode != "r":
-            mapped.flush()  # what was written to the map must be in the file before that is read
+            mapped.flush()  # changes of the map must be in the file before it is read
         offset = int(whole.offset) + mapped.ctypes.data - whole.ctypes.data
         return cls(os.fspath(mapped.filename), offset, mapped.shape, mapped.dtype.str)
 
@@ -92,7 +89,7 @@ class NpyFile:
         return int(np.dtype(self.dtype).itemsize * math.prod(self.shape[1:]))
 
     def read(self, start: int, stop: int) -> Any:
-        """Some rows."""
+        """The rows from ``start`` to ``stop``."""
         width = math.prod(self.shape[1:])
         with open(self.path, "rb") as stream:
             stream.seek(self.offset + start * self.row_bytes)
@@ -111,12 +108,12 @@ class NpySource(Source):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """That of the rows, and that of the targets."""
+        """The files of the rows and of the targets."""
         return (self.rows.path, *(() if self.targets is None else (self.targets.path,)))
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], target: str | os.PathLike[str] | None = None) -> Self:
-        """Open both, to see that they belong together."""
+        """Open both, and check that they belong together."""
         rows = NpyFile.of(path, 2)
         targets = None if target is None else NpyFile.of(target, 1)
         if targets is not None and targets.shape[0] != rows.shape[0]:
@@ -128,7 +125,7 @@ class NpySource(Source):
         """The file behind a memory-mapped matrix; targets are mapped likewise."""
         rows, targets = NpyFile.behind(X), None if y is None else NpyFile.behind(y)
         if targets is not None and targets.shape != rows.shape[:1]:
-            raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target a row is needed")
+            raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target per row is needed")
         return cls(rows, targets)
 
     @property
@@ -138,12 +135,12 @@ class NpySource(Source):
 
     @property
     def n_rows(self) -> int:
-        """As the header says."""
+        """The number of rows in the header."""
         return self.rows.shape[0]
 
     @property
     def n_features(self) -> int:
-        """As the header says."""
+        """The number of columns in the header."""
         return self.rows.shape[1]
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
@@ -156,7 +153,7 @@ class NpySource(Source):
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks(Source):
-    """Blocks ``(X, y)``, or ``X`` alone for prediction, of any number of rows each; counted in a pass of their own."""
+    """Blocks ``(X, y)``, or ``X`` alone for prediction, of any number of rows each; counted in a first pass."""
 
     given: Any
     rows: int
@@ -164,11 +161,11 @@ class RowBlocks(Source):
 
     @classmethod
     def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]]) -> Self:
-        """An iterable, or a function that returns one; it must say the same every time."""
+        """An iterable, or a function that returns one; it must give the same blocks every time."""
         if not callable(blocks) and iter(blocks) is blocks:
             raise DataError(
-                "these row blocks can be gone through once only, and a fit makes several passes; pass a list, or a "
-                "function that makes the generator anew"
+                "these row blocks can be iterated only once, and a fit makes several passes; pass a list, or a "
+                "function that returns a new generator"
             )
         counted = cls(blocks, 0, 0)
         for block in counted._parts(None):
@@ -179,12 +176,12 @@ class RowBlocks(Source):
 
     @property
     def name(self) -> str:
-        """A word for them."""
+        """A name for them."""
         return "the row blocks"
 
     @property
     def n_rows(self) -> int:
-        """As counted."""
+        """The counted number of rows."""
         return self.rows
 
     @property
@@ -194,15 +191,15 @@ class RowBlocks(Source):
 
     @property
     def seekable(self) -> bool:
-        """No: whatever comes before is gone through as well."""
+        """No: all blocks before are read as well."""
         return False
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """In one go from the beginning."""
+        """All blocks from the beginning."""
         return reblocked(self._parts(self.width), start, stop, step)
 
     def taken(self, rows: Any) -> Any:
-        """In one go as well."""
+        """The rows in one pass over all blocks."""
         wanted = np.asarray(rows, dtype=np.intp)
         blocks = self.blocks(0, self.rows, LEAF)
         inside = ((block, (wanted >= block.start) & (wanted < block.rows.stop)) for block in blocks)
@@ -220,7 +217,7 @@ class RowBlocks(Source):
 
 
 def streams(X: Any, y: Any = None) -> bool:
-    """Whether rows are named in a way that is read in passes: a path, a Dask collection, blocks, or a source."""
+    """Whether X is read in passes: a path, a Dask collection, blocks, or a source."""
     if isinstance(X, (str, os.PathLike, Source)) or is_dask(X):
         return True
     if (
@@ -238,11 +235,11 @@ def streams(X: Any, y: Any = None) -> bool:
 
 
 def files_behind(X: Any) -> tuple[str, ...]:
-    """The files and folders that rows are read from, as far as they are known: of mapped arrays and of sources."""
+    """The files and folders from which rows are read, as far as they are known: of mapped arrays and of sources."""
     if isinstance(X, Source):
         return X.files
     found = []
-    while isinstance(X, np.ndarray):  # a view keeps what it is a part of
+    while isinstance(X, np.ndarray):  # a view keeps its base
         if isinstance(X, np.memmap) and X.filename is not None:
             found.append(os.fspath(X.filename))
         X = X.base
@@ -253,14 +250,14 @@ def source_of(X: Any, y: Any = None) -> Source:
     """``X`` a ``.npy`` file and ``y`` another; a Parquet file or folder and the name of its target; and so on."""
     if isinstance(X, Source):
         if y is not None:
-            raise DataError("a source of rows brings its own targets; leave y out")
+            raise DataError("a source of rows has its own targets; leave y out")
         return X
     if is_dask(X):
         return DaskSource.of(X, y)
     if isinstance(X, (str, os.PathLike)):
         return _file(X, y)
     if y is not None:
-        raise DataError("row blocks bring their own targets, (X, y) each; leave y out")
+        raise DataError("row blocks have their own targets, (X, y) each; leave y out")
     return RowBlocks.of(X)
 
 

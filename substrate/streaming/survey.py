@@ -1,24 +1,22 @@
-r"""What is learnt of rows before anything is fitted, in one pass: that all can be read, ranges, spreads, and targets.
+r"""A survey of the rows before a fit, in one pass: readability, ranges, spreads and targets; and order statistics.
 
-Means and squared deviations of parts make those of all ([Chan1983]_):
+Means and squared deviations of parts give those of all ([Chan1983]_):
 
 .. math:: M = M_1 + M_2 + \frac{l_1 l_2}{l_1 + l_2} (\bar x_1 - \bar x_2)^2 .
 
-What is known of targets before anything is fitted: how many, their means and their extremes, one column per output.
+The summary of the targets holds their number, means and extremes, one column per output. The mean of all is
+:math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum that could overflow.
 
-Means of parts make the mean of all, :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum
-that could overflow.
+Order statistics of one number per row are exact, for any number of rows, by counting passes.
 
-Exact order statistics of a number a row, of any number of rows, by counting passes.
-
-A double is a key of 64 bits that sorts as the number does. Sixteen bits of the keys are counted in a pass,
+A double is a key of 64 bits with the order of the numbers. Sixteen bits of the keys are counted in a pass,
 
 .. math:: h_j = \#\{i : \text{bits of } \kappa(v_i) = j\}, \qquad
           j^* = \min \Big\{ j : \sum_{k \le j} h_k > r \Big\},
 
-and the bin :math:`j^*` that holds rank r is all that the next pass looks at. As soon as what is left is few enough it
-is gathered and sorted. So the r-th smallest number is found exactly, in five passes at most and, up to :data:`GATHERED`
-rows, in one; memory does not depend on the number of rows. Nothing is rounded, hence nothing depends on who counts.
+and the next pass counts only the bin :math:`j^*` that holds rank r. As soon as few enough numbers remain they are
+gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to :data:`GATHERED`
+rows, in one; memory does not depend on the number of rows. Nothing is rounded, so the executor does not matter.
 """
 
 from collections.abc import Callable, Iterable
@@ -65,7 +63,7 @@ class TargetSummary:
 
     @property
     def extremes(self) -> Array:
-        """The lowest and the highest, a row each."""
+        """The lowest and the highest targets, in two rows."""
         return np.stack([self.low, self.high])
 
     def about(self, unit: float) -> Array:
@@ -80,7 +78,7 @@ def near_largest(low: Array, high: Array) -> Array:
 
 
 def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
-    """Of the targets of a leaf, on the host; the mean is taken in units of a power of two near the largest."""
+    """The summary of the targets of a leaf, on the host; means are computed in units of a power of two."""
     held = [block.Y for block in blocks]
     xp = namespace_of(held[0])
     Y = xp.concat(held, axis=0)
@@ -89,13 +87,13 @@ def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
     return TargetSummary(Y.shape[0], to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
 
 
-#: Different labels beyond which they are taken for something else.
+#: Number of different labels above which they are not taken for classes.
 MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The classes there are, sorted, and how many rows each has."""
+    """The classes, sorted, and the number of rows of each."""
 
     classes: Any
     counts: Any
@@ -133,7 +131,7 @@ class Survey:
 
     @property
     def standard_deviation(self) -> Array:
-        """Of the columns."""
+        """The spread of the columns."""
         return np.asarray(np.sqrt(self.deviations / self.count))
 
 
@@ -164,26 +162,26 @@ class SurveyOfLeaf:
         return Labels(classes, counts)
 
 
-#: Numbers that are gathered and sorted rather than counted: 8 MB of them.
+#: Largest number of values that are gathered and sorted rather than counted: 8 MB.
 GATHERED = 1 << 20
 _BITS, _ALL = 16, 64
 _SIGN = np.uint64(1 << 63)
 
 
 def keys_of(values: Array) -> NDArray[np.uint64]:
-    """Integers in the order of the numbers: the sign bit turned, and of negative numbers all others too."""
+    """Integers in the order of the numbers: the sign bit inverted, and for negative numbers all others too."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     return np.asarray(np.where(bits & _SIGN, ~bits, bits | _SIGN))
 
 
 def value_of(key: int) -> float:
-    """The number of a key."""
+    """The number from a key."""
     bits = np.uint64(key)
     return float(np.asarray(bits & ~_SIGN if bits & _SIGN else ~bits).view(np.float64))
 
 
 class Bracket(NamedTuple):
-    """Keys that begin with the given bits, to be gathered or to be counted by their next ones."""
+    """Keys that begin with the given bits, to be gathered or to be counted by their next bits."""
 
     prefix: int
     bits: int
@@ -192,7 +190,7 @@ class Bracket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Of each bracket the counts of its bins, or what was gathered; and the largest absolute value of all."""
+    """For each bracket the counts of its bins, or the gathered keys; and the largest absolute value of all."""
 
     parts: tuple[Any, ...]
     gathered: tuple[bool, ...]
@@ -208,7 +206,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class CountsOfLeaf:
-    """``values`` is a pure function from a micro-block to a number a row."""
+    """``values`` is a pure function from a micro-block to one number per row."""
 
     values: Callable[[Block], Array]
     brackets: tuple[Bracket, ...]
@@ -231,7 +229,7 @@ class CountsOfLeaf:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Where a rank is: a prefix of its key, how many keys are below the prefix, and how many have it."""
+    """The position of a rank: a prefix of its key, the number of keys below the prefix, and the number with it."""
 
     rank: int
     prefix: int

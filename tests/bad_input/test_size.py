@@ -9,6 +9,7 @@ from every_model import assert_unfitted, made, make_data, output, over_kerneled,
 from substrate.arrays import memory_limit
 from substrate.errors import DataError
 from substrate.kernels import Linear
+from substrate.reduced import Basis
 
 
 @over_kerneled
@@ -27,7 +28,7 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
     own = parameters_of(estimator)
     held_out = own.get("validation_fraction", 0.0) if own.get("cv") is None else 0.0
     rows = 3000 - int(np.ceil(3000 * held_out))  # the others validate
-    entries = own["n_candidates"] * own["n_scoring"] if "n_candidates" in own else rows**2  # never all pairs
+    entries = Basis().n_candidates * Basis().n_scoring if "basis" in own else rows**2  # never all pairs
     for pattern in (
         f"{8 * entries} bytes",
         "1000000 bytes",

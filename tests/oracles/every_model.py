@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 import problems
 from problems.command_line.verify import problem_modules
 from substrate.kernels import RBF, Linear
+from substrate.reduced import Basis
 
 #: The width of the kernel where the default one would hide what is tested.
 SIGMA = 1.5
@@ -81,8 +82,11 @@ def make_data(estimator, n=24, columns=3, seed=0):
 
 def seeded(estimator, **parameters):
     """An estimator that makes the same random choices every time, where it makes any."""
-    if "random_state" in parameters_of(estimator):
+    own = parameters_of(estimator)
+    if "random_state" in own:
         parameters.setdefault("random_state", 0)
+    if "basis" in own:
+        parameters["basis"] = Basis.of(parameters.get("basis")).with_params(random_state=0)
     return estimator(**parameters)
 
 

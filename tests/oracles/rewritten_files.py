@@ -3,12 +3,15 @@
 import io
 import json
 import zipfile
+from dataclasses import fields
 
 import numpy as np
 
 import problems
 from problems.estimators.shared.saved import OUTSIDE
 from substrate import archive
+from substrate.reduced import Basis
+from substrate.streaming.parameters import BUDGET
 
 
 def rewrite(path, change, digest=True):
@@ -82,6 +85,16 @@ def fitted_then(estimator, fitted):
     return fitted
 
 
+def flat_then(estimator, own):
+    """The parameters of a basis and of passes, each by itself, with every default and the rule by its name."""
+    given = own.pop("basis")
+    held = given["fields"] if isinstance(given, dict) else {}
+    names = {"n": "n_basis", "rule": "basis"}
+    flat = {names.get(field.name, field.name): held.get(field.name, field.default) for field in fields(Basis)}
+    flat["basis"] = flat["basis"] or getattr(problems, estimator)._rule
+    return own | flat | {"executor": None, "memory_budget": BUDGET, "checkpoint": None, "verbose": False}
+
+
 def as_of_release_0_1(path, **others):
     """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter that the estimator had."""
 
@@ -91,6 +104,8 @@ def as_of_release_0_1(path, **others):
         content = header["content"]
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
         own = {key: value for key, value in content["parameters"].items() if key not in UNKNOWN_THEN}
+        if "basis" in own:
+            own = flat_then(content["estimator"], own)
         if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
             own.pop("reconstruction_tolerance")
         if content["estimator"] != "ALSSVMClassifier":
@@ -101,6 +116,7 @@ def as_of_release_0_1(path, **others):
             for name in [name for name in arrays if name.startswith("path_")]:
                 arrays.pop(name)
         content["fitted"] = fitted_then(content["estimator"], content["fitted"])
-        content["parameters"] = own | {key: value for key, value in defaults.items() if key in OUTSIDE} | others
+        content["parameters"] = own | {key: defaults[key] for key in OUTSIDE if key in defaults and key != "passes"}
+        content["parameters"] |= others
 
     rewrite(path, turn_back)

@@ -9,6 +9,7 @@ from sklearn.base import is_classifier
 
 import problems
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from substrate.reduced import Basis
 
 __all__ = ["WildMachine", "wild_machine"]
 
@@ -53,8 +54,8 @@ def wild_machine(seed):
             choices[name] = float(10.0 ** rng.uniform(low, high))
     if "random_state" in signature:
         choices["random_state"] = int(rng.integers(100))
-    if "n_basis" in signature:
-        choices["n_basis"] = int(rng.integers(2, n))
+    if "basis" in signature:
+        choices["basis"] = Basis(random_state=int(rng.integers(100)), n=int(rng.integers(2, n)))
     fit = inspect.signature(estimator.fit).parameters
     weights = [None, rng.uniform(0.1, 2.0, size=n), 10.0 ** rng.uniform(-30, 12, size=n)][rng.integers(3)]
     given = {"sample_weight": weights} if "sample_weight" in fit and weights is not None else {}

@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 
 import problems
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 #: What a machine has decided, where it has it: equal, not close.
@@ -31,7 +32,7 @@ def rounded_otherwise(values, seed):
 
 def fitted(estimator, X, y):
     own = estimator().get_params(deep=False)
-    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 12}
+    choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(12, random_state=0)}
     return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
 
 

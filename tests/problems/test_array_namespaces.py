@@ -25,6 +25,8 @@ from problems import (
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, ScaleWarning
 from substrate.kernels import RBF, Componentwise, Precomputed, SinglePrecision
 from substrate.namespaces import is_device_array, to_numpy
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -33,7 +35,7 @@ Y = np.stack([y, X[:, 1] ** 2 + 0.3 * RNG.normal(size=90)], axis=1)
 LABELS = (X[:, 0] > 0.3).astype(np.int64) + 2 * (X[:, 1] > 0.0)
 WEIGHTS = np.where(np.arange(90) % 7 == 0, 0.0, RNG.uniform(0.5, 2.0, size=90))
 NEW = RNG.normal(size=(20, 3))
-SPARSE = {"n_basis": 12, "basis": "random", "random_state": 0}
+SPARSE = {"basis": Basis(12, "random", random_state=0)}
 
 FITS = {
     "dense": (LSSVMRegressor(RBF(1.5), 2.0), y),
@@ -51,10 +53,10 @@ FITS = {
     "classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5)), LABELS),
     "pairs, leave-one-out": (LSSVMClassifierCV(RBF(1.5), coding="one_vs_one"), LABELS),
     "reduced": (SparseLSSVMRegressor(RBF(1.5), 2.0, **SPARSE), y),
-    "reduced, feature vectors": (SparseLSSVMRegressor(RBF(1.5), 2.0, n_basis=12, random_state=0), y),
+    "reduced, feature vectors": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, random_state=0)), y),
     "reduced, rows": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=np.arange(9)), y),
     "reduced, points": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=NEW), y),
-    "reduced, pruned": (SparseLSSVMRegressor(RBF(1.5), 2.0, n_basis=12, basis="pruned", random_state=0), y),
+    "reduced, pruned": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, rule="pruned", random_state=0)), y),
     "reduced, classes": (SparseLSSVMClassifier(RBF(1.5), **SPARSE), LABELS),
     "reduced, leave-one-out": (SparseLSSVMRegressorCV(RBF(1.5), **SPARSE), y),
     "reduced, gcv": (SparseLSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv", **SPARSE), y),
@@ -265,10 +267,12 @@ def test_passes_and_devices_do_not_mix(tmp_path):
         SparseLSSVMRegressor(RBF(1.5), basis=send(NEW)).fit(X, y)
     numbered = SparseLSSVMRegressor(RBF(1.5), basis=send(np.arange(9))).fit(X, y)
     assert_array_equal(numbered.basis_indices_, np.arange(9))
-    with pytest.raises(DeclarationError, match="executor='joblib' is for rows that are read in passes"):
-        SparseLSSVMRegressor(RBF(1.5), executor="joblib").fit(send(X), send(y))
-    with pytest.raises(DeclarationError, match="checkpoint="):
-        SparseLSSVMRegressor(RBF(1.5), checkpoint=tmp_path / "c", random_state=0).fit(send(X), send(y))
+    with pytest.raises(DeclarationError, match=r"passes\.executor='joblib' is for rows that are read in passes"):
+        SparseLSSVMRegressor(RBF(1.5), passes="joblib").fit(send(X), send(y))
+    with pytest.raises(DeclarationError, match=r"passes\.checkpoint="):
+        SparseLSSVMRegressor(RBF(1.5), passes=Passes(checkpoint=tmp_path / "c"), basis=Basis(random_state=0)).fit(
+            send(X), send(y)
+        )
     with pytest.raises(DataError, match="y is missing"):
         SparseLSSVMRegressor(RBF(1.5)).fit(send(X))
     model = SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit(send(X), send(y))
@@ -290,7 +294,7 @@ def test_passes_and_devices_do_not_mix(tmp_path):
 @pytest.mark.parametrize(("sigma", "word"), [(1e-4, "the identity"), (1e7, "constant")])
 def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
     send = sender(home)
-    for model in (LSSVMRegressor(RBF(sigma)), SparseLSSVMRegressor(RBF(sigma), n_basis=5, random_state=0)):
+    for model in (LSSVMRegressor(RBF(sigma)), SparseLSSVMRegressor(RBF(sigma), basis=Basis(5, random_state=0))):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(send(X), send(y))

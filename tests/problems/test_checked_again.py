@@ -86,13 +86,13 @@ def test_targets_and_weights_are_asked_for_by_name(model):
     model.fit(X, y)
     with pytest.raises(DataError, match="needs y, the targets of the fit"):
         model.certify(X)
-    if not isinstance(model, (RobustLSSVMRegressor, LSSVMClassifier)) or isinstance(model, LSSVMRegressorCV):
+    if not isinstance(model, (RobustLSSVMRegressor, LSSVMClassifier, LSSVMRegressorCV)):
         with pytest.raises(DataError, match="takes no sample_weight"):
             model.certify(X, y, sample_weight=np.ones(24))
 
 
 def test_stacked_least_squares_says_why_it_has_no_bound():
-    X, y = data(None)
+    X, y = data(FusedLeastSquaresRegressor())
     model = FusedLeastSquaresRegressor(KERNEL, random_state=0).fit(X, y)
     assert "only the cut-off regularises" in model.certificate_.promise
     assert model.certify(X, y).holds
@@ -147,7 +147,7 @@ def test_what_reads_support_values_follows_primal_weights():
 
 
 def test_an_offset_of_the_targets_does_not_reach_a_conic_solver():
-    X, y = data(None)
+    X, y = data(FusedLeastSquaresRegressor())
     plain, moved = (LSSVMRegressor(KERNEL, 10.0, solver="CLARABEL").fit(X, y + offset) for offset in (0.0, 1e8))
     assert moved.certificate_.holds
     assert moved.certify(X, y + 1e8).holds

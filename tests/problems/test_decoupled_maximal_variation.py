@@ -1,4 +1,4 @@
-"""Maximal variation with an expansion a component: declared = fast path = written down = the lasso; exact zeros."""
+"""Maximal variation with one expansion per component: declared = fast path = written down = the lasso; exact zeros."""
 
 import warnings
 

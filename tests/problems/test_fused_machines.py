@@ -304,7 +304,7 @@ def test_a_fraction_held_out_is_a_validation_set(over, kind):
 # ---- kernels -----------------------------------------------------------------------------------------
 
 
-# the widest kernel chooses the smallest zeta, where double precision cannot tell the answer to a millionth
+# the widest kernel chooses the smallest zeta, where double precision cannot give the answer to a millionth
 @pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("over", "kind"), ALL)
 def test_candidates_the_best_of_each_and_the_least_bound(over, kind):

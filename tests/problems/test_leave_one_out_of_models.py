@@ -43,7 +43,7 @@ def test_regression_equals_refits(weights, gamma):
     assert_allclose(left_out.press, np.sum(left_out.residuals**2, axis=0))
     assert_allclose(left_out.mean_absolute, np.mean(np.abs(left_out.residuals), axis=0))
     assert left_out.certificate.holds
-    assert "left-out row in sight" in dict(left_out.certificate.record)["conditional on"]
+    assert "left-out row included" in dict(left_out.certificate.record)["conditional on"]
     assert left_out.misclassification is None
 
 

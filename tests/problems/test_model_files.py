@@ -24,6 +24,7 @@ from substrate.archive import VERSION
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.kernels import RBF, Componentwise, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed
+from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -63,7 +64,8 @@ def make_data(estimator, n=20, columns=3, seed=0):
 def made(estimator, kernel="rbf", **parameters):
     """An estimator with those of the parameters that it has, making the same random choices every time."""
     own = estimator().get_params(deep=False)
-    return estimator(kernel, **{key: value for key, value in ({"random_state": 0} | parameters).items() if key in own})
+    chosen = {"random_state": 0, "basis": Basis(random_state=0)} | parameters
+    return estimator(kernel, **{key: value for key, value in chosen.items() if key in own})
 
 
 def assert_certifies(model, X, y, **weights):
@@ -185,7 +187,12 @@ def test_a_precomputed_kernel_with_rows_left_out(tmp_path, estimator, kernel):
     weighted = has_fit_parameter(estimator, "sample_weight")
     weights = {"sample_weight": np.where(np.arange(20) % 5 == 0, 0.0, 1.0)} if weighted else {}
     model = made(
-        estimator, kernel, zeta=0.1, reconstruction_tolerance=0.6, growth=0.6, threshold=0.6, basis="feature_vectors"
+        estimator,
+        kernel,
+        zeta=0.1,
+        growth=0.6,
+        threshold=0.6,
+        basis=Basis(rule="feature_vectors", reconstruction_tolerance=0.6, random_state=0),
     ).fit(K, y, **weights)
     assert model.support_.size < 20 or not (weighted or hasattr(model, "n_support_"))
     loaded = round_trip(model, tmp_path / "m.npz", K)

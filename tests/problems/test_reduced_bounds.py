@@ -7,6 +7,7 @@ from problems import SparseLSSVMRegressorCV
 from substrate.kernels import RBF
 from substrate.proof.balls import ball, balls, below, flint, precision
 from substrate.proof.reduced import BasisRows
+from substrate.reduced import Basis
 
 pytest.importorskip("flint")
 
@@ -67,7 +68,7 @@ def exact_criterion(model, Z, y, criterion, gamma):
 def check(seed, criterion, points, gamma_range=None):
     X, y, kernel = problem(seed)
     model = SparseLSSVMRegressorCV(
-        kernel, cv=5 if criterion == "folds" else criterion, n_basis=12, gamma_range=gamma_range, random_state=0
+        kernel, cv=5 if criterion == "folds" else criterion, basis=Basis(12, random_state=0), gamma_range=gamma_range
     ).fit(X, y)
     found = dict(model.certificate_.record)["gamma searched"].split(";")[0].split(" to ")
     low, high = (float(end) for end in found)
@@ -104,9 +105,9 @@ def test_a_range_beyond_what_double_precision_knows_is_searched_and_does_not_hol
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1))
     y = np.sin(X[:, 0])
-    wide = SparseLSSVMRegressorCV(RBF(3.0), gamma_range=(1e-2, 1e14), n_basis=15, random_state=0).fit(X, y)
+    wide = SparseLSSVMRegressorCV(RBF(3.0), gamma_range=(1e-2, 1e14), basis=Basis(15, random_state=0)).fit(X, y)
     assert not wide.certificate_["gap of gamma"].passes
     assert wide.criterion_lower_bound_ < wide.criterion_
-    usual = SparseLSSVMRegressorCV(RBF(3.0), n_basis=15, random_state=0).fit(X, y)
+    usual = SparseLSSVMRegressorCV(RBF(3.0), basis=Basis(15, random_state=0)).fit(X, y)
     assert usual.certificate_["gap of gamma"].passes
     assert "best at the upper end" in dict(usual.certificate_.record)["gamma searched"]

@@ -15,6 +15,7 @@ from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.paths.homotopies import l1_path
+from substrate.reduced import Basis
 from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
@@ -238,5 +239,5 @@ def test_a_step_whose_square_is_no_number_bounds_nothing():
     X, y = load_iris(return_X_y=True)
     K = X @ X.T  # less its mean, vectors of negative square among those in use
     with pytest.warns(IndefiniteKernelWarning, match="not positive semi-definite"):
-        model = SparseL1SubstrateClassifier("precomputed", random_state=0).fit(K - K.mean(), y)
+        model = SparseL1SubstrateClassifier("precomputed", basis=Basis(random_state=0)).fit(K - K.mean(), y)
     assert np.isfinite(model.support_values_).all()

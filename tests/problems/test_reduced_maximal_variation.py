@@ -9,6 +9,7 @@ from problems.reduced_maximal_variation import closed_form, declare
 from substrate.closed_form.maximal_variation import solve_on_rows
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.reduced import Basis
 from substrate.reduced import variation as reduced_variation
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -148,7 +149,7 @@ def test_units_of_the_target_do_not_matter():
 
 
 def test_kernels_of_finite_rank_and_files(tmp_path):
-    fitted = SparseMaximalVariationRegressor(Linear(), 5.0, ridge=0.1, n_basis=20, random_state=0).fit(X, Y)
+    fitted = SparseMaximalVariationRegressor(Linear(), 5.0, ridge=0.1, basis=Basis(20, random_state=0)).fit(X, Y)
     fitted.save(tmp_path / "model.npz")
     back = load(tmp_path / "model.npz")
     assert_array_equal(back.predict(X), fitted.predict(X))

@@ -40,7 +40,7 @@ THEN = {
     "sparse_gcv": (
         [-0.20591003789228224, 0.6402194266915744, 1.0172063942723633],
         "SparseLSSVMRegressorCV",
-        {"cv": "gcv", "reconstruction_tolerance": 1e-3},
+        {"cv": "gcv", "basis__reconstruction_tolerance": 1e-3},
         {"gamma_", "criterion_"},
     ),
     "pruned": (
@@ -64,13 +64,13 @@ THEN = {
     "sparse_zeta": (
         [0.06353758046930458, 0.7738155437152112, 0.7963291327327955],
         "SparseL1SubstrateRegressor",
-        {"reconstruction_tolerance": 0.0},
+        {"basis__reconstruction_tolerance": 0.0, "basis__rule": "kmeans++"},
         {"support_values_path_", "bias_path_", "zetas_"},
     ),
     "sparse_components": (
         [0.10176236693508678, 0.3851716991208619, 0.47302775748644943],
         "SparseComponentwiseLSSVMRegressor",
-        {"relevance": 0.2, "reconstruction_tolerance": 0.0},
+        {"relevance": 0.2, "basis__reconstruction_tolerance": 0.0},
         {"component_norms_"},
     ),
 }
@@ -82,7 +82,7 @@ def test_a_file_of_release_0_1_is_the_model_that_it_was(name, tmp_path):
     with pytest.warns(ModelFileWarning, match=r"written by release 0\.1"):
         model = load(FILES / f"{name}.npz")
     assert type(model).__name__ == estimator
-    assert model.get_params(deep=False).items() >= parameters.items()
+    assert model.get_params().items() >= parameters.items()
     assert attributes <= vars(model).keys()
     assert "best_parameter_" not in vars(model)
     if "path_" in attributes:

@@ -200,7 +200,7 @@ def test_a_file_keeps_the_history_and_lies_in_it_are_refused(tmp_path):
         spoilt = robust().fit(X, y)
         setattr(spoilt, name, value)
         # what would be written is read back first
-        with pytest.raises(DataError, match=r"robust weights|history_ must be|one record a fit|may not hold"):
+        with pytest.raises(DataError, match=r"robust weights|history_ must be|one record per fit|may not hold"):
             spoilt.save(tmp_path / "s.npz")
         assert not (tmp_path / "s.npz").exists()
 

@@ -9,6 +9,7 @@ from problems import RobustLSSVMRegressor, RobustSparseLSSVMRegressor, SparseLSS
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
+from substrate.reduced import Basis
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(150, 2))
@@ -18,14 +19,14 @@ KERNEL = RBF(1.0)
 
 
 def model(**parameters):
-    return RobustSparseLSSVMRegressor(KERNEL, 10.0, **{"n_basis": 25, "random_state": 0, **parameters})
+    return RobustSparseLSSVMRegressor(KERNEL, 10.0, **{"basis": Basis(25, random_state=0), **parameters})
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_on_all_points_it_is_the_dense_machine(weighting, scale):
     dense = RobustLSSVMRegressor(KERNEL, 10.0, weighting=weighting, scale=scale, max_reweightings=1).fit(X, Y)
-    sparse = model(weighting=weighting, scale=scale, basis=np.arange(150), n_basis=None).fit(X, Y)
+    sparse = model(weighting=weighting, scale=scale, basis=np.arange(150)).fit(X, Y)
     assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
     assert_allclose(sparse.scale_, dense.scale_, rtol=1e-9)
     assert_allclose(sparse.row_weights(X, Y), dense.weights_, atol=1e-9)
@@ -34,7 +35,7 @@ def test_on_all_points_it_is_the_dense_machine(weighting, scale):
 
 
 def test_outliers_do_not_matter():
-    plain = SparseLSSVMRegressor(KERNEL, 10.0, n_basis=25, random_state=0)
+    plain = SparseLSSVMRegressor(KERNEL, 10.0, basis=Basis(25, random_state=0))
     wanted = plain.fit(X, CLEAN).predict(X)
     robust = np.abs(model().fit(X, Y).predict(X) - wanted).max()
     assert robust < 0.2 * np.abs(plain.fit(X, Y).predict(X) - wanted).max()
@@ -52,7 +53,7 @@ def test_rounds_end_when_w_settles_and_say_so_when_it_does_not():
 
 
 def test_without_reweighting_it_is_the_plain_machine():
-    plain = SparseLSSVMRegressor(KERNEL, 10.0, n_basis=25, random_state=0).fit(X, Y)
+    plain = SparseLSSVMRegressor(KERNEL, 10.0, basis=Basis(25, random_state=0)).fit(X, Y)
     none = model(max_reweightings=0).fit(X, Y)
     assert_array_equal(none.support_values_, plain.support_values_)
     assert_array_equal(none.row_weights(X, Y), np.ones(150))
@@ -67,8 +68,8 @@ def test_equal_errors_have_no_scale():
 
 def test_a_matrix_is_its_kernel():
     matrix = KERNEL(X)
-    given = RobustSparseLSSVMRegressor(Precomputed(), 10.0, n_basis=25, random_state=0).fit(matrix, Y)
-    wanted = model(basis=given.basis_indices_, n_basis=None).fit(X, Y)
+    given = RobustSparseLSSVMRegressor(Precomputed(), 10.0, basis=Basis(25, random_state=0)).fit(matrix, Y)
+    wanted = model(basis=given.basis_indices_).fit(X, Y)
     assert_allclose(given.predict(matrix), wanted.predict(X), atol=1e-9)
     assert_allclose(given.row_weights(matrix, Y), wanted.row_weights(X, Y), atol=1e-9)
     assert given.certify(matrix, Y).holds
@@ -95,7 +96,7 @@ def test_the_certificate_knows_its_rows_and_its_coefficients(tmp_path):
         ({"max_reweightings": 1.5}, "max_reweightings must be an integer"),
         ({"weights_tol": 0.0}, "weights_tol"),
         ({"gamma": -1.0}, "gamma"),
-        ({"basis": "best"}, "basis must be one of"),
+        ({"basis": "best"}, "basis must be a Basis, a number of vectors, one of"),
     ],
 )
 def test_bad_choices_are_refused(parameters, words):

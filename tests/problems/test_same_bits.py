@@ -15,9 +15,10 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
-from problems.estimators.reduced.basis_choice import RULES
 from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.reduced.basis import RULES
 from substrate.streaming import array_source as row_numbers
 from substrate.streaming.executors import Joblib
 
@@ -31,7 +32,7 @@ N = 737
 X = RNG.normal(size=(N, 2)).astype(np.float32).astype(np.float64)  # numbers that a float32 file can hold
 Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_t(2.0, size=N)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.9])]
-SMALL = {"n_basis": 7, "n_candidates": 30, "n_scoring": 40, "random_state": 0}
+SMALL = Basis(7, n_candidates=30, n_scoring=40, random_state=0)
 
 #: Where parts begin: the constant, the module that has it, and what it is here. None: every module that has it.
 THRESHOLDS = [
@@ -51,10 +52,10 @@ READERS = [
 ]  # fmt: skip
 CASES = {
     **{name: (name, {}) for name in READERS},
-    **{f"basis {rule}": ("SparseLSSVMRegressor", {"basis": rule}) for rule in RULES},
-    "basis of given rows": ("SparseLSSVMRegressor", {"basis": np.arange(700, 0, -60), "n_basis": None}),
-    "basis of given points": ("SparseLSSVMRegressor", {"basis": X[:9] + 0.5, "n_basis": None}),
-    "pruned classes": ("SparseLSSVMClassifier", {"basis": "pruned"}),
+    **{f"basis {rule}": ("SparseLSSVMRegressor", {"basis__rule": rule}) for rule in RULES},
+    "basis of given rows": ("SparseLSSVMRegressor", {"basis__rule": np.arange(700, 0, -60), "basis__n": None}),
+    "basis of given points": ("SparseLSSVMRegressor", {"basis__rule": X[:9] + 0.5, "basis__n": None}),
+    "pruned classes": ("SparseLSSVMClassifier", {"basis__rule": "pruned"}),
     "gradients": ("SparseLSSVMRegressor", {"solver": "cg"}),
     "sum of kernels": ("SparseLSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
     "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "cv": "gcv"}),
@@ -116,26 +117,26 @@ SOURCES = {
     "single precision": lambda y, name, folder: ((X.astype(np.float32), y), {}),
     "frame": lambda y, name, folder: ((pd.DataFrame(X), pd.Series(y)), {}),
     "map, small budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"memory_budget": 1.0}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__memory_budget": 1.0}),
     "map, large budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"memory_budget": 1e12}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__memory_budget": 1e12}),
     "map by threads": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"executor": Joblib(2)}),
-    "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {"memory_budget": 1.0}),
-    "file": lambda y, name, folder: ((folder / "X.npy", folder / f"{name}.npy"), {"memory_budget": 3e4}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__executor": Joblib(2)}),
+    "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {"passes__memory_budget": 1.0}),
+    "file": lambda y, name, folder: ((folder / "X.npy", folder / f"{name}.npy"), {"passes__memory_budget": 3e4}),
     "file in single precision": lambda y, name, folder: ((folder / "single.npy", folder / f"{name}.npy"), {}),
     "blocks": lambda y, name, folder: (
-        ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],), {"memory_budget": 1.0}),
+        ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],), {"passes__memory_budget": 1.0}),
     "table": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {}),
-    "table by threads": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {"executor": "joblib"}),
-    "array by threads": lambda y, name, folder: ((X, y), {"executor": Joblib(3), "memory_budget": 1.0}),
-    "array, one after another": lambda y, name, folder: ((X, y), {"executor": "serial"}),
+    "table by threads": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {"passes__executor": "joblib"}),
+    "array by threads": lambda y, name, folder: ((X, y), {"passes__executor": Joblib(3), "passes__memory_budget": 1.0}),
+    "array, one after another": lambda y, name, folder: ((X, y), {"passes__executor": "serial"}),
 }  # fmt: skip
 
 
 def machine(case):
     name, options = CASES[case]
-    return getattr(problems, name)(**SMALL | options)
+    return getattr(problems, name)(basis=SMALL).set_params(**options)
 
 
 def targets_of(model):
@@ -185,7 +186,7 @@ def assert_same(found, expected):
 
 def test_all_estimators_that_read_rows_are_here():
     assert len(READERS) >= 9
-    told = {name for name in problems.ESTIMATORS if "memory_budget" in getattr(problems, name)().get_params()}
+    told = {name for name in problems.ESTIMATORS if "passes" in getattr(problems, name)().get_params()}
     assert told == set(READERS)
 
 
@@ -228,7 +229,7 @@ def test_a_cluster_changes_no_bit(case, client, of_arrays, folder):
     with threadpool_limits(2, user_api="blas"):
         expected = machine(case).fit(X, y)
         for given in ((X, y), (folder / f"{name}.parquet", "t"), blocks):
-            assert_same(machine(case).set_params(executor=client).fit(*given), expected)
+            assert_same(machine(case).set_params(passes__executor=client).fit(*given), expected)
         assert_same(machine(case).fit(*blocks), expected)
 
 
@@ -236,7 +237,7 @@ def test_a_cluster_changes_no_bit(case, client, of_arrays, folder):
 def test_a_device_is_given_the_same_rows(rule):
     """Its sums are rounded in another order; what is drawn and chosen is not."""
     torch = pytest.importorskip("torch")
-    model = problems.SparseLSSVMRegressor(**SMALL, basis=rule, gamma=3.0)
+    model = problems.SparseLSSVMRegressor(basis=SMALL.with_params(rule=rule), gamma=3.0)
     expected = clone(model).fit(X, Y)
     found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(Y))
     assert found.kernel_ == expected.kernel_

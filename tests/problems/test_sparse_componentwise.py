@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import ComponentwiseLSSVMRegressor, SparseComponentwiseLSSVMRegressor, SparseLSSVMRegressor
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise
+from substrate.reduced import Basis
 
 RNG = np.random.default_rng(12)
 X = RNG.uniform(-1.0, 1.0, size=(120, 3))
@@ -24,8 +25,8 @@ def test_on_all_points_it_is_the_dense_machine():
 
 
 def test_it_is_the_sparse_machine_of_the_sum_and_its_components_add_up():
-    here = SparseComponentwiseLSSVMRegressor(RBF(0.7), 5.0, n_basis=15, random_state=0).fit(X, Y)
-    plain = SparseLSSVMRegressor(Componentwise(RBF(0.7)), 5.0, n_basis=15, random_state=0).fit(X, Y)
+    here = SparseComponentwiseLSSVMRegressor(RBF(0.7), 5.0, basis=Basis(15, random_state=0)).fit(X, Y)
+    plain = SparseLSSVMRegressor(Componentwise(RBF(0.7)), 5.0, basis=Basis(15, random_state=0)).fit(X, Y)
     assert_array_equal(here.support_values_, plain.support_values_)
     values = here.component_functions(X)
     assert_allclose(values.sum(axis=1) + here.bias_, here.predict(X), atol=1e-9)
@@ -36,7 +37,7 @@ def test_it_is_the_sparse_machine_of_the_sum_and_its_components_add_up():
 
 
 def test_blocks_are_fitted_like_an_array():
-    options = {"n_basis": 15, "random_state": 0}
+    options = {"basis": Basis(15, random_state=0)}
     blocks = [(X[:50], Y[:50]), (X[50:], Y[50:])]
     whole = SparseComponentwiseLSSVMRegressor(RBF(0.7), **options).fit(X, Y)
     parts = SparseComponentwiseLSSVMRegressor(RBF(0.7), **options).fit(blocks)

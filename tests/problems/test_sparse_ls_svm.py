@@ -18,12 +18,13 @@ from problems import (
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
 )
-from problems.estimators.reduced.basis_choice import RULES, generator_of
 from substrate import conventions
 from substrate.closed_form.leave_one_out import relative_error
 from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
+from substrate.reduced import Basis
+from substrate.reduced.basis import RULES
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3))
@@ -34,7 +35,7 @@ over_rules = pytest.mark.parametrize("rule", RULES)
 
 
 def model(**parameters):
-    return SparseLSSVMRegressor(KERNEL, 5.0, **{"random_state": 0, "n_basis": 20, **parameters})
+    return SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(**{"random_state": 0, "n": 20, **parameters}))
 
 
 # --- against the dense machine --------------------------------------------------------------------------------------
@@ -49,20 +50,20 @@ def test_fifteen_vectors_are_the_full_model_on_motorcycle():
     times = (times - times.min()) / np.ptp(times)
     sigma, gamma = 13.1**-0.5, conventions.gamma_from("Cawley2004", 1.2055e3)
     full = LSSVMRegressor(RBF(sigma), gamma).fit(times, forces)
-    sparse = SparseLSSVMRegressor(RBF(sigma), gamma, n_basis=15).fit(times, forces)
+    sparse = SparseLSSVMRegressor(RBF(sigma), gamma, basis=15).fit(times, forces)
     grid = np.linspace(0.0, 1.0, 300)[:, None]
     assert sparse.support_.size == 15
     difference = np.abs(sparse.predict(grid) - full.predict(grid)).max()
     assert difference < 1e-3 * np.ptp(forces)
     assert sparse.reconstruction_error_ < 1e-6
-    fewer = SparseLSSVMRegressor(RBF(sigma), gamma, n_basis=5).fit(times, forces)
+    fewer = SparseLSSVMRegressor(RBF(sigma), gamma, basis=5).fit(times, forces)
     assert np.abs(fewer.predict(grid) - full.predict(grid)).max() > 10.0 * difference
 
 
 def test_all_points_are_the_dense_machine():
     dense = LSSVMRegressor(KERNEL, 5.0).fit(X, Y)
     for basis in (np.arange(120), X, "feature_vectors"):
-        sparse = model(basis=basis, n_basis=120 if isinstance(basis, str) else None).fit(X, Y)
+        sparse = model(rule=basis, n=120 if isinstance(basis, str) else None).fit(X, Y)
         assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
         assert_allclose(sparse.leave_one_out(X, Y).residuals, dense.leave_one_out().residuals, atol=1e-8)
 
@@ -94,7 +95,7 @@ def test_all_residuals_beat_those_of_the_kept_points():
     :place [Cawley2002]_ Fig. 1 and 2: the ordering of the two curves.
     """
     times, forces = motorcycle()
-    sparse = SparseLSSVMRegressor(RBF(10.0), 20.0, n_basis=20).fit(times, forces)
+    sparse = SparseLSSVMRegressor(RBF(10.0), 20.0, basis=20).fit(times, forces)
     kept = sparse.basis_indices_
     conventional = LSSVMRegressor(RBF(10.0), 20.0).fit(times[kept], forces[kept])
     improved, old = (np.mean((forces - m.predict(times)) ** 2) for m in (sparse, conventional))
@@ -106,7 +107,7 @@ def test_all_residuals_beat_those_of_the_kept_points():
 
 @pytest.mark.parametrize("kernel", [KERNEL, Linear()], ids=repr)
 def test_leave_one_out_is_explicit_leave_one_out(kernel):
-    fitted = SparseLSSVMRegressor(kernel, 5.0, n_basis=3 if kernel == Linear() else 20).fit(X, Y)
+    fitted = SparseLSSVMRegressor(kernel, 5.0, basis=3 if kernel == Linear() else 20).fit(X, Y)
     out = fitted.leave_one_out(X, Y)
     expected = naive.explicit_leave_one_out(kernel(fitted.basis_), kernel(X, fitted.basis_), Y, 5.0)
     assert_allclose(out.residuals, expected, atol=1e-10)
@@ -122,7 +123,7 @@ def test_leave_one_out_is_explicit_leave_one_out(kernel):
 def test_the_relative_error_on_motorcycle_is_below_the_published_one():
     """:equation [Cawley2004]_ (6): the paper reports 7.6e-6 by normal equations; by eigen-features it is rounding."""
     times, forces = motorcycle()
-    fitted = SparseLSSVMRegressor(RBF(10.0), 20.0, n_basis=15).fit(times, forces)
+    fitted = SparseLSSVMRegressor(RBF(10.0), 20.0, basis=15).fit(times, forces)
     kernel = fitted.kernel_
     explicit = naive.explicit_leave_one_out(kernel(fitted.basis_), kernel(times, fitted.basis_), forces, 20.0)
     fast = fitted.leave_one_out(times, forces).residuals
@@ -134,7 +135,7 @@ def test_leave_one_out_on_boston_at_two_hundred_vectors():
     """:place [Cawley2004]_ Table 1 and Fig. 4: against refits."""
     rows, prices = boston()
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    fitted = SparseLSSVMRegressor(RBF(4.36), 57.8, n_basis=200).fit(rows, prices)
+    fitted = SparseLSSVMRegressor(RBF(4.36), 57.8, basis=200).fit(rows, prices)
     out = fitted.leave_one_out(rows, prices)
     assert out.certificate.holds
     some = [0, 100, 365, 505]
@@ -172,40 +173,40 @@ def test_other_rows_are_refused():
 
 @over_rules
 def test_every_rule_fits_and_is_on_record(rule):
-    fitted = model(basis=rule).fit(X, Y)
+    fitted = model(rule=rule).fit(X, Y)
     assert fitted.basis_indices_.size == 20
     assert_array_equal(fitted.basis_, X[fitted.basis_indices_])
     assert fitted.certificate_.holds
     assert f"by {rule}" in str(fitted.certificate_)
     assert 0.0 <= fitted.reconstruction_error_ < 0.3
-    assert_array_equal(fitted.predict(X), model(basis=rule).fit(X, Y).predict(X))
+    assert_array_equal(fitted.predict(X), model(rule=rule).fit(X, Y).predict(X))
     K = KERNEL(X)
-    paired = SparseLSSVMRegressor(Precomputed(), 5.0, n_basis=20, basis=rule, random_state=0).fit(K, Y)
+    paired = SparseLSSVMRegressor(Precomputed(), 5.0, basis=Basis(20, rule=rule, random_state=0)).fit(K, Y)
     assert_allclose(paired.predict(K), fitted.predict(X), atol=1e-8)
     assert paired.leave_one_out(K, Y).certificate.holds
 
 
 def test_rows_and_points_name_the_same_basis():
     rows = [4, 99, 31, 4, 7]
-    by_number, by_point = (model(basis=b, n_basis=None).fit(X, Y) for b in (rows, X[[4, 99, 31, 7]]))
+    by_number, by_point = (model(rule=b, n=None).fit(X, Y) for b in (rows, X[[4, 99, 31, 7]]))
     assert list(by_number.basis_indices_) == [4, 99, 31, 7]
     assert by_point.basis_indices_ is None
     assert "1 named twice" in str(by_number.certificate_)
     assert_allclose(by_number.predict(X), by_point.predict(X), atol=1e-12)
-    sparse = model(basis=sp.csr_matrix(X[[4, 99, 31, 7]]), n_basis=None).fit(sp.csr_matrix(X), Y)
+    sparse = model(rule=sp.csr_matrix(X[[4, 99, 31, 7]]), n=None).fit(sp.csr_matrix(X), Y)
     assert_allclose(sparse.predict(X), by_point.predict(X), atol=1e-9)
 
 
 def test_points_need_not_be_rows_and_may_tie():
     points = np.repeat(RNG.normal(size=(8, 3)), 2, axis=0)
-    fitted = model(basis=points, n_basis=None).fit(X, Y)
+    fitted = model(rule=points, n=None).fit(X, Y)
     assert (fitted.rank_, fitted.basis_.shape) == (8, (16, 3))
     expected = naive.fit(KERNEL(points[::2]), KERNEL(X, points[::2]), Y, 5.0)
     assert_allclose(fitted.predict(X), expected, atol=1e-9)
 
 
 def test_a_tolerance_ends_the_choice():
-    fitted = model(n_basis=120, reconstruction_tolerance=0.01).fit(X, Y)
+    fitted = model(n=120, reconstruction_tolerance=0.01).fit(X, Y)
     assert fitted.basis_indices_.size < 120
     assert fitted.reconstruction_error_ <= 0.01
     assert "ended by a mean reconstruction error" in str(fitted.certificate_)
@@ -216,34 +217,35 @@ def test_samples_stand_for_all_rows():
     assert "40 candidates, 50 scoring rows" in str(fitted.certificate_)
     other = model(n_candidates=40, n_scoring=50, random_state=1).fit(X, Y)
     assert set(fitted.basis_indices_) != set(other.basis_indices_)
-    exact = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=4, n_candidates=None, n_scoring=None).fit(X, Y)
+    exact = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(4, n_candidates=None, n_scoring=None)).fit(X, Y)
     assert list(exact.basis_indices_) == naive.greedy_basis(KERNEL(X), 4)
 
 
 @pytest.mark.parametrize("state", [3, np.random.RandomState(3), np.random.default_rng(3), None])
 def test_seeds_of_every_kind(state):
-    assert model(basis="random", random_state=state).fit(X, Y).basis_indices_.size == 20
-    assert isinstance(generator_of(state), np.random.Generator)
+    assert model(rule="random", random_state=state).fit(X, Y).basis_indices_.size == 20
+    assert isinstance(Basis(random_state=state).generator(), np.random.Generator)
 
 
 REFUSED = [
-    ({"n_basis": 0}, "n_basis must be an integer >= 1"),
-    ({"n_basis": 2.0}, "n_basis must be an integer >= 1"),
-    ({"n_basis": True}, "n_basis must be an integer >= 1"),
-    ({"n_basis": 121}, "n_basis=121 exceeds the 120 rows"),
-    ({"n_candidates": 10}, "n_basis=20 exceeds the 10 candidates of n_candidates=10"),
-    ({"n_candidates": -1}, "n_candidates must be an integer"),
-    ({"n_scoring": "all"}, "n_scoring must be an integer"),
-    ({"reconstruction_tolerance": -0.1}, "reconstruction_tolerance must be >= 0"),
-    ({"reconstruction_tolerance": 0.1, "basis": "renyi"}, "reconstruction_tolerance=0.1 stops feature_vectors"),
-    ({"basis": "greedy"}, "basis must be one of feature_vectors"),
-    ({"basis": None}, "basis must be one of feature_vectors"),
-    ({"basis": [1, 2]}, "n_basis=20 goes with a rule"),
-    ({"basis": [1, 120], "n_basis": None}, "names row 120 of 120"),
-    ({"basis": [-1, 2], "n_basis": None}, "rows run from 0 to 119"),
-    ({"basis": np.ones((4, 2)), "n_basis": None}, "basis has 2 features, X has 3"),
-    ({"basis": np.full((4, 3), np.nan), "n_basis": None}, "basis contains NaN"),
-    ({"random_state": "seed"}, "seed"),
+    ({"n": 0}, r"basis\.n must be an integer >= 1 or None, received 0"),
+    ({"n": 2.0}, r"basis\.n must be an integer >= 1"),
+    ({"n": True}, r"basis\.n must be an integer >= 1"),
+    ({"n": 121}, r"basis\.n=121 exceeds the 120 rows"),
+    ({"n_candidates": 10}, r"basis\.n=20 exceeds the 10 candidates of basis\.n_candidates=10"),
+    ({"n_candidates": -1}, r"basis\.n_candidates must be an integer"),
+    ({"n_scoring": "all"}, r"basis\.n_scoring must be an integer"),
+    ({"reconstruction_tolerance": -0.1}, r"basis\.reconstruction_tolerance must be >= 0"),
+    ({"reconstruction_tolerance": 0.1, "rule": "renyi"}, r"basis\.reconstruction_tolerance=0\.1 stops feature_vectors"),
+    ({"rule": "greedy"}, r"basis\.rule must be one of feature_vectors"),
+    ({"rule": 5}, r"basis\.rule must be one of feature_vectors"),
+    ({"rule": [1, 2]}, r"basis\.n=20 goes with a rule"),
+    ({"rule": [1, 120], "n": None}, "names row 120 of 120"),
+    ({"rule": [-1, 2], "n": None}, "rows run from 0 to 119"),
+    ({"rule": np.ones((4, 2)), "n": None}, "basis has 2 features, X has 3"),
+    ({"rule": np.full((4, 3), np.nan), "n": None}, "basis contains NaN"),
+    ({"random_state": "seed"}, r"basis\.random_state must be an integer.*received 'seed'"),
+    ({"random_state": -1}, r"basis\.random_state must be an integer from 0 to"),
 ]
 
 
@@ -267,7 +269,7 @@ def test_memory_does_not_grow_with_the_rows():
     def peak(n):
         rows = RNG.normal(size=(n, 2))
         target = np.sin(rows[:, 0])
-        fitted = SparseLSSVMRegressor(RBF(1.0), n_basis=30, n_candidates=200, n_scoring=200, random_state=0)
+        fitted = SparseLSSVMRegressor(RBF(1.0), basis=Basis(30, n_candidates=200, n_scoring=200, random_state=0))
         fitted.fit(rows[:500], target[:500])
         tracemalloc.start()
         try:
@@ -288,7 +290,7 @@ def test_a_changed_coefficient_is_found():
     assert fitted.certify(X, Y).holds
     fitted.support_values_ = fitted.support_values_ + 1e-4
     assert not fitted.certify(X, Y).holds
-    classifier = SparseLSSVMClassifier(KERNEL, 5.0, n_basis=20).fit(X, LABELS)
+    classifier = SparseLSSVMClassifier(KERNEL, 5.0, basis=20).fit(X, LABELS)
     assert classifier.certify(X, LABELS).holds
     classifier.bias_ = classifier.bias_ + 1e-4
     assert not classifier.certify(X, LABELS).holds
@@ -297,8 +299,8 @@ def test_a_changed_coefficient_is_found():
 
 
 def test_the_way_to_the_sums_is_on_record():
-    assert "statistic: accumulated" in str(SparseLSSVMRegressor(RBF(0.5), 1.0, n_basis=20).fit(X, Y).certificate_)
-    assert "statistic: row-wise" in str(SparseLSSVMRegressor(RBF(50.0), 1.0, n_basis=20).fit(X, Y).certificate_)
+    assert "statistic: accumulated" in str(SparseLSSVMRegressor(RBF(0.5), 1.0, basis=20).fit(X, Y).certificate_)
+    assert "statistic: row-wise" in str(SparseLSSVMRegressor(RBF(50.0), 1.0, basis=20).fit(X, Y).certificate_)
 
 
 # --- machines that choose -------------------------------------------------------------------------------------------
@@ -321,7 +323,7 @@ def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
 @pytest.mark.parametrize("gamma_range", [None, (1e-2, 1e3)])
 def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     chosen = SparseLSSVMRegressorCV(
-        KERNEL, cv=5 if criterion == "folds" else criterion, n_basis=15, gamma_range=gamma_range
+        KERNEL, cv=5 if criterion == "folds" else criterion, basis=15, gamma_range=gamma_range
     ).fit(X, Y)
     assert chosen.certificate_.holds
     assert chosen.certify(X, Y).holds
@@ -346,12 +348,12 @@ def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
 
 def test_kernels_from_a_list_and_classes():
     X_ripley, labels = ripley()
-    chosen = SparseLSSVMClassifierCV(kernels=[RBF(0.05), RBF(0.5), RBF(5.0)], n_basis=25).fit(X_ripley, labels)
+    chosen = SparseLSSVMClassifierCV(kernels=[RBF(0.05), RBF(0.5), RBF(5.0)], basis=25).fit(X_ripley, labels)
     assert chosen.kernel_ == RBF(0.5)
     assert len(chosen.cv_results_["params"]) == 3
     assert chosen.certificate_.holds
     assert chosen.leave_one_out(X_ripley, labels).misclassification < 0.15
-    three = SparseLSSVMClassifierCV(KERNEL, n_basis=25, cv=5).fit(X, LABELS)
+    three = SparseLSSVMClassifierCV(KERNEL, basis=25, cv=5).fit(X, LABELS)
     assert three.certificate_.holds
 
 
@@ -364,5 +366,5 @@ def test_what_a_search_refuses():
         SparseLSSVMRegressorCV(basis="pruned").fit(X, Y)
     with pytest.raises(DeclarationError, match="is no fold"):
         SparseLSSVMRegressorCV(cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, Y)
-    with pytest.raises(DeclarationError, match="n_basis must be"):
-        SparseLSSVMRegressorCV(n_basis=0).fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"basis\.n must be"):
+        SparseLSSVMRegressorCV(basis=0).fit(X, Y)

@@ -11,13 +11,14 @@ import problems.estimators.reduced.fit
 from problems import SparseLSSVMClassifier, SparseLSSVMRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
+from substrate.reduced import Basis
 from substrate.reduced.gradients import solve_by_gradients
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(2000, 3))
 y = 1e6 * (np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=2000))
 LABELS = np.array(["low", "middle", "high"])[np.digitize(y, [-5e5, 5e5])]
-MODEL = SparseLSSVMRegressor(RBF(2.0), 10.0, n_basis=60, basis="random", random_state=0, solver="cg")
+MODEL = SparseLSSVMRegressor(RBF(2.0), 10.0, basis=Basis(60, rule="random", random_state=0), solver="cg")
 
 
 def direct(model):
@@ -46,7 +47,7 @@ def test_auto_is_direct():
 
 
 def test_classes_are_those_of_the_direct_solve():
-    model = SparseLSSVMClassifier(RBF(2.0), 10.0, n_basis=60, basis="random", random_state=0, solver="cg")
+    model = SparseLSSVMClassifier(RBF(2.0), 10.0, basis=Basis(60, rule="random", random_state=0), solver="cg")
     iterated, summed = clone(model).fit(X, LABELS), direct(model).fit(X, LABELS)
     assert_allclose(iterated.decision_function(X), summed.decision_function(X), atol=1e-5)
     assert iterated.certificate_.holds
@@ -79,7 +80,7 @@ def test_a_fit_again_by_the_other_solver_leaves_nothing_behind():
     [
         ({"solver": "newton"}, "solver must be one of auto, direct, cg, received 'newton'"),
         ({"solver": np.ones(2)}, "solver must be one of auto, direct, cg"),
-        ({"checkpoint": "a.npz"}, "checkpoint='a.npz'"),
+        ({"passes__checkpoint": "a.npz"}, r"passes\.checkpoint='a\.npz'"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options, message):

@@ -15,6 +15,8 @@ from problems import SparseLSSVMClassifier, SparseLSSVMClassifierCV, SparseLSSVM
 from problems.estimators.reduced.ls_svm_machine import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 from substrate.streaming.array_source import width_rows
 from substrate.streaming.executors import Joblib, Serial
 
@@ -60,8 +62,8 @@ def same(one, other):
     "basis", ["feature_vectors", "stochastic", "pivoted_cholesky", "random", np.arange(0, 900, 30)]
 )
 def test_a_file_is_fitted_like_an_array(folder, basis):
-    options = {} if isinstance(basis, np.ndarray) else {"n_basis": 30}
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=basis, random_state=0, n_candidates=400, n_scoring=200, **options)
+    n = None if isinstance(basis, np.ndarray) else 30
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(n, basis, n_candidates=400, n_scoring=200, random_state=0))
     arrays = clone(model).fit(X, Y)
     streamed = clone(model).fit(folder / "numbers.parquet", "y")
     assert same(arrays, streamed)
@@ -73,15 +75,15 @@ def test_a_file_is_fitted_like_an_array(folder, basis):
 
 @pytest.mark.parametrize("basis", ["renyi", "kmeans++"])
 def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=basis, random_state=0, n_candidates=30, n_basis=20)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(20, rule=basis, n_candidates=30, random_state=0))
     assert "300 candidates" in dict(clone(model).fit(X, Y).certificate_.record)["basis"]
     assert "candidates" not in dict(clone(model).fit(X[:300], Y[:300]).certificate_.record)["basis"], "all of them"
-    with pytest.raises(DeclarationError, match="n_basis=301 exceeds the 300 candidates of n_candidates=30"):
-        clone(model).set_params(n_basis=301).fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"basis\.n=301 exceeds the 300 candidates of basis\.n_candidates=30"):
+        clone(model).set_params(basis__n=301).fit(X, Y)
 
 
 def test_classes_are_learnt_from_the_file(folder):
-    model = SparseLSSVMClassifier(KERNEL, 5.0, n_basis=25, random_state=0)
+    model = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0))
     arrays, streamed = clone(model).fit(X, LABELS), clone(model).fit(folder / "classes.parquet", "c")
     assert same(arrays, streamed)
     assert list(streamed.classes_) == ["high", "low", "middle"]
@@ -95,7 +97,7 @@ def test_gamma_is_chosen_alike(folder, criterion):
     from sklearn.model_selection import KFold
 
     model = SparseLSSVMRegressorCV(
-        KERNEL, cv=5 if criterion == "folds" else criterion, n_basis=15, random_state=0, gamma_range=(0.01, 10.0)
+        KERNEL, cv=5 if criterion == "folds" else criterion, basis=Basis(15, random_state=0), gamma_range=(0.01, 10.0)
     )
     arrays = clone(model).set_params(cv=KFold(5) if criterion == "folds" else criterion).fit(X, Y)
     streamed = clone(model).fit(folder / "numbers.parquet", "y")
@@ -104,12 +106,12 @@ def test_gamma_is_chosen_alike(folder, criterion):
 
 
 def test_classes_and_gamma_together(folder):
-    model = SparseLSSVMClassifierCV(KERNEL, cv="gcv", n_basis=15, random_state=0)
+    model = SparseLSSVMClassifierCV(KERNEL, cv="gcv", basis=Basis(15, random_state=0))
     assert same(clone(model).fit(X, LABELS), clone(model).fit(folder / "classes.parquet", "c"))
 
 
 def test_leave_one_out_and_certificate_of_a_stream(folder):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0).fit(X, Y)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
     for rows in [(folder / "numbers.parquet", "y"), (lambda: [(X, Y)],)]:
         left, known = model.leave_one_out(*rows), model.leave_one_out(X, Y)
         assert left.certificate.holds
@@ -123,10 +125,10 @@ def test_leave_one_out_and_certificate_of_a_stream(folder):
 
 
 def test_executors_change_no_bit(folder, client):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     expected = clone(model).fit(X, Y)
     for executor in ("serial", "joblib", Joblib(2), client):
-        model.set_params(executor=executor, memory_budget=1e5)
+        model.set_params(passes__executor=executor, passes__memory_budget=1e5)
         assert same(clone(model).fit(folder / "numbers.parquet", "y"), expected)
         assert same(clone(model).fit(X, Y), expected)
 
@@ -137,12 +139,12 @@ def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
 
     asked = []
     monkeypatch.setattr(NpySource, "mapped", lambda *given, made=NpySource.mapped: asked.append(1) or made(*given))
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     expected = clone(model).fit(X, Y)
     rows, targets = (np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
     for budget in (1e5, 1e9):
         asked.clear()
-        assert same(clone(model).set_params(memory_budget=budget).fit(rows, targets), expected)
+        assert same(clone(model).set_params(passes__memory_budget=budget).fit(rows, targets), expected)
         assert len(asked) == 1
     assert type(model.fit(rows, targets).leave_one_out(rows, targets)) is LeftOutSums
     asked.clear()
@@ -158,7 +160,7 @@ def test_what_was_written_to_a_map_is_read(tmp_path):
     np.save(tmp_path / "y.npy", Y)
     rows = np.load(tmp_path / "X.npy", mmap_mode="r+")
     rows[:] = X
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y))
     (tmp_path / "X.npy").unlink()
     assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y)), "file gone"
@@ -168,25 +170,23 @@ def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
     np.save(tmp_path / "K.npy", KERNEL(X[:300]))
     np.save(tmp_path / "y.npy", Y[:300])
     K, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("K.npy", "y.npy"))
-    model = SparseLSSVMRegressor("precomputed", 5.0, n_basis=10, random_state=0, memory_budget=1.0)
+    model = SparseLSSVMRegressor("precomputed", 5.0, basis=Basis(10, random_state=0), passes=Passes(memory_budget=1.0))
     assert np.array_equal(clone(model).fit(K, y).support_values_, clone(model).fit(np.array(K), y).support_values_)
 
 
 def test_a_client_survives_clones_searches_and_files(client, tmp_path):
-    model = SparseLSSVMRegressor(KERNEL, n_basis=10, random_state=0, executor=client)
-    assert clone(model).executor is client
-    assert clone(make_pipeline(StandardScaler(), model))[-1].executor is client
-    executor = Serial()
-    assert clone(model.set_params(executor=executor)).executor is executor
-    search = GridSearchCV(model.set_params(executor=client), {"gamma": [0.1, 10.0]}, cv=2).fit(X[:400], Y[:400])
-    assert search.best_estimator_.executor is client
+    model = SparseLSSVMRegressor(KERNEL, basis=Basis(10, random_state=0), passes=Passes(executor=client))
+    assert clone(model).passes.executor is client
+    assert clone(make_pipeline(StandardScaler(), model))[-1].passes.executor is client
+    search = GridSearchCV(model, {"basis__n": [5, 10]}, cv=2).fit(X[:400], Y[:400])
+    assert search.best_estimator_.passes.executor is client
     search.best_estimator_.save(tmp_path / "model.npz")
-    assert problems.load(tmp_path / "model.npz").executor is None
+    assert problems.load(tmp_path / "model.npz").passes is None
 
 
 @pytest.mark.parametrize("name", ["out.npy", "out.parquet", "out.csv"])
 def test_prediction_goes_from_file_to_file(folder, tmp_path, name):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0).fit(folder / "numbers.parquet", "y")
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(folder / "numbers.parquet", "y")
     model.predict_to(folder / "numbers.parquet", tmp_path / name)
     found = {
         ".npy": lambda path: np.load(path),
@@ -194,12 +194,12 @@ def test_prediction_goes_from_file_to_file(folder, tmp_path, name):
         ".csv": lambda path: np.loadtxt(path, skiprows=1),
     }[f".{name.split('.')[1]}"](tmp_path / name)
     assert_allclose(
-        found, SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0).fit(X, Y).predict(X), atol=1e-9
+        found, SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y).predict(X), atol=1e-9
     )
 
 
 def test_classes_go_to_files_with_their_outputs(folder, tmp_path):
-    model = SparseLSSVMClassifier(KERNEL, 5.0, n_basis=25, random_state=0).fit(X, LABELS)
+    model = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
     model.predict_to(folder / "X.npy", tmp_path / "out.parquet")
     table = pq.read_table(tmp_path / "out.parquet")
     assert table.column_names == ["prediction", "decision_high", "decision_low", "decision_middle"]
@@ -210,7 +210,7 @@ def test_classes_go_to_files_with_their_outputs(folder, tmp_path):
 
 
 def test_nothing_is_written_by_half(folder, tmp_path):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=10, random_state=0).fit(X, Y)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(10, random_state=0)).fit(X, Y)
     spoilt = X.copy()
     spoilt[-1, 0] = np.nan
     np.save(tmp_path / "spoilt.npy", spoilt)
@@ -243,13 +243,13 @@ class Broken(Serial):
 
 def test_an_interrupted_fit_is_resumed(folder, tmp_path):
     path = tmp_path / "sums.npz"
-    model = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0, checkpoint=path)
-    expected = SparseLSSVMRegressor(KERNEL, 5.0, n_basis=25, random_state=0).fit(X, Y)
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0), passes=Passes(checkpoint=path))
+    expected = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
     Broken.passes = 0
     with pytest.raises(KeyboardInterrupt):
-        clone(model).set_params(executor=Broken()).fit(folder / "numbers.parquet", "y")
+        clone(model).set_params(passes__executor=Broken()).fit(folder / "numbers.parquet", "y")
     assert path.exists()
-    for other in [{"gamma": 6.0}, {"random_state": 1}, {"kernel": RBF(2.0)}, {"n_basis": 24}]:
+    for other in [{"gamma": 6.0}, {"basis__random_state": 1}, {"kernel": RBF(2.0)}, {"basis__n": 24}]:
         with pytest.raises(DataError, match="another problem"):
             clone(model).set_params(**other).fit(folder / "numbers.parquet", "y")
     with pytest.raises(DataError, match="another problem"):
@@ -258,8 +258,8 @@ def test_an_interrupted_fit_is_resumed(folder, tmp_path):
     assert same(resumed, expected)
     assert not path.exists()
     assert same(clone(model).fit(X, Y), expected)
-    with pytest.raises(DeclarationError, match="integer random_state"):
-        clone(model).set_params(random_state=None).fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"integer basis\.random_state"):
+        clone(model).set_params(basis__random_state=None).fit(X, Y)
 
 
 def test_what_cannot_be_streamed_is_refused(folder):
@@ -270,10 +270,10 @@ def test_what_cannot_be_streamed_is_refused(folder):
         SparseLSSVMRegressor(KERNEL).fit(folder / "X.npy")
     with pytest.raises(DataError, match="must be in memory"):
         SparseLSSVMRegressor("precomputed").fit(parquet, "y")
-    with pytest.raises(DeclarationError, match="executor must be"):
-        SparseLSSVMRegressor(KERNEL, executor="spark").fit(X, Y)
-    with pytest.raises(DeclarationError, match="memory_budget"):
-        SparseLSSVMRegressor(KERNEL, memory_budget=0.0).fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"passes\.executor must be"):
+        SparseLSSVMRegressor(KERNEL, passes="spark").fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"passes\.memory_budget must be positive"):
+        SparseLSSVMRegressor(KERNEL, passes=Passes(memory_budget=0.0)).fit(X, Y)
     with pytest.raises(DeclarationError, match="cv must be a number of folds, at least 2"):
         SparseLSSVMRegressorCV(KERNEL, cv=1).fit(parquet, "y")
     with pytest.raises(DataError, match="no class of the row blocks has more than 4 rows"):
@@ -287,7 +287,7 @@ def test_what_cannot_be_streamed_is_refused(folder):
 
 
 def test_a_fault_leaves_no_fit_behind(folder, tmp_path):
-    model = SparseLSSVMRegressor(KERNEL, n_basis=10, random_state=0).fit(X, Y)
+    model = SparseLSSVMRegressor(KERNEL, basis=Basis(10, random_state=0)).fit(X, Y)
     spoilt = X.copy()
     spoilt[-1] = np.inf
     np.save(tmp_path / "X.npy", spoilt)
@@ -299,15 +299,17 @@ def test_a_fault_leaves_no_fit_behind(folder, tmp_path):
 def test_columns_on_different_scales_are_told_of_a_stream():
     wide = X * [1.0, 1e4]
     with pytest.warns(ScaleWarning, match="drowns column 0"):
-        SparseLSSVMRegressor(KERNEL, n_basis=5, random_state=0).fit([(wide[:500], Y[:500])])
+        SparseLSSVMRegressor(KERNEL, basis=Basis(5, random_state=0)).fit([(wide[:500], Y[:500])])
 
 
 def test_a_width_is_found_from_some_rows():
-    model = SparseLSSVMRegressor("rbf", n_basis=10, random_state=0)
+    model = SparseLSSVMRegressor("rbf", basis=Basis(10, random_state=0))
     found = clone(model).fit(X, Y).kernel_
     assert found == RBF().resolved(X[width_rows(N)]) != RBF().resolved(X)
     assert found.sigma == pytest.approx(RBF().resolved(X).sigma, rel=0.05)
-    assert clone(model).set_params(random_state=1).fit(X, Y).kernel_ == found, "no lot of the basis decides a width"
+    assert clone(model).set_params(basis__random_state=1).fit(X, Y).kernel_ == found, (
+        "no lot of the basis decides a width"
+    )
     assert clone(model).fit(X[:3000], Y[:3000]).kernel_ == RBF().resolved(X[:3000])
 
 
@@ -323,7 +325,7 @@ class Unsettled(RBF):
 
 
 def test_a_kernel_is_asked_whether_it_depends_on_data():
-    model = SparseLSSVMRegressor(Unsettled(), n_basis=10, random_state=0)
+    model = SparseLSSVMRegressor(Unsettled(), basis=Basis(10, random_state=0))
     streamed = clone(model).fit([(X, Y)])
     assert streamed.kernel_.settled
     assert same(streamed, clone(model).fit(X, Y))

@@ -13,6 +13,8 @@ from problems import (
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 from substrate.streaming.executors import Joblib, Serial
 from substrate.streaming.survey import CountsOfLeaf
 
@@ -25,7 +27,7 @@ N = 35_000
 X = RNG.normal(size=(N, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_t(1.5, size=N)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
-COMMON = {"kernel": RBF(1.0), "n_basis": 15, "basis": "random", "random_state": 0}
+COMMON = {"kernel": RBF(1.0), "basis": Basis(15, "random", random_state=0)}
 MACHINES = {
     "robust": RobustSparseLSSVMRegressor(gamma=10.0, scale="mad", **COMMON),
     "l1": SparseL1SubstrateRegressor(zeta=300.0, **COMMON),
@@ -76,12 +78,12 @@ def test_a_table_is_fitted_like_an_array(name, in_memory, folder):
 def test_blocks_of_any_size_are_fitted_like_an_array(name, in_memory):
     y = targets_of(name)
     blocks = [(X[start : start + 7777], y[start : start + 7777]) for start in range(0, N, 7777)]
-    assert_same(clone(MACHINES[name]).set_params(memory_budget=1e5).fit(blocks), in_memory[name])
+    assert_same(clone(MACHINES[name]).set_params(passes__memory_budget=1e5).fit(blocks), in_memory[name])
 
 
 @over_machines
 def test_threads_change_no_bit(name, in_memory):
-    threaded = clone(MACHINES[name]).set_params(executor=Joblib(n_jobs=2))
+    threaded = clone(MACHINES[name]).set_params(passes=Passes(Joblib(n_jobs=2)))
     assert_same(threaded.fit(X, targets_of(name)), in_memory[name])
 
 
@@ -92,7 +94,7 @@ def test_a_cluster_changes_no_bit(in_memory, folder):
     ):
         for name in MACHINES:
             file, column = ("classes", "c") if "classes" in name else ("numbers", "y")
-            fitted = clone(MACHINES[name]).set_params(executor=client).fit(folder / f"{file}.parquet", column)
+            fitted = clone(MACHINES[name]).set_params(passes=Passes(client)).fit(folder / f"{file}.parquet", column)
             assert_same(fitted, in_memory[name])
 
 
@@ -125,7 +127,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(in_memory, folder, tmp_path, mo
     """The second pass for the scale is stopped at its second leaf; the next call reads what was not yet summed."""
     leaf_by_leaf = Serial()
     object.__setattr__(leaf_by_leaf, "level", 0)
-    machine = clone(MACHINES["robust"]).set_params(checkpoint=tmp_path / "sums.npz", executor=leaf_by_leaf)
+    machine = clone(MACHINES["robust"]).set_params(passes=Passes(leaf_by_leaf, checkpoint=tmp_path / "sums.npz"))
     honest, calls = CountsOfLeaf.__call__, []
 
     def stopped(self, blocks):

@@ -138,13 +138,13 @@ def test_other_solvers_agree(solver, parameters):
 
 def test_a_fallback_is_recorded(monkeypatch):
     def fails(*_):
-        raise SolverError("rows were still joining")
+        raise SolverError("rows were still being added")
 
     X, y = additive_function(30, 5, random_state=1)
     fast = fitted(X, y, rho=5.0)
     monkeypatch.setattr(variation_fit, "solve_maximal_variation", fails)
     model = fitted(X, y, rho=5.0)
-    assert dict(model.certificate_.record)["fallback"] == "rows were still joining"
+    assert dict(model.certificate_.record)["fallback"] == "rows were still being added"
     assert_allclose(model.predict(X), fast.predict(X), atol=1e-4 * np.abs(y).max())
 
 

@@ -15,6 +15,7 @@ from substrate import fuse
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
+from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
@@ -32,7 +33,7 @@ def data_of(estimator, n=20):
 
 def made(estimator, **parameters):
     own = estimator().get_params(deep=False)
-    choices = {"kernel": RBF(1.5), "random_state": 0, "n_basis": 8} | parameters
+    choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(8, random_state=0)} | parameters
     return estimator(**{name: choice for name, choice in choices.items() if name in own})
 
 

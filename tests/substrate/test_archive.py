@@ -605,7 +605,7 @@ def test_what_the_content_needs_is_asked_before_an_array_is_read(tmp_path, monke
     monkeypatch.setattr(archive.npy, "read_array", never)
     with pytest.raises(DataError, match=r"would take 100000\d+ bytes"):
         read_archive(
-            tmp_path / "m.npz", plan=lambda content, names: 10**10 if (content, names) == ({"a": 1}, {"x"}) else 0
+            tmp_path / "m.npz", plan=lambda _, content, names: 10**10 if (content, names) == ({"a": 1}, {"x"}) else 0
         )
 
 

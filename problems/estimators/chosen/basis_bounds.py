@@ -1,13 +1,13 @@
-r"""The lower bound of a search on a reduced basis, with what rounding and decomposition can change taken off.
+r"""The lower bound of a search on a reduced basis, minus the effects of rounding and decomposition.
 
-The criterion is that of the machine that is fitted, on the directions of the basis that were kept. Its root is known to
-:math:`\delta(\lambda)` (:mod:`substrate.reduced.criteria`), which grows as lambda falls, so over a range with the
-lowest end :math:`\lambda_0` a bound :math:`B` on what was computed is one of
+The criterion is that of the machine that is fitted, on the directions of the basis that were kept. Its root has an
+error of at most :math:`\delta(\lambda)` (:mod:`substrate.reduced.criteria`), which grows as lambda falls, so over a
+range with the lowest end :math:`\lambda_0` a bound :math:`B` on the computed criterion gives
 
 .. math:: \big( \sqrt B - \delta(\lambda_0) \big)_+^2
 
-on the criterion itself. A range that is not given ends where :math:`\delta` reaches a part of the gap. One that is
-given is searched as a whole; below that end it is bounded on its own.
+on the criterion itself. By default a range ends where :math:`\delta` reaches a part of the gap. One that is
+given is searched as a whole; below that end it is bounded separately.
 """
 
 import math
@@ -27,15 +27,15 @@ from substrate.reduced.spectrum import ReducedSpectrum
 
 __all__ = ["bounded_search"]
 
-#: Part of the gap, of the root of the criterion, that doubt may take at the end of a range that is not given.
+#: Part of the gap, for the root of the criterion, that rounding may use at the default end of a range.
 _PART = 0.2
-#: Places of the range at which the doubt is asked for.
+#: Number of points of the range at which the error bound is computed.
 _POINTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The criterion, the spectrum of all rows, and how far the root of the criterion may be off at one lambda.
+    """The criterion, the spectrum of all rows, and the error of the root of the criterion at one lambda.
 
     ``lambdas`` ascend over the range of a search; ``spare`` is the smallest 1 - h_ii at each, which grows with lambda.
     """
@@ -48,7 +48,7 @@ class _Known:
     spare: Array
 
     def at(self, number: int, value: Array) -> Array:
-        """The doubt of the root from that lambda on, one number per output, where the root is ``value``."""
+        """A bound on the error of the root from that lambda on, one number per output, where the root is ``value``."""
         criterion, lam, n = self.criterion, float(self.lambdas[number]), self.spectrum.n
         if isinstance(criterion, Sum):
             total = np.zeros(criterion.outputs)
@@ -118,12 +118,12 @@ def _known(
 
 
 def _end(known: _Known, gap: float) -> int:
-    """The lowest of the lambdas from which on the criterion is known to a part of the gap, by its least size."""
+    """The lowest of the lambdas from which on the criterion is accurate to a part of the gap, by its smallest value."""
     t = np.log(known.lambdas)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):  # as many vectors as rows leave nothing to divide by
+    with np.errstate(over="ignore", invalid="ignore"):  # with as many vectors as rows the divisor vanishes
         values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
     free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
-    usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no size to go by
+    usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no scale
     root = np.sqrt(np.where(usable, values, np.inf).min(axis=(0, 1)))
     if not np.isfinite(root).all():
         return 0
@@ -141,7 +141,7 @@ def _end(known: _Known, gap: float) -> int:
 
 
 def _taken_off(known: _Known, number: int, search: GammaSearch, prepared: Prepared) -> GammaSearch:
-    """The bounds less the doubt; what is excused is no more than the rounding of the targets themselves."""
+    """The bounds minus their errors; only the rounding of the targets themselves is neglected."""
     root = np.sqrt(search.bounds)
     doubt = known.at(number, np.sqrt(search.values))
     with np.errstate(invalid="ignore"):
@@ -153,7 +153,7 @@ def _taken_off(known: _Known, number: int, search: GammaSearch, prepared: Prepar
 
 
 def _spare(criterion: Criterion, spectrum: ReducedSpectrum, lambdas: Array) -> Array:
-    """The smallest 1 - h_ii at each lambda, in one pass over the rows; their mean where that stands for all."""
+    """The smallest 1 - h_ii at each lambda, in one pass over the rows; their mean where that represents all."""
     t = np.log(lambdas)[:, None]
     if isinstance(criterion, ReducedLeaveOneOut):
         return np.asarray(criterion.sums(criterion._inverses(t)).smallest)

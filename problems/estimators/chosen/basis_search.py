@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.row_stream import RowStream
+from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum
@@ -35,7 +35,7 @@ __all__ = ["SparseSearch"]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A kernel judged, with what its final fit needs."""
+    """A judged kernel, with the data of its final fit."""
 
     judged: Judged
     prepared: Prepared
@@ -44,7 +44,7 @@ class _Found:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseSearch(ModelSearch, RowStream):
+class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
     search: None = field(default=None, init=False)
@@ -52,7 +52,22 @@ class SparseSearch(ModelSearch, RowStream):
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = False
+    verbose: bool = field(default=False, init=False)
+    random_state: None = field(default=None, init=False)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind."""
+        self._begin_fit()
+        self._check_search()
+        with self._reading(X, y) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data), self._labels))
+        self._keep_search(judged, best, True)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)
 
     def _check_search(self) -> None:
         if self.cv is None:
@@ -61,9 +76,9 @@ class SparseSearch(ModelSearch, RowStream):
                 "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
             )
         self._check_rules()
-        if isinstance(self.basis, str) and self.basis == "pruned":
+        if isinstance(rule := self._choice().rule, str) and rule == "pruned":
             raise DeclarationError(
-                "basis='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
+                "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
     def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
@@ -81,8 +96,8 @@ class SparseSearch(ModelSearch, RowStream):
             return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = self.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
-            told = _first_target if classes is None else ClassesOfBlock(classes.book)
-            labels = np.concatenate(list(data.passes.each(source, told, "targets")))
+            labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
+            labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
             return _folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
         if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
@@ -96,7 +111,7 @@ class SparseSearch(ModelSearch, RowStream):
         start = time.perf_counter()
         prepared = prepare(kernel, data, self._choice(), 1.0)
         lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
-        method = "auto" if lowest > 0.0 else "row-wise"  # all that matters reaches down to where rounding begins
+        method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
@@ -128,7 +143,7 @@ class SparseSearch(ModelSearch, RowStream):
         return Sum.of(parts, [1.0 / len(parts)] * len(parts))
 
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
-        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum tells better than a difference."""
+        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
         rows, kind = prepared.rows, GeneralizedCrossValidation if self._criterion == "gcv" else LeaveOneOut
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
@@ -140,17 +155,17 @@ class SparseSearch(ModelSearch, RowStream):
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
-        told = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
-        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *told)), judged, best.judged
+        more = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more)), judged, best.judged
 
 
 def _first_target(block: Block) -> Any:
-    """The targets of a regression, a number per row."""
+    """The targets of a regression, one number per row."""
     return block.Y[:, 0]
 
 
 def _folds_of(splits: Any, n: int) -> GivenFolds | None:
-    """The validation rows of each split; training must be all the others, which is what sums can leave out."""
+    """The validation rows of each split; training must be all the others, since sums allow only that."""
     folds = []
     seen = np.zeros(n, dtype=bool)
     for number, (train, valid) in enumerate(splits):
@@ -165,7 +180,7 @@ def _folds_of(splits: Any, n: int) -> GivenFolds | None:
 
 
 def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
-    """The root of the leave-one-out criterion from the fitted machine and its factor, instead of the spectrum."""
+    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
     if fit.factor is None:
         raise TypeError("a selection without leverages")
     unit, prepared = best.search.unit, fit.prepared

@@ -2,15 +2,13 @@ r"""Sparse LS-SVMs that choose their gamma, with a proof.
 
 .. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
-for leave-one-out, generalised cross-validation or folds, on a basis chosen once a kernel. One statistic of all rows and
-one eigendecomposition (for folds, one each) serve every gamma; see :mod:`substrate.reduced.criteria` for the
-criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for what
-rounding and decomposition may change of it. What is left out, in every criterion, is left out
-of the fit, not of the choice of the basis.
+for leave-one-out, generalised cross-validation or folds, on a basis chosen once per kernel. One statistic of all rows
+and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
+criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for the errors
+of rounding and decomposition. In every criterion rows are left out of the fit, not of the choice of the basis.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 from problems.estimators.chosen.basis_search import SparseSearch
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
@@ -27,21 +25,19 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
-        As for :class:`SparseLSSVMRegressor`; ``basis="pruned"`` needs a gamma and is refused.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    basis, passes
+        As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
     cv : {"loo", "gcv"}, int, splitter or iterable, default="loo"
-        By what a machine is judged: the mean square leave-one-out residual, generalised cross-validation, or the mean
+        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, or the mean
         square error over folds. Every row validates once at most and trains otherwise. A number makes consecutive folds
         in regression and stratified ones in classification, the same ones wherever the rows are. A splitter is given
         the targets of rows that are read in passes, not their inputs. A single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
-        rounding could change the criterion by a part of the gap. The certificate names the range, and says where the
+        rounding could change the criterion by a part of the gap. The certificate states the range, and whether the
         best gamma is at an end of it; a wider one is searched when given, and the certificate fails where the lower
         bound is not within the gap.
     gap : float, default=1e-4
@@ -51,26 +47,12 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     ----------
     gamma_, criterion_, criterion_lower_bound_, path_, cv_results_
         As for :class:`~problems.LSSVMRegressorCV`; the bound is for the machine that is fitted, on the basis and the
-        directions of it that were kept, with what rounding and decomposition can change taken off.
+        directions of it that were kept, minus the effects of rounding and decomposition.
     support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
-        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion anew.
+        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` its recomputation.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows, wherever they are."""
-        self._begin_fit()
-        self._check_search()
-        self._choice()
-        with self._reading(X, y) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data), False))
-        self._keep_search(judged, best, True)
-        self._keep(fit, True)
-        return self
-
-    def _fitted_gamma(self) -> float:
-        return float(self.gamma_)
 
 
 @dataclass(eq=False, repr=False)
@@ -82,11 +64,9 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     kernel, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    basis, passes
         As for :class:`SparseLSSVMRegressorCV`.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
 
@@ -99,19 +79,3 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
     """
 
     _title = "Sparse LS-SVM classification, gamma selected"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        self._check_search()
-        self._choice()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data), True))
-        self._keep_search(judged, best, True)
-        self._keep_classes(data.classes)
-        self._keep(fit, data.outputs == 1)
-        return self
-
-    def _fitted_gamma(self) -> float:
-        return float(self.gamma_)

@@ -1,12 +1,11 @@
-r"""Judging one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
+r"""The judgement of one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
 
 The mean square over left-out rows, folds or validation rows, and generalised cross-validation, are minimised with a
 lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out residuals (mean
 absolute, median, trimmed, misclassification) on a grid, without one.
 
-Points about their mean, where a machine with a free bias does not see the difference.
-
-How far computed kernel values of validation rows may be from the true ones.
+For a machine with a free bias, points are centred at their mean where that changes nothing else; the rounding of kernel
+values of validation rows is bounded.
 """
 
 import time
@@ -20,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse, positive
-from substrate.closed_form.leave_one_out import mean_absolute, median_absolute, trimmed_mean_square
+from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
@@ -34,7 +33,6 @@ from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_search import GammaSearch, gamma_ends, lambda_range, search_spectra
 
 __all__ = [
-    "ROBUST",
     "SMOOTH",
     "Judged",
     "Task",
@@ -50,9 +48,9 @@ __all__ = [
 
 
 def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
-    """X and further points less the mean of X for a linear kernel on dense arrays; as they are for any other.
+    """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
 
-    Coefficients that sum to zero take up what a common shift adds to x'z, and the bias the rest, while an offset of the
+    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
     points would cost digits of every kernel value.
     """
     plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
@@ -66,7 +64,7 @@ def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
 
 
 def joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
-    """The kernel's p for the rows of both; zero for a matrix from elsewhere, which is what it is."""
+    """The kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
     if kernel.pairwise:
         return 0.0
     if is_sparse(X):
@@ -77,29 +75,24 @@ def joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
 
 
 def row_rounding(p: float, diagonal: Array, checked: Array) -> float:
-    """Root mean square length by which centred kernel rows of points may be off, from k(x, x) of both sets."""
+    """A bound on the root mean square error of centred kernel rows of points, from k(x, x) of both sets."""
     if p == 0.0:
         return 0.0
-    # once for the row, once for the mean row that is taken off
+    # once for the row, once for the mean row that is subtracted
     own = float(np.sqrt(np.abs(diagonal).sum()))
     return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
 
 
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
-ROBUST: dict[str, Callable[[Array], Any]] = {
-    "mean_absolute": mean_absolute,
-    "median_absolute": median_absolute,
-    "trimmed": trimmed_mean_square,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every candidate is judged on: rows, targets (one column per output, 0: not in this machine), and the rules.
+    """The data by which candidates are judged: rows, targets (one column per output, 0: not in this machine), rules.
 
-    ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` says that all outputs share one
-    gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their targets.
-    ``weights`` are those of the rows, in the fits and in the criterion, None where all count alike.
+    ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` states that all outputs share
+    one gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their
+    targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal.
     """
 
     X: Any
@@ -119,7 +112,7 @@ class Task:
 class Judged:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
-    Scores are in the units of the search; ``error`` is how far the spectrum is known at that gamma.
+    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma.
     """
 
     kernel: Kernel
@@ -131,7 +124,7 @@ class Judged:
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
-    """What ``cv`` and ``loss`` stand for: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
+    """The meaning of ``cv`` and ``loss``: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
     if loss not in losses:
         raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
     if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in ("loo", "gcv")):
@@ -149,7 +142,7 @@ def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("square
 
 
 def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
-    """Rows that train and rows that validate, drawn at random; of labels in proportion, where there are enough."""
+    """Rows that train and rows that validate, drawn at random; for labels in proportion, where there are enough."""
     share = positive(fraction, "validation_fraction")
     if share >= 1.0:
         raise DeclarationError(f"validation_fraction must be below 1, received {fraction!r}")
@@ -166,7 +159,7 @@ def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) 
 
 
 def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ...]:
-    """Checked splits that also leave at least two rows, and of every class one, to train on."""
+    """Checked splits that also leave at least two rows, and one of every class, to train on."""
     pairs = checked_splits(splits, n)
     for number, (train, valid) in enumerate(pairs):
         if train.size < 2:
@@ -188,7 +181,7 @@ def judge(kernel: Kernel, task: Task) -> Judged:
 
 
 def _judged_by_weights(kernel: Kernel, task: Task, weights: Array) -> Judged:
-    """As with weights of mean one, in which the criterion is a plain mean; gamma is then that of the weights given."""
+    """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
     start, v = time.perf_counter(), to_numpy(weights)
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
@@ -209,7 +202,7 @@ def _judge(kernel: Kernel, task: Task) -> Judged:
         X, X_check = centred_points(kernel, task.X, task.check[0])
         task = replace(task, X=X, check=(X_check, task.check[1]))
     with warnings.catch_warnings():
-        # a candidate that tells no points apart loses; the one that is chosen is warned of when it is fitted
+        # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
         gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
@@ -235,7 +228,7 @@ def _judge(kernel: Kernel, task: Task) -> Judged:
 
 
 def _scales(task: Task, unit: float) -> Array:
-    """What each output's criterion is measured in when kernels are compared: its variance, if there are several."""
+    """The unit of each output's criterion when kernels are compared: its variance, if there are several."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
     spread = (to_numpy(task.Y) / unit).std(axis=0)
@@ -261,7 +254,7 @@ def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     if not pooled or (to_numpy(Y) != 0.0).all():
         return kind.of(centred_spectrum(gram, p, task.weights), Y, pooled=pooled)
     criteria, counts, mass = [], [], 0.0
-    for one in each_machine(Y, True):  # one against one: every machine on rows of its own
+    for one in each_machine(Y, True):  # one against one: every machine has its own rows
         v = None if task.weights is None else task.weights[one.rows]
         criteria.append(kind.of(centred_spectrum(gram.block(one.rows), p, v), one.y, pooled=True))
         counts.append(float(one.rows.size))
@@ -287,13 +280,13 @@ def _validated(
     gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array,
     weights: tuple[Array, Array] | None = None,
 ) -> list[tuple[Criterion, float]]:  # fmt: skip
-    """The mean square error on some rows by those that train, as a criterion or one for each machine, with shares."""
+    """The mean square error on validation rows, as one criterion or one per machine, with shares."""
     if not pooled or (Y != 0.0).all():
         v, w = (None, None) if weights is None else weights
         spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
         return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w), 1.0)]
     found = []
-    for k in range(Y.shape[1]):  # one against one: every machine on rows of its own
+    for k in range(Y.shape[1]):  # one against one: every machine has its own rows
         train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
         if check.size:
             v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])

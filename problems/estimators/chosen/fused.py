@@ -26,7 +26,7 @@ __all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegress
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Rows that train and rows that validate: points and targets, one column per machine (0: not in it)."""
+    """Training and validation rows: points and targets, one column per machine (0: not in it)."""
 
     X: Any
     Y: Array
@@ -34,13 +34,13 @@ class Round:
     Y_check: Array
 
     def machines(self, labels: bool) -> Iterator[tuple[MachineRows, MachineRows]]:
-        """For every machine the rows that train it and the rows that validate it."""
+        """The training and the validation rows of every machine."""
         return zip(each_machine(self.Y, labels), each_machine(self.Y_check, labels), strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """One round, or one a fold, and the rows of the final machine."""
+    """One round, or one per fold, and the rows of the final machine."""
 
     rounds: tuple[Round, ...]
     rows: Any
@@ -49,7 +49,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What validation chose with one kernel: value, mean squared error, lower bound, and the path that was seen."""
+    """The choice of validation with one kernel: value, mean squared error, lower bound, and the path."""
 
     kernel: Kernel
     value: float
@@ -61,7 +61,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The machines at the chosen value: coefficients (one column each), biases, rows, facts, further attributes."""
+    """The machines at the chosen value: coefficients (a column per machine), biases, rows, facts, attributes."""
 
     coefficients: Array
     bias: Array
@@ -72,7 +72,7 @@ class Final:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FusedEstimator(KernelEstimator):
-    """Base: cuts the rows, tries the kernels, and keeps the proof."""
+    """Base: splits the rows, tries the kernels, and keeps the proof."""
 
     _location = None
     kernels: Any = None
@@ -126,10 +126,10 @@ class FusedEstimator(KernelEstimator):
             raise DataError(f"X_val and y_val judge where cv is None, received cv={self.cv!r}")
 
     def _rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
-        """How the rows are cut: a validation set, folds, or a fraction."""
+        """The split of the rows: a validation set, folds, or a fraction."""
         every = np.arange(Y.shape[0])
         if self.__sklearn_tags__().input_tags.pairwise:
-            self._resolved_kernel(X)  # refuses a matrix that is not square, before it is cut
+            self._resolved_kernel(X)  # refuses a matrix that is not square, before it is split
         if Y_val is not None:
             return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
         if self.cv is not None:
@@ -155,7 +155,7 @@ class FusedEstimator(KernelEstimator):
         return rounds
 
     def _part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
-        """Some of the rows; of a precomputed matrix also some of the columns."""
+        """Some of the rows; for a precomputed matrix, also some of the columns."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         return (X[rows][:, columns] if pairwise else X[rows]), Y[rows]
 
@@ -168,7 +168,7 @@ class FusedEstimator(KernelEstimator):
         """Choose, fit, and set the fitted attributes, all at the end."""
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
-            if self.__sklearn_tags__().input_tags.pairwise:  # of a matrix all of it is checked, before it is cut
+            if self.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
                 gram = Gram.of(self._resolved_kernel(X), X)
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
@@ -178,7 +178,7 @@ class FusedEstimator(KernelEstimator):
             final = self._final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"criterion - lower bound over {self._chooses}"
-        # an error of rounding size needs no bound, nor does one that rounding of the targets may change
+        # an error of rounding size needs no bound, nor does one within the rounding of the targets
         unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
         row = Row(f"gap of {self._chooses}", best.error - lower, scale, float(self.gap), formula)
@@ -190,7 +190,7 @@ class FusedEstimator(KernelEstimator):
         self.path_ = best.path
         for name, value in {**final.kept, **(also or {})}.items():
             setattr(self, name, value)
-        if self._sparse:  # the support does not tell which rows trained
+        if self._sparse:  # the support is not the set of training rows
             self.training_rows_ = rounds.rows
         self.certificate_ = Certificate(self._title, (*final.rows, row), tuple(facts))
         warn_unless_holds(self.certificate_)

@@ -2,9 +2,9 @@ r"""Training and validation fused by least squares, see :mod:`problems.fused_lea
 
 .. math:: \min_{a, b} \; \|t - \Phi a - b 1\|^2 \quad \text{s.t.} \quad 1^T a = 0
 
-over the directions of :math:`\Phi` above a cut-off. Nothing else regularises: which directions count is decided by
-singular values near the cut-off, and rounding moves those. The fitted values therefore have no bound; the certificate
-says so, and checks that what ``predict`` returns is the projection of the targets on the directions that were kept.
+over the directions of :math:`\Phi` above a cut-off. Nothing else regularises: singular values near the cut-off decide
+which directions count, and rounding changes those. The fitted values therefore have no bound; the certificate states
+this, and checks that what ``predict`` returns is the projection of the targets on the directions that were kept.
 """
 
 import math
@@ -38,14 +38,14 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
     """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
 
     The machine is expanded in the training points and fits the validation points as well. Nothing penalises it: with
-    more training than validation points a warning of over-fitting is given.
+    more training than validation points a warning of over-fitting is issued.
 
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that predictions may be from the projection for the certificate to hold.
+        Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5
@@ -67,7 +67,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
     random_state: Any = None
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to training rows and validation rows, splitting the former when there are none of the latter."""
+        """Fit to training rows and validation rows, splitting the former when no validation rows are given."""
         from problems.fused_least_squares import warn_of_overfitting
 
         self._begin_fit()
@@ -120,7 +120,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         return Certificate(f"{self._title}, checked again", rows, (*record, (NO_BOUND, _REASON)))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """There is nothing to prove: the cut-off has no exact optimum; the record says so."""
+        """There is nothing to prove, since the cut-off has no exact optimum, as the record states."""
         check_is_fitted(self)
         check_given(self, y, sample_weight, False)
         _, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
@@ -142,7 +142,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         if X_val is None:
             X_check, y_check = X[held_out], y[held_out]
         elif held_out.size:
-            raise DataError("this model cut its validation rows from X; certify it without X_val and y_val")
+            raise DataError("this model took its validation rows from X; certify it without X_val and y_val")
         else:
             X_check, y_check = fresh._validation(X_val, y_val)
         gram = Gram.of(self.kernel_, points_of(X, train, pairwise))
@@ -159,7 +159,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         return kernel, gram
 
     def _split(self, n: int) -> tuple[Any, Any]:
-        """Rows that train and rows that validate."""
+        """Training and validation rows."""
         fraction = positive(self.validation_fraction, "validation_fraction")
         if fraction >= 1.0:
             raise DeclarationError(f"validation_fraction must be below 1, received {self.validation_fraction!r}")
@@ -167,7 +167,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
         return np.sort(train), np.sort(valid)
 
     def _kernel_values(self, X: Any, rows: Any, checks: Any) -> tuple[Kernel, Gram, Array]:
-        """Of both sets of rows against those that train; of a precomputed matrix all of it is checked."""
+        """Kernel values of both sets with the training rows; a precomputed matrix is checked as a whole."""
         if self.__sklearn_tags__().input_tags.pairwise:
             kernel, whole = self._gram(X)
             return kernel, whole.block(rows), whole.matrix[np.ix_(checks, rows)]
@@ -176,7 +176,7 @@ class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
-    """The projection solves least squares on the directions kept, and the model predicts the projection."""
+    """The projection solves least squares on the kept directions, and the model predicts the projection."""
     solved, weights = basis.project(t), np.ones(t.size)
     spread, rounding = spread_of(t, weights)
     apart = root_mean_square(predicted - (t - solved.errors), weights)

@@ -23,11 +23,11 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
-        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
         each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
         a share of X.
     validation_fraction : float, default=0.25
@@ -40,7 +40,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
-        says where it ends, and whether the best zeta is there.
+        states where it ends, and whether the best zeta is there.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
-        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
-        said.
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; smaller
+        ones are not covered.
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
-        How many rows have a support value other than zero.
+        Number of rows with a nonzero support value.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
@@ -71,12 +71,12 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
-        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
         each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
         a share of X.
     validation_fraction : float, default=0.25
@@ -117,13 +117,13 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
-        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
         each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
         a share of X.
     validation_fraction : float, default=0.25
@@ -136,7 +136,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
-        says where it ends, and whether the best zeta is there.
+        states where it ends, and whether the best zeta is there.
 
     Attributes
     ----------
@@ -145,12 +145,12 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
-        No zeta of the range on the certificate (``path_["coverage"]``) validates better; of smaller ones nothing is
-        said.
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better; smaller
+        ones are not covered.
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
-        How many rows have a support value other than zero.
+        Number of rows with a nonzero support value.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -169,14 +169,14 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho for all of them.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
-        By what a machine is judged: folds over which the error is added up, or every row left out in turn, one path
+        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
         each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
         a share of X.
     validation_fraction : float, default=0.25

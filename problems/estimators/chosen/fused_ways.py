@@ -1,4 +1,4 @@
-"""Two hyper-parameters that are fused by exact paths: zeta and rho; gamma is that of ``problems.LSSVMRegressorCV``."""
+"""The hyper-parameters zeta and rho, fused by exact paths; for gamma see ``problems.LSSVMRegressorCV``."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from substrate.paths.tracks import L1Fold, ReadOff, VariationFold, read_off
 
 __all__ = ["OverRho", "OverZeta"]
 
-#: What a default end of the range of zeta is multiplied by where double precision cannot tell the machine there.
+#: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
 _RETREAT = 10.0
 
 
@@ -39,7 +39,7 @@ def _gram(kernel: Kernel, X: Any) -> Gram:
 
 
 def _kernel_rows(kernel: Kernel, one: Round) -> Array:
-    """Kernel values of the rows that validate against those that train."""
+    """Kernel values of validation and training rows."""
     rows = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
     kernel.fill(one.X_check, None if kernel.pairwise else one.X, rows)
     return rows
@@ -49,9 +49,9 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
 class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
 
-    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` says otherwise the range ends
-    at a ten-thousandth of the zeta that leaves nothing, or where rounding hides the bound or the machine; the bound
-    speaks of that range only.
+    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` is given the range ends at a
+    ten-thousandth of the zeta at which only the bias is left, or where rounding hides the bound or the machine; the
+    bound is over that range only.
     """
 
     _page, _chooses = "fused_l1_substrate", "zeta"
@@ -72,7 +72,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 if not check.rows.size:
                     continue
                 y = train.y
-                center = np.clip(y.mean(), y.min(), y.max())  # the bias takes it up; left in, it would hide small zetas
+                center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
                 K = np.array(gram.block(train.rows).matrix)
                 fold = L1Fold.of(K, y - center, rows, check.y - center, self.zeta_min)
@@ -91,7 +91,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds)
             read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
-            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a price for a certificate
+            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a cost for a certificate
                 return _chosen(kernel, "zeta", first, folds)
         return _chosen(kernel, "zeta", read, folds)
 
@@ -126,7 +126,7 @@ class OverRho(VariationAnswers, FusedEstimator):
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         folds, whole = [], self._at(1.0)
         for one in rounds:
-            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
+            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
             matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
             parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
             below = [part(one.X_check, one.X) for part in parts]
@@ -162,7 +162,7 @@ class OverRho(VariationAnswers, FusedEstimator):
 
 
 def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
-    """The machine at rho from its own path, where an interior point is not exact enough for what was validated."""
+    """The machine at rho from its own path, where an interior point is not accurate enough."""
     B = right_divided(coordinates.parts, coordinates.metric)
     path = variation_path(list(B), coordinates.targets(y))
     if not path.covers(rho):
@@ -178,7 +178,7 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
-    """Whether double precision can tell the L1 substrate at zeta to the tolerance, by the point of its path."""
+    """Whether double precision determines the L1 substrate at zeta to the tolerance, by the point of its path."""
     point = path.at(zeta)
     fitted = matrix @ point.primal + point.bias
     machine = SparseMachine(y, max(zeta, float(np.finfo(np.float64).tiny)), point.primal, point.bias, fitted)

@@ -1,6 +1,6 @@
-"""What machines that choose share: the rules of a search, the search, its table, and its rows of a certificate.
+"""The base of machines that choose: the rules of a search, the search, its table, and its rows of a certificate.
 
-The search outside: over a list of kernels, or over the logarithms of a kernel's parameters.
+The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import (
-    ROBUST,
     Judged,
     Task,
     centred_points,
@@ -24,7 +23,7 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
-from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.closed_form.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
@@ -37,10 +36,10 @@ from substrate.progress import Progress
 __all__ = ["ModelSearch", "Parted", "best_of", "nelder_mead", "tunable"]
 
 
-#: Numbers that choose a formula rather than a scale.
+#: Parameters that select a formula rather than a scale.
 _FIXED = ("degree", "nu")
 _FIRST_STEP = 0.5
-#: How far from its start a logarithm may go: beyond, widths overflow and kernels are the identity or constant.
+#: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 _FARTHEST = 12.0
 
 
@@ -54,7 +53,7 @@ def tunable(kernel: Kernel) -> dict[str, float]:
 
 
 def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress) -> list[Judged]:
-    """Judge every kernel, several at a time if asked."""
+    """Judge every kernel, several at a time if requested."""
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
@@ -108,7 +107,7 @@ _NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get());
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Rows of the final machine: their numbers, points and targets; validation rows and targets; how it was done.
+    """Rows of the final machine: their numbers, points and targets; validation rows and targets; a description.
 
     ``held`` are the numbers of the rows that were held out.
     """
@@ -121,15 +120,15 @@ class Parted:
     how: str = ""
     held: Any = None
 
-    def told(self, fit: SaddleFit, task: Task) -> SaddleFit:
-        """The fit with how it was validated among its facts."""
+    def described(self, fit: SaddleFit, task: Task) -> SaddleFit:
+        """The fit with the method of validation among its facts."""
         how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, self.how)
         return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ModelSearch:
-    """The parameters of a search, checked; the search; and what it leaves behind."""
+    """The parameters of a search, checked; the search; and its fitted attributes."""
 
     _solvers: ClassVar[tuple[str, ...]] = ()
     _chooses: ClassVar[str | None] = "gamma"
@@ -144,18 +143,18 @@ class ModelSearch:
     max_evaluations: int = 40
     n_jobs: int | None = None
     verbose: int = 0
-    # what a search chooses or does without is no parameter of its machine
+    # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
     cg_tol: float = field(default=1e-8, init=False)
     max_iter: int = field(default=1, init=False)
 
-    #: The losses of leave-one-out residuals that there are.
+    #: The supported losses of leave-one-out residuals.
     _losses: ClassVar[tuple[str, ...]] = ("squared", *ROBUST)
 
     @property
     def _criterion(self) -> str:
-        """By what machines are judged: "loo", "gcv", "folds", "validation", or a loss of leave-one-out residuals."""
+        """The criterion: "loo", "gcv", "folds", "validation", or a loss of leave-one-out residuals."""
         return judged_by(self.cv, self.loss, self._losses)
 
     def _check_rules(self) -> None:
@@ -190,7 +189,7 @@ class ModelSearch:
         return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
 
     def _parted(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
-        """The rows of the final machine, and validation rows where those judge: given, or a share of X."""
+        """The rows of the final machine, and validation rows if used: given, or a share of X."""
         rows = np.arange(X.shape[0])
         if self._criterion != "validation":
             if X_val is not None or y_val is not None:
@@ -237,7 +236,7 @@ class ModelSearch:
     ) -> tuple[list[Judged], Judged, SaddleFit]:
         """The winner of a search, fitted.
 
-        Where rounding hides the machine at the end of a range that nobody gave, and a smaller gamma is worse by no more
+        Where rounding hides the machine at the default end of a range, and a smaller gamma is worse by no more
         than a hundredth or the gap, the range ends there.
         """
         best = min(judged, key=lambda candidate: candidate.score)
@@ -249,7 +248,7 @@ class ModelSearch:
                 break
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
             if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
-                break  # too high a price for a certificate
+                break  # too high a cost for a certificate
             shorter = replace(shorter, search=replace(shorter.search, ended=True))
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self._final_fit(X, Y, others, shorter, task.weights, whole))
@@ -282,7 +281,7 @@ class ModelSearch:
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),
-            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows in sight"),
+            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts
 
@@ -296,7 +295,7 @@ def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
 
 def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
     """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
-    unit = judged[0].search.unit if one else 1.0  # of several outputs each is in units of its variance
+    unit = judged[0].search.unit if one else 1.0  # several outputs are each in units of their variance
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])
     deviations = splits.std(axis=1)
@@ -324,12 +323,12 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
 
 
 def _is_known(fit: SaddleFit) -> bool:
-    """Whether double precision can tell the machine to the tolerance."""
+    """Whether double precision determines the machine to the tolerance."""
     return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
 
 
 def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
-    """The kernel matrix that the criterion was searched on."""
+    """The kernel matrix of the search."""
     (points,) = centred_points(kernel, X)
     return gram if points is X else gram_kind(points).of(kernel, points)
 
@@ -345,10 +344,10 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: A
     v = to_numpy(weights)[:, None]
     again = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
     value = best.search.unit * float(np.sqrt(best.search.values[0]))
-    # a factor of K + D loses what a spectrum of PKP does not, by the condition of the system
+    # a factor of K + D loses digits by the condition of the system, a spectrum of PKP does not
     condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
     tolerance = 1e-9 + 10.0 * best.error + min(10.0 * EPS * condition, 1e-6)
-    # where nothing is left over, what is left is rounding of y
+    # where the residuals vanish, the rest is the rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
     scale = max(value, again) + floor
     return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by Cholesky factor")

@@ -2,9 +2,9 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 .. math:: \min_{k} \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
-One eigendecomposition a kernel serves every gamma, and the inner minimum is global: a lower bound over the whole range
-is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or a
-simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
+One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
+range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
+a simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
 end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
@@ -30,10 +30,12 @@ __all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _DenseSearch(ModelSearch):
-    """What a machine on all rows adds: the rows it was fitted to, and files in which it was a fused machine."""
+    """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
+
+    _page = "tikhonov_fusion"
 
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
-        """The rows of positive weight; of a fitted model that held rows out, of these those that trained it."""
+        """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""
         if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]
             n, rows = weights.shape[0], self.support_  # type: ignore[attr-defined]
             if rows.size and int(rows.max()) >= n:
@@ -44,7 +46,7 @@ class _DenseSearch(ModelSearch):
         return super()._kept(X, y, weights)  # type: ignore[misc]
 
     def _weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
-        """The weights of the rows that train and of those held out; none where all count alike."""
+        """The weights of the training rows and of those held out; None where all are equal."""
         if given is None or (to_numpy(weights) == 1.0).all():
             return None, None
         if self.loss != "squared":
@@ -53,7 +55,7 @@ class _DenseSearch(ModelSearch):
 
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
-            # FusedLSSVM* of release 0.1 did not keep what gamma and the path say
+            # FusedLSSVM* of release 0.1 did not keep what follows from gamma and the path
             self.ridge_ = np.full(self.support_.size, 1.0 / self.gamma_)  # type: ignore[attr-defined]
             self.gamma_range_, self.n_iter_ = np.array(self.path_["coverage"]), 1
         super()._check_loaded()  # type: ignore[misc]
@@ -68,11 +70,11 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels, default=None
         Candidates, each judged at its own best gamma.
     cv : {"loo", "gcv"}, int, splitter, iterable or None, default="loo"
-        By what a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
+        How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
         number of folds, a splitter or an iterable of splits: the mean square error over them; None: the mean square
         error on validation rows, those given to :meth:`fit` or a share of X, and the machine is then fitted to the
         other rows.
@@ -85,23 +87,23 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
-        where rounding of its decomposition reaches ``gap``. The certificate says where that is, and whether the choice
-        is at an end; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
+        where rounding of its decomposition reaches ``gap``. The certificate states the end, and whether the choice
+        is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
     search : {None, "nelder-mead"}, default=None
         Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
     max_evaluations : int, default=40
-        Most kernels that search may judge.
+        Maximum number of kernels that the search judges.
     n_jobs : int, default=None
-        How many candidates of ``kernels`` are judged at a time.
+        Number of candidates of ``kernels`` judged at a time.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
 
     Attributes
     ----------
     gamma_ : float or array of shape (n_outputs,)
-        The chosen gamma, one an output.
+        The chosen gamma, one per output.
     criterion_ : float or array of shape (n_outputs,)
         Its criterion.
     gamma_range_ : array of shape (2,)
@@ -111,14 +113,14 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
         bound.
     path_ : dict
-        What was seen of the criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
+        The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
-        A row a judged kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
+        One row per kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
         outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
-        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion computed
-        anew.
+        As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
+        recomputed.
 
     Notes
     -----
@@ -153,7 +155,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
         ridge = ridges_of(gammas, weights)
-        self._keep(X, kept[part.rows], best.kernel, part.told(fit, task), ridge, one)
+        self._keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -172,9 +174,9 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes knows ``loss="squared"`` only.
+        As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
@@ -220,7 +222,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)
         self._keep_classes(classes, Y)
-        signed = replace(part.told(fit, task), support_values=Y * fit.support_values)
+        signed = replace(part.described(fit, task), support_values=Y * fit.support_values)
         self._keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
@@ -242,6 +244,6 @@ def _known_codes(labels: Any, classes: Classes) -> Array:
 
 
 def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
-    """The share of rows whose outputs decode to a class other than their own."""
+    """The share of misclassified rows."""
     scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
     return float(np.mean(winners(scores) != numbers))

@@ -23,8 +23,8 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     gamma, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -58,8 +58,8 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     gamma, solver, cg_tol, max_iter, coding, class_weight
         As for :class:`~problems.LSSVMClassifier`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
 

@@ -1,4 +1,4 @@
-r"""Regression with Huber's loss: outliers pull with a bounded force, and the problem stays convex.
+r"""Regression with Huber's loss: the pull of outliers is bounded, and the problem remains convex.
 
 .. math:: \min_{w, b, e} \tfrac12 w^T w + \gamma \sum_i v_i h_\delta(e_i), \qquad y_i = w^T \varphi(x_i) + b + e_i
 
@@ -35,7 +35,7 @@ _UNKNOWN = (
     "delta or a smaller gamma",
 )
 Facts = tuple[tuple[str, str], ...]
-#: Of a robust deviation: 95 % as efficient as least squares where the noise is Gaussian.
+#: In robust deviations: 95 % as efficient as least squares for Gaussian noise.
 _DELTA = 1.345
 
 
@@ -50,9 +50,9 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
     gamma : float, default=1.0
         Weight of the errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     delta : float or "auto", default="auto"
-        The error, in the units of y, from which a row counts by its distance and not by its square. ``"auto"`` is
+        The error, in the units of y, from which the loss is linear. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.
 
     Attributes
@@ -126,10 +126,9 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
         return self._expansion(X)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        Everything is computed anew from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict`
-        uses.
+        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses.
         """
         X, gram, machine, _ = self._stored(X, y, sample_weight)
         known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
@@ -138,9 +137,9 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
         return Certificate(f"{self._title}, checked again", (*answer, *rows), (*gram.record(), *more))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
         Where every row is linear the bound is of the fitted values about their mean. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
@@ -156,7 +155,7 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
         return super()._ridge()
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
-        """The rows of positive weight, their matrix, and what is stored of the machine."""
+        """The rows of positive weight, their matrix, and the stored machine."""
         check_is_fitted(self)
         if y is None:
             raise DataError("HuberLSSVMRegressor keeps no targets; pass the y of the fit beside its X")
@@ -185,7 +184,7 @@ class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
 def _answer(
     kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
-    """The row that bounds the answer, and what there is to say about it."""
+    """The row that bounds the answer, and facts about it."""
     if not np.isfinite(machine.negative):
         return (), ((NO_BOUND, INDEFINITE),)
     plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
@@ -205,7 +204,7 @@ def _delta(delta: Any) -> float | None:
 
 
 def _deviation(gram: Gram, y: Array, ridge: Array, weights: Array) -> float:
-    """1.345 robust deviations of the errors of the LS-SVM; where they have none, more than any of them."""
+    """1.345 robust deviations of the errors of the LS-SVM; where that is zero, more than any error."""
     errors = ridge * solve_saddle_system(gram, y, ridge).support_values
     gram.release()
     return _DELTA * robust_scale(errors, "mad", weights) or 2.0 * float(np.abs(errors).max()) or 1.0

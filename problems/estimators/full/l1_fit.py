@@ -1,17 +1,14 @@
-"""Two ways to the L1 substrate, one record: the active set, and the declared problem.
-
-What the L1 substrates say of their answer: the accuracy row, and what a model holds now checked and proved.
-"""
+"""The fit of the L1 substrates, by the active set or the declared problem, and the checks and proofs of its answer."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-import problems
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
@@ -33,7 +30,7 @@ Facts = tuple[tuple[str, str], ...]
 
 _UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
     "larger zeta",
 )
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
@@ -41,26 +38,26 @@ _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='a
 
 @dataclass(frozen=True, slots=True)
 class Solving:
-    """The solver of a fit, and ``tol``, the share of the spread of y that the accuracy of its answer may be."""
+    """The solver of a fit, and ``tol``, the accuracy required of its answer as a share of the spread of y."""
 
     solver: str
     tol: float
 
     @property
     def polished(self) -> bool:
-        """Whether the point is that of an active set, and not a conic solver's own."""
+        """Whether the point is that of an active set, and not that of a conic solver."""
         return self.solver == "auto"
 
     @property
     def tolerance(self) -> float:
-        """Of the spread of y: a conic solver's own point is less accurate than an active set."""
+        """The share of the spread of y: a conic solver's point is less accurate than an active set."""
         return self.tol if self.polished else unpolished(self.tol)
 
 
 def sparse_accuracy(
     kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving
 ) -> tuple[Accuracy, Facts]:
-    """The row for one output, and what there is to say about it."""
+    """The row for one output, and facts about it."""
     plain = _plain_products(kernel, X, matrix)
     row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=how.tolerance)
     if row.passes:
@@ -80,10 +77,10 @@ class SparseAnswers(KernelEstimator):
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        Everything is computed anew from ``X``, ``y`` (those of the fit) and what :meth:`predict` uses. There are no
-        sample weights.
+        Everything is recomputed from ``X``, ``y`` (those of the fit) and what :meth:`predict` uses. There are no sample
+        weights.
         """
         rows: list[tuple[Row, ...]] = []
         facts: dict[str, str] = {}
@@ -92,7 +89,7 @@ class SparseAnswers(KernelEstimator):
             gram = Gram.of(self.kernel_, points)
             matrix = np.array(gram.matrix)
             answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how)
-            # a conic solver's noise is in its support; its gap says what that costs
+            # a conic solver's noise is in its support; its gap bounds the effect
             checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if how.polished else ()
             rows.append((answer, *checks))
             facts |= dict(gram.record()) | dict(more)
@@ -100,10 +97,10 @@ class SparseAnswers(KernelEstimator):
         return Certificate(title, worst_rows(rows), tuple(facts.items()))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. Nothing of the fit is used but the
-        stored numbers. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X`` and ``y`` are those of the fit; for a classifier its codes are fitted. Only the stored numbers of the fit
+        are used. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         found = []
         for points, machine in self._stored(X, y, sample_weight):
@@ -116,7 +113,7 @@ class SparseAnswers(KernelEstimator):
         return min(found, key=lambda one: one.digits)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
-        """The rows of every machine and what is stored of it, a coefficient for every row."""
+        """The rows and the stored coefficients of every machine, one coefficient per row."""
         refuse_weights(self, sample_weight)
         X, Y = given_again(self, X, y, labels=self._labels)
         rows = rows_of_fit(self, Y.shape[0])
@@ -136,7 +133,7 @@ class SparseAnswers(KernelEstimator):
         return found
 
     def _zeta(self) -> float:
-        """That of the fit: given, or chosen."""
+        """The zeta of the fit: given, or chosen."""
         chosen = getattr(self, "zeta_", None)
         return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
@@ -156,12 +153,12 @@ class SparseFit:
 
 
 def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving, *, labels: bool) -> SparseFit:
-    """Fit one machine; if the active set does not settle, the declared problem does it, and the record says so.
+    """Fit one machine; if the active set does not settle, by the declared problem, which the record states.
 
     ``gram`` is the kernel matrix of the rows of X.
     """
     if how.polished and not kernel.trusted:
-        gram.check_definite()  # convex whatever the matrix, but without w behind it; the declared problem refuses
+        gram.check_definite()  # convex for any matrix, but then without a w; the declared problem refuses it
     Phi = np.array(gram.matrix)
     a, b, rows, facts = _solved(gram, Phi, y, zeta, how.solver, labels)
     (used,) = np.nonzero(a)
@@ -187,8 +184,8 @@ def _solved(
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
-    page = problems.l1_substrate  # brings cvxpy, which the active set must not pay for
-    # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
+    page = page_named("l1_substrate")
+    # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
     declared = page.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)
     a = declared.support_values * (y if labels else 1.0)

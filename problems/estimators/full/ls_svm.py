@@ -41,16 +41,16 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver : str, default="auto"
-        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for N whose matrix
-        does not fit. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
+        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for matrices that
+        do not fit memory. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
         solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
     cg_tol : float, default=1e-8
         Relative residual at which ``"cg"`` stops.
     max_iter : int, default=1000
-        Most iterations of ``"cg"``.
+        Maximum number of iterations of ``"cg"``.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
     bias_ : float or array of shape (n_outputs,)
         b.
     support_ : array of shape (n_support,)
-        Rows of X that carry the expansion: all rows of positive weight.
+        Rows of X in the expansion: all rows of positive weight.
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows (absent for a precomputed kernel).
     kernel_ : Kernel
@@ -133,8 +133,8 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver, cg_tol, max_iter
         As for :class:`LSSVMRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
@@ -148,7 +148,7 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     code_book_ : array of shape (n_classes, n_machines)
-        Which side of each machine a class is on.
+        The side of each machine on which a class is.
     support_values_ : array of shape (n_support,) or (n_support, n_machines)
         alpha, the multipliers of y f = 1 - e.
     support_codes_ : array of the same shape

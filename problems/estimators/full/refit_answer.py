@@ -1,4 +1,4 @@
-"""What a machine of maximal variation that is refitted says of its answer: that of the LS-SVM on chosen components."""
+"""The answer of a refitted machine of maximal variation: that of the LS-SVM on the chosen components."""
 
 import math
 import warnings
@@ -33,7 +33,7 @@ def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 
 def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
-    """The answer where nothing but the bias is left: ``fitted`` against the means of the columns."""
+    """The answer where only the bias is left: ``fitted`` compared with the means of the columns."""
     found = []
     for one in each_machine(Y, labels):
         y = one.y
@@ -48,7 +48,7 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
 
 
 def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
-    """Check the LS-SVM that predicts, and that its components are those that would be chosen now."""
+    """Check the LS-SVM that predicts, and that its components are those that would be chosen again."""
     title, chosen = f"{model._title}, checked again", model.component_support_
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {"kernel": repr(model.kernel_)}
@@ -66,7 +66,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
     again = type(model)(**{**model.get_params(deep=False), "refit": False})
     with_labels = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to say stands on the rows
+        warnings.simplefilter("ignore")  # the rows state the result
         again.fit(X, with_labels)
     differ = Row(
         "components chosen", float((again._chosen(model.relevance) != chosen).sum()), 1.0, 0.5, "how many differ"
@@ -75,7 +75,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
 
 
 def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
-    """Prove the answer of the LS-SVM on the components it has."""
+    """Prove the answer of the LS-SVM on its components."""
     X, Y, machines = _machines(model, X, y, sample_weight)
     tolerance: float = model._tolerance()
     if not model.component_support_.any():
@@ -92,7 +92,7 @@ def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
 
 
 def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, list[Any]]:
-    """Rows, targets, and of every machine points, target, what is stored, what predict returns, and definiteness."""
+    """Rows, targets, and for every machine points, target, stored numbers, what predict returns, and definiteness."""
     refuse_weights(model, sample_weight)
     X, Y = given_again(model, X, y, labels=model._labels)
     if not model.component_support_.any():

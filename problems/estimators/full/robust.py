@@ -1,11 +1,11 @@
-r"""Robust LS-SVM regression: weighted fits, each with weights from the errors of the one before.
+r"""Robust LS-SVM regression: weighted fits, each with weights from the errors of the previous one.
 
 .. math:: \min_{w, b, e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_k v_k e_k^2, \qquad
           v_k = v(e_k^{\text{before}} / \hat s)
 
 Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the problem and
 :mod:`substrate.closed_form.robust_weights` for weights and scales. The kernel matrix is computed once; each fit factors
-it anew in place.
+it again in place.
 """
 
 import warnings
@@ -48,7 +48,7 @@ def reweighted_fits(
     """The plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of all.
 
     ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
-    weights, and makes it better where that is needed: the errors of a fit are the weights of the next.
+    weights, and refines it where needed: the errors of a fit determine the weights of the next.
     """
     v = np.ones(y.size)
     history: list[Reweighting] = []
@@ -82,15 +82,15 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.closed_form.robust_weights`.
     scale : {"iqr", "mad"}, default="iqr"
-        The robust scale the errors are measured by: interquartile range or median absolute deviation.
+        The robust scale of the errors: interquartile range or median absolute deviation.
     max_reweightings : int, default=1
-        Most weighted fits after the plain one. One is the paper's; more iterate until the support values settle.
+        Maximum number of weighted fits after the plain one. The paper has one; more iterate until convergence.
     weights_tol : float, default=1e-4
-        Largest change of a support value, relative to the largest of them, at which they count as settled.
+        Largest change of a support value, relative to the largest of them, at which the iteration has converged.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
         ridge = ridge_of(gamma, weights * last.weights)
         alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
         checks = answers[-1].rows
-        if primal is None:  # the equations of the support values say nothing of what primal weights carry
+        if primal is None:  # the equations of the support values do not apply to primal weights
             checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
         facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
         rows_before = _before(answers[:-1])
@@ -208,11 +208,11 @@ class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
             if v.shape != self.support_values_.shape or v.dtype.kind != "f" or not ((v > 0.0) & (v <= 1.0)).all():
                 raise DataError("the robust weights and the support values do not belong together")
             if not all(isinstance(step, Reweighting) for step in self.history_) or not self.history_:
-                raise DataError("the history of a robust model must hold one record a fit")
+                raise DataError("the history of a robust model must hold one record per fit")
 
 
 def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
-    """The accuracy of the fits from whose errors the weights come, the worst of them."""
+    """The worst accuracy of the fits whose errors determine the weights."""
     found = [row for answer in answers for row in answer.rows[:1]]
     if not found:
         return ()

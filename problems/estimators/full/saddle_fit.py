@@ -1,4 +1,4 @@
-"""Three ways to the LS-SVM saddle system, one record: closed form, declared problem, conjugate gradients."""
+"""Three solutions of the LS-SVM saddle system in one record: closed form, declared problem, conjugate gradients."""
 
 import math
 import warnings
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-import problems
 from problems.estimators.shared.additive import kernel_matrices
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of, unpolished
@@ -30,16 +30,16 @@ __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
 
-#: Rows on which the definiteness of somebody else's kernel is tried when the whole matrix is never formed.
+#: Number of rows on which the definiteness of a user's kernel is tested when the whole matrix is never formed.
 _CHECKED_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How to solve: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
+    """The method: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
 
-    ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the share of the spread of y that the
-    accuracy may be. ``page`` names the page that is solved, on one matrix for each component of the kernel if
+    ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the accuracy required, as a share of the
+    spread of y. ``page`` names the page that is solved, on one matrix for each component of the kernel if
     ``componentwise``.
     """
 
@@ -56,12 +56,12 @@ class Method:
 
     @classmethod
     def closed_form(cls, tol: float) -> "Method":
-        """The closed form, which knows no iterations."""
+        """The closed form, which has no iterations."""
         return cls("auto", 1e-8, 1, tol)
 
     @property
     def tolerance(self) -> float:
-        """Of the accuracy: a conic solver's own point is allowed the root."""
+        """The tolerance of the accuracy: its root for a conic solver's point."""
         return self.tol if self.solver in ("auto", "cg") else unpolished(self.tol)
 
 
@@ -69,7 +69,7 @@ class Method:
 class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
-    ``warned`` says that the solver did not converge and that the caller was told.
+    ``warned`` states that the solver did not converge and a warning was issued.
     """
 
     support_values: Array
@@ -82,7 +82,7 @@ class SaddleFit:
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
-    """One positive gamma for each output, from one for all or one for each."""
+    """One positive gamma per output, from one for all or one for each."""
     if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
         return (positive(gamma, "gamma"),) * n_outputs
     if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
@@ -106,8 +106,8 @@ def fit_saddle(
 ) -> SaddleFit:
     """Fit every column of Y.
 
-    ``gram`` is the kernel matrix if at hand, ``primal`` whether the caller keeps primal weights: one that drops them
-    would predict by support values that cannot carry the answer.
+    ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
+    would predict by support values that cannot represent the answer.
     """
     if is_device_array(X) and method.solver != "auto":
         raise DeclarationError(
@@ -132,7 +132,7 @@ def fit_saddle(
                 K = kernel_matrices(kernel, X)
             alpha, bias, rows, facts, warned = _declared(kernel, X, K, Y, gammas, weights, method)
             products, steps = gram.product(alpha), 1
-            if not kernel.trusted:  # what a declaration accepts may still have a slightly negative eigenvalue
+            if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
     facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
@@ -143,7 +143,7 @@ def fit_saddle(
         question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
     )
     if answer.primal is not None:
-        rows = answer.rows  # the equations of the support values say nothing of an answer that primal weights carry
+        rows = answer.rows  # the equations of the support values do not apply to primal weights
     elif gram is not None and method.solver == "auto" and _refined(answer, alpha, bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
     else:
@@ -153,14 +153,14 @@ def fit_saddle(
 
 
 def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
-    """Whether the answer is another than what was solved for; one that was only checked with care is the same."""
+    """Whether the answer was refined after the solution; one that was only checked again is the same."""
     if answer.support_values is alpha:
         return False
     return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
 
 
 def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
-    """The equations of support values that were refined after they were solved for."""
+    """The equations of support values that were refined after the solution."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
@@ -185,7 +185,7 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
         ridge = ridge_of(gamma, weights)
         solved = solve_saddle_system(gram, _taken(Y, columns), ridge)
         refinements = max(refinements, solved.refinements)
-        # what takes all pairs of rows is done; a few vectors of the length of y are judged on the host
+        # operations on all pairs of rows are done; a few vectors of the length of y are checked on the host
         known = [to_numpy(part) for part in (solved.products, gram.diagonal, Y, ridge, solved.support_values)]
         products, diagonal, targets, d, support_values = known
         for k, column in enumerate(columns):
@@ -228,7 +228,7 @@ def _conjugate_gradients(
             )
         for k, column in enumerate(columns):
             y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
-            # the two systems stop at the tolerance each, and the bias joins their errors
+            # each of the two systems stops at the tolerance, and the bias combines their errors
             limit = 10.0 * method.cg_tol
             spread = float(np.linalg.norm(y - y.mean()))
             residual = float(np.linalg.norm(y - p - ridge * a - b))
@@ -240,7 +240,7 @@ def _conjugate_gradients(
 def _negative_of_some(kernel: Kernel, X: Any) -> float:
     """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory.
 
-    Some rows prove nothing of all: a kernel of unknown origin, whose matrix is never formed, has no bound.
+    Some rows prove nothing about all: a user's kernel whose matrix is never formed has no bound.
     """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _CHECKED_ROWS)).astype(np.intp)
     some = Gram.of(kernel, X[rows])
@@ -252,10 +252,10 @@ def _declared(
     kernel: Kernel, X: Any, K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> tuple[Array, Array, tuple[Row, ...], Facts, bool]:
     """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
-    page = getattr(problems, method.page)  # brings cvxpy, which a closed form must not pay for
+    page = page_named(method.page)
     build = page.DEMONSTRATION.own_build
     given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
-    labels = page is problems.ls_svm_classification  # its support values have the sign of the label
+    labels = method.page == "ls_svm_classification"  # its support values have the sign of the label
     name = None if method.solver == "cvxpy" else method.solver
     alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
     rows: list[tuple[Row, ...]] = []
@@ -267,8 +267,8 @@ def _declared(
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
         if not labels:
-            facts.append(("targets", "handed to the solver without their mean and in units of their spread"))
-        # the bound of what is handed on is computed from what predict uses
+            facts.append(("targets", "given to the solver without their mean and in units of their spread"))
+        # the bound is computed from the numbers that predict uses
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
@@ -277,9 +277,9 @@ def _declared(
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:
-    """Mean and spread of the targets: the free bias takes the one, all other quantities scale with the other.
+    """Mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the spread.
 
-    A solver stops at a share of the numbers it is handed, and an offset must not be what it is a share of.
+    A solver stops at a share of the given numbers, which an offset must not dominate.
     """
     largest = target_unit(y)
     center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))

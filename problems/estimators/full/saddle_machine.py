@@ -1,4 +1,4 @@
-"""What the LS-SVMs on one saddle system share: the method, the expansion, the certificate, leaving rows out."""
+"""The common part of LS-SVMs on one saddle system: the method, the expansion, the certificate, leaving rows out."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,18 +43,18 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
 
 
 class LeavesOut(KernelEstimator):
-    """Leaving rows out of a machine whose support values solve one saddle system, all rows of which it keeps."""
+    """Leaving rows out of a machine whose support values solve one saddle system, and which keeps all its rows."""
 
-    #: What stays as it is.
+    #: What is not refitted.
     _conditional: ClassVar[str] = "kernel, gamma, weights and scaling of the columns"
 
     def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut:
         """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
-        Works from the fitted state, in the order of ``support_``, so neither rows nor targets are needed; ``X``, where
-        given, has to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A
-        row leaves with its whole weight. Kernel, gamma and scaling stay as they are although the left-out row had its
-        part in choosing them: the certificate says so.
+        Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
+        to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
+        out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
+        their choice, which the certificate states.
         """
         check_is_fitted(self)
         n, home = self.support_.size, self.support_values_
@@ -76,27 +76,27 @@ class LeavesOut(KernelEstimator):
         predictions, wrong = self._judged(outputs)
         facts = (
             *gram.record(),
-            ("conditional on", f"{self._conditional}, chosen with the left-out row in sight"),
-            ("a row of weight v", "leaves as a whole"),
-            (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit they rest on is a row"),
+            ("conditional on", f"{self._conditional}, chosen with the left-out row included"),
+            ("a row of weight v", "is left out as a whole"),
+            (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
         )
         freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
         certificate = Certificate("Leave-one-out without refitting", (done.row, *self._rests_on()), facts)
         return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
 
     def _rests_on(self) -> tuple[Row, ...]:
-        """The accuracy of the fit: support values that are not those of the optimum leave out nothing that is known."""
+        """The accuracy of the fit: left-out residuals are only as accurate as the support values."""
         answer = self.certificate_.answer
         if answer is None:
             return ()
         return (Row("accuracy of the fit", answer.value, answer.scale, answer.tolerance, answer.formula),)
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        """Predictions from outputs, and the share of wrong ones where there are right and wrong ones."""
+        """Predictions from outputs, and the share of wrong ones in classification."""
         return outputs, None
 
     def _members(self, alpha: Array, codes: Array) -> Any:
-        """Which rows each machine was fitted to."""
+        """The rows that each machine was fitted to."""
         return codes != 0.0
 
     def _ridge(self) -> Array:
@@ -135,12 +135,12 @@ def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class SaddleMachine(LeavesOut, CheckedAgain):
-    """What all of them share: gamma, the expansion, the certificate."""
+    """Base of the machines on one saddle system: gamma, the expansion, the certificate."""
 
     gamma: Any = 1.0
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        """Set the fitted attributes, all at the end, the one that says "fitted" last."""
+        """Set the fitted attributes, all at the end, the one that marks the model as fitted last."""
         self.ridge_ = ridge
         self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
@@ -174,7 +174,7 @@ class SolvedMachine(SaddleMachine):
         return Method(self.solver, cg_tol, most, self._tolerance(), self._own_page(), self._additive)
 
     def _tolerances(self) -> tuple[float, float | None]:
-        """Of the accuracy and of the equations: an iterative method stops at its own, a conic solver's point before."""
+        """Tolerances of the accuracy and of the equations: those of iterative methods and conic solvers are larger."""
         tol = self._tolerance()
         if self.solver == "auto":
             return tol, None

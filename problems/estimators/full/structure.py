@@ -1,4 +1,4 @@
-r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled sibling."""
+r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled variant."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -25,7 +25,7 @@ __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 @dataclass(eq=False, repr=False)
 class _MaximalVariation(VariationAnswers):
-    """What regression and classification share: the choices, the components, and the refit."""
+    """The common part of regression and classification: the choices, the components, and the refit."""
 
     _page = "maximal_variation"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
@@ -46,19 +46,19 @@ class _MaximalVariation(VariationAnswers):
     def _fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
         """The kernel, the fit of every machine, and the coefficients of all, one column per machine."""
         kernel: Any = self._resolved_kernel(X)
-        Gram.of(kernel, X)  # refuses what does not fit memory, warns of a kernel that tells no points apart
+        Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, X)
         machines, fits, tol = list(each_machine(Y, self._labels)), [], self._tolerance()
         whole = choices.coordinates(matrices) if any(one.whole for one in machines) else None
         for one in machines:
-            shared = whole if one.whole else None  # machines on all rows have their coordinates in common
+            shared = whole if one.whole else None  # machines on all rows share their coordinates
             own = shared or choices.coordinates([one.square(matrix) for matrix in matrices])
             points = one.points(X, False)
             fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
         return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
     def _keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
-        """Set the fitted attributes, refitting on the components that matter if asked."""
+        """Set the fitted attributes, refitting on the relevant components if requested."""
         one = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
@@ -75,10 +75,10 @@ class _MaximalVariation(VariationAnswers):
                 kernel = Componentwise(parts)
                 a, bias, more, further = self._refitted(X, Y, kernel)
                 facts += further
-            else:  # nothing matters but the bias
+            else:  # only the bias is relevant
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, self._labels), support[:0]
                 more = (mean_row(Y, bias, self._labels, self._tolerance()),)
-            # the answer is that of the machine that predicts; what chose its components follows
+            # the answer is that of the machine that predicts; the rows of the selection follow
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
         self.certificate_ = Certificate(self._title, rows, facts)
@@ -103,18 +103,18 @@ class _MaximalVariation(VariationAnswers):
         return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        The optimum is found anew, with multipliers that bound its distance from the exact one, and what
-        :meth:`predict` returns is compared with it; with ``refit=True`` the LS-SVM is checked, and that the components
-        it has are those that would be chosen. ``X`` and ``y`` are those of the fit; there are no sample weights.
+        The optimum is computed again, with multipliers that bound its distance from the exact one, and what
+        :meth:`predict` returns is compared with it; with ``refit=True`` the LS-SVM is checked, and that its components
+        are those that would be chosen. ``X`` and ``y`` are those of the fit; there are no sample weights.
         """
         if not self.refit:
             return super().certify(X, y, sample_weight)
         return certify_refit(self, X, y, sample_weight)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """As of any machine of maximal variation; with ``refit=True`` of the LS-SVM on the components it has.
+        """As for any machine of maximal variation; with ``refit=True`` for the LS-SVM on its components.
 
         ``X`` and ``y`` are those of the fit. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
@@ -149,10 +149,10 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
-        Weight of the sum of maximal variations beside half the squared errors, in the units of y.
+        Weight of the sum of maximal variations against half the squared errors, in the units of y.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
@@ -161,13 +161,14 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
     ridge : float, default=0.0
         Weight of half the squared norm of w. The decoupled expansion needs it unless its components have finite rank.
     cutoff : float, default=1e-6
-        Relative size of the directions of component values left out; with ``ridge=0`` nothing else settles them.
+        Relative size of the directions of component values left out; with ``ridge=0`` they are not determined
+        otherwise.
     refit : bool, default=False
-        Whether to predict by the componentwise LS-SVM on the inputs that matter, which is less biased.
+        Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased.
     gamma : float, default=1.0
         Weight of the squared errors in that machine.
     solver : str, default="auto"
-        ``"auto"`` generates the rows that bind; ``"cvxpy"`` or a solver's name solves the declared problem.
+        ``"auto"`` generates the active rows; ``"cvxpy"`` or a solver's name solves the declared problem.
 
     Attributes
     ----------
@@ -175,7 +176,7 @@ class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
         t. Zeros are exact where the kernels have finite rank or the expansion is decoupled; with a shared expansion and
         a positive definite kernel no component vanishes alone.
     component_support_ : array of shape (n_components,)
-        Which components the refitted machine has (with ``refit=True`` only).
+        A mask of the components of the refitted machine (with ``refit=True`` only).
     support_values_ : array of shape (n_samples,), or (n_samples, n_components) if decoupled
         alpha.
     bias_, support_, support_vectors_, kernel_, certificate_
@@ -219,10 +220,10 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
-        Weight of the sum of maximal variations beside half the squared errors.
+        Weight of the sum of maximal variations against half the squared errors.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     relevance, expansion, ridge, cutoff, refit, gamma, solver

@@ -1,4 +1,4 @@
-r"""The substrate family: additive regularization with given constants, and sparse by the 1-norm.
+r"""The substrate family: additive regularization with given constants, and sparsity by the 1-norm.
 
 See :mod:`problems.ls_svm_substrate` and :mod:`problems.l1_substrate`.
 """
@@ -35,9 +35,9 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     c : float, default=0.0
-        The constant of every row, in the units of y; a vector goes to :meth:`fit`.
+        The constant of every row, in the units of y; pass a vector to :meth:`fit`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
         return self._without(X, y, self.constants_)
 
     def _without(self, X: Any, y: Array, constants: Array) -> Asked:
-        """The LS-SVM of y - c at gamma = 1, with what rounding takes from that difference."""
+        """The LS-SVM of y - c at gamma = 1, with the rounding error of that difference."""
         target = y - constants
         back = target - y
         missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
@@ -114,17 +114,17 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
 
 @dataclass(eq=False, repr=False)
 class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
-    """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): support values that are exactly zero, or not.
+    """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
 
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors; from ``zeta_max_`` on nothing but the bias is left.
+        Weight of the 1-norm against half the squared errors; from ``zeta_max_`` on only the bias is left.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     solver : str, default="auto"
         ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
         values are then noise and are kept.
@@ -134,11 +134,11 @@ class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
     support_ : array of shape (n_support,)
         The rows with a support value other than zero.
     n_support_ : int
-        How many they are.
+        The number of those rows.
     support_values_, support_vectors_ : arrays
         Those rows only.
     zeta_max_ : float
-        The smallest zeta that leaves no support values.
+        The smallest zeta at which all support values are zero.
     bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
     """
@@ -178,10 +178,10 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors.
+        Weight of the 1-norm against half the squared errors.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     solver : str, default="auto"

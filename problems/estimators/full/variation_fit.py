@@ -1,17 +1,14 @@
-"""Two ways to a machine of maximal variation, one record: generated rows, and the declared problem.
-
-What the machines of maximal variation say of their answer: the accuracy row, checks and proofs of what is stored.
-"""
+"""The fit of maximal variation, by generated rows or the declared problem, and the checks and proofs of its answer."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-import problems
 from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
+from problems.estimators.shared.pages import page_named
 from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
@@ -55,9 +52,9 @@ class VariationFit:
     maximal_variation: Array
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
-    #: Whether the active rows were identified and solved for, so that zeros are zeros.
+    #: Whether the active rows were identified and solved for, so that zeros are exact.
     exact: bool
-    #: The point in coordinates and its multipliers, which prove how near it is.
+    #: The point in coordinates and its multipliers, which prove its accuracy.
     witness: VariationWitness
 
 
@@ -86,7 +83,7 @@ class Variation:
         return make(matrices, True, float(self.cutoff), float(self.ridge))
 
     def fit(self, coordinates: ComponentCoordinates, y: Array) -> VariationFit:
-        """Fit one target; if the rows do not settle, the declared problem does it, and the record says so."""
+        """Fit one target; if the rows do not settle, by the declared problem, which the record states."""
         rho = float(self.rho)
         facts = (*coordinates.record(), ("rho", f"{rho:g}"))
         note: tuple[tuple[str, str], ...] = ()
@@ -108,9 +105,9 @@ class Variation:
     def _declared(
         self, coordinates: ComponentCoordinates, y: Array, rho: float, facts: tuple[tuple[str, str], ...]
     ) -> VariationFit:
-        page = getattr(problems, PAGES[self.expansion])  # brings cvxpy; the fast path must not pay for it
+        page = page_named(PAGES[self.expansion])
         name = None if self.solver in ("auto", "cvxpy") else self.solver
-        # the bias takes a constant up; left in y it would drown what is to be fitted in the solver's tolerance
+        # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
         center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
         declared: Any = page.declare(coordinates, y - center, rho).solve(name)
         v = declared.coordinates
@@ -124,7 +121,7 @@ class Variation:
 
 _UNKNOWN = (
     "rounding",
-    "double precision cannot tell the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
     "larger cutoff",
 )
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
@@ -132,9 +129,9 @@ _RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as
 
 
 def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Array, careful: bool) -> Array:
-    """How far ``fitted`` can be from the values of this expansion in exact kernel values.
+    """A bound on the distance of ``fitted`` from the values of this expansion in exact kernel values.
 
-    Bounded by the rounding of kernel values and sums, or measured against values that are computed carefully.
+    Bounded by the rounding of kernel values and sums, or measured by accurate values.
     """
     doubt = np.zeros(X.shape[0])
     total = (-fitted, np.full(X.shape[0], 0.0))
@@ -157,7 +154,7 @@ def answer_of(
     kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness,
     a: Array, b: float, fitted: Array, tolerance: float,
 ) -> Accuracy:  # fmt: skip
-    """The row for what is stored, a plain check first and then a careful one."""
+    """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
     rows = []
     for careful in (False, True):
         doubt = kernel_doubt(kernel, X, a, b, fitted, careful)
@@ -171,7 +168,7 @@ def with_answer(
     kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit,
     tol: float,
 ) -> VariationFit:  # fmt: skip
-    """The fit with the row that bounds its answer in front; ``tol`` is what a polished point is held to."""
+    """The fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
     a, b, rho = fit.coefficients, fit.bias, float(choices.rho)
     if a.ndim == 1:
         fitted = expansion_values(kernel, X, a, b, X)
@@ -187,12 +184,12 @@ def with_answer(
 
 
 def _polished(solver: str, fit: VariationFit) -> bool:
-    """Whether a point is that of an active set; where that does not settle it is an interior point, a solver's own."""
+    """Whether a point is that of an active set; otherwise it is the interior point of a solver."""
     return solver == "auto" and fit.exact
 
 
 def smallest_rho(value: float, Y: Array) -> float:
-    """A chosen weight; a weight of nothing is the smallest weight there is."""
+    """A chosen weight; zero is replaced by the smallest positive number."""
     return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
 
 
@@ -205,9 +202,9 @@ class VariationAnswers(DecoupledExpansion):
     cutoff: float = CUTOFF
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now against the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        The optimum is found anew, with multipliers that bound its distance from the exact one, and what
+        The optimum is computed again, with multipliers that bound its distance from the exact one, and what
         :meth:`predict` returns is compared with it. ``X`` and ``y`` are those of the fit; there are no sample weights.
         """
         rows: list[tuple[Row, ...]] = []
@@ -222,11 +219,11 @@ class VariationAnswers(DecoupledExpansion):
         return Certificate(title, worst_rows(rows), (("kernel", repr(self.kernel_)), *facts.items()))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit; of a classifier its codes are fitted. The optimum is that in the
-        directions which the cut-off keeps, as double precision computes them; a point and multipliers are found anew,
-        and what they prove does not depend on how they were found. Needs python-flint,
+        ``X`` and ``y`` are those of the fit; for a classifier its codes are fitted. The optimum is that in the
+        directions which the cut-off keeps, as double precision computes them; a point and multipliers are computed
+        again, and what they prove does not depend on how they were found. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
         found = []
@@ -241,7 +238,7 @@ class VariationAnswers(DecoupledExpansion):
         return min(found, key=lambda one: one.digits)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """Of every machine coordinates, target, choices, a witness, what predict returns and what is stored."""
+        """For every machine coordinates, target, choices, a witness, what predict returns and the stored numbers."""
         refuse_weights(self, sample_weight)
         X, Y = given_again(self, X, y, labels=self._labels)
         rows = rows_of_fit(self, Y.shape[0])

@@ -41,15 +41,15 @@ __all__ = [
 Facts = tuple[tuple[str, str], ...]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
-_UNKNOWN = ("rounding", "double precision cannot tell the answer to this tolerance; scale the columns, or lower gamma")
+_UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldMachine:
-    """One machine as a model holds it: its rows, their labels, which of them it keeps, and its coefficients.
+    """One machine of a model: its rows, their labels, the kept ones, and its coefficients.
 
-    ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the share
-    of the spread of y that the accuracy may be.
+    ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the
+    accuracy required, as a share of the spread of y.
     """
 
     points: Any
@@ -73,7 +73,7 @@ def bounded_columns(
     gram: Gram, kernel: Kernel, points: Any, y: Array, ridge: Array, columns: Any, solved: ColumnSolution,
     tolerance: float,
 ) -> tuple[tuple[Row, ...], Facts]:  # fmt: skip
-    """The accuracy of a fresh solution: by the matrix at hand first, with care where that does not settle it."""
+    """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)
     machine = ColumnMachine(y, columns, ridge[columns], solved.bias, solved.coefficients, gram.diagonal)
@@ -99,7 +99,7 @@ def _carefully(
 
 
 def certify_kept_columns(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-    """Least squares on the kept columns, all rows, for the coefficients held now."""
+    """Least squares on the kept columns, all rows, for the present coefficients."""
     diagonal, ridge = kernel.diag(held.points), ridge_of(held.gamma, np.ones(held.columns.size))
     machine = ColumnMachine(held.y, held.columns, ridge, held.bias, held.coefficients, diagonal)
     bounded, facts = _carefully(kernel, held.points, machine, held.fitted, held.tolerance)
@@ -109,7 +109,7 @@ def certify_kept_columns(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, 
 
 
 def certify_kept_rows(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-    """The LS-SVM of the kept patterns alone, for the coefficients held now."""
+    """The LS-SVM of the kept patterns alone, for the present coefficients."""
     kept, n = held.columns, held.columns.size
     gram = Gram.of(kernel, points_of(held.points, kept, kernel.pairwise))
     if not kernel.trusted:
@@ -124,31 +124,31 @@ def certify_kept_rows(kernel: Kernel, held: HeldMachine) -> tuple[tuple[Row, ...
 def prove_kept_rows(kernel: Kernel, held: HeldMachine) -> Proof:
     """The proof of the LS-SVM of the kept patterns."""
     kept, points = held.columns, points_of(held.points, held.columns, kernel.pairwise)
-    said, ones = held.fitted[kept], np.ones(kept.size)
-    stored = (held.coefficients, held.bias, said)
+    predicted, ones = held.fitted[kept], np.ones(kept.size)
+    stored = (held.coefficients, held.bias, predicted)
     return prove_expansion(kernel, points, held.y[kept], held.gamma, ones, *stored, tolerance=held.tolerance)
 
 
 def worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
-    """The rows of the worst machine; where one has no bound, there is none of all."""
+    """The rows of the worst machine; where one has no bound, there is none for all."""
     if all(any(isinstance(row, Accuracy) for row in of_one) for of_one in rows):
         return worst_rows(rows)
     return worst_rows([tuple(row for row in of_one if not isinstance(row, Accuracy)) for of_one in rows])
 
 
 def certify_columns(model: Any, X: Any, Y: Array, title: str) -> Certificate:
-    """The certificate of all machines of a model, the worst speaking."""
+    """The certificate of all machines of a model, with the rows of the worst."""
     rows: list[tuple[Row, ...]] = []
     facts: dict[tuple[str, str], None] = {("kernel", repr(model.kernel_)): None}
     for held in _held(model, X, Y):
-        found, said = model._certified_machine(held)
+        found, more = model._certified_machine(held)
         rows.append(found)
-        facts |= dict.fromkeys(said)
+        facts |= dict.fromkeys(more)
     return Certificate(title, worst_machines(rows), tuple(facts))
 
 
 def prove_columns(model: Any, X: Any, Y: Array) -> Proof:
-    """The proof of all machines of a model, the worst speaking."""
+    """The proof of all machines of a model, that of the worst."""
     proofs: list[Proof] = [model._proved_machine(held) for held in _held(model, X, Y)]
     return min(proofs, key=lambda one: (one.digits, -one.accuracy))
 
@@ -161,7 +161,7 @@ def _held(model: Any, X: Any, Y: Array) -> Iterator[HeldMachine]:
     for one in each_machine(Y, True):
         members, column = one.rows, one.column
         used = np.flatnonzero(a[:, column])
-        # a coefficient on a row that is not of this machine is no column of it
+        # a coefficient on a row outside this machine is not one of its columns
         place = np.searchsorted(members, model.support_[used])
         inside = place < members.size
         inside[inside] = members[place[inside]] == model.support_[used][inside]

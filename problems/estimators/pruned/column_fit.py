@@ -1,4 +1,4 @@
-"""What the column-reduced classifiers share: machines from a code book, columns from a rule, a solution on those."""
+"""The base of column-reduced classifiers: machines from a code book, columns from a rule, a solution on those."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -34,10 +34,10 @@ __all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection"]
 
 @dataclass(frozen=True, slots=True)
 class MachineGroup:
-    """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, a column of labels each.
+    """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, columns of labels.
 
-    Labels are signs of rows and columns only (see :mod:`substrate.closed_form.saddle_system`), so one matrix serves
-    all of them.
+    Labels are signs of rows and columns only (see :mod:`substrate.closed_form.saddle_system`), so one matrix is shared
+    by all of them.
     """
 
     gram: Gram
@@ -124,7 +124,7 @@ class ColumnReducedClassifier(CodedClassifier):
 
     @abstractmethod
     def _check_parameters(self, smallest: int) -> None:
-        """Refuse bad parameters, given the rows of the smallest machine, before the kernel is computed."""
+        """Refuse bad parameters, given the number of rows of the smallest machine, before the kernel is computed."""
 
     @abstractmethod
     def _select(self, group: MachineGroup) -> Selection:
@@ -152,16 +152,16 @@ class ColumnReducedClassifier(CodedClassifier):
         return X, Y
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now on the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        The columns of a machine are those of its coefficients other than zero. Which columns are kept is a rule of the
-        paper, not an optimum: the certificate is about the solution on them.
+        The columns of a machine are those of its nonzero coefficients. The kept columns are chosen by a rule of the
+        paper, not as an optimum: the certificate is about the solution on them.
         """
         check_given(self, y, sample_weight, False)
         return certify_columns(self, *self._given_again(X, y), f"{self._title}, checked again")
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact solution on the columns kept.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from the solution on the kept columns.
 
         Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """

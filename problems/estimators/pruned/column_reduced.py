@@ -9,12 +9,12 @@ estimator                 which patterns S                                soluti
 LS2SVMClassifier          echelon reduction under a tolerance             least squares, all rows
 AdaPinvClassifier         largest absolute alpha, by an Adaline           least squares, all rows
 IPLSSVMClassifier         largest signed alpha, by the direct solution    least squares, all rows
-ALSSVMClassifier          an Adaline that lets patterns go                the LS-SVM of S: rows leave with columns
+ALSSVMClassifier          an Adaline that eliminates patterns             the LS-SVM of S, without the other rows
 ========================  ==============================================  ===========================================
 
-The row and the column of the bias never leave. On the paper's data a random S of the same size with the same least
+The row and the column of the bias are always kept. On the paper's data a random S of the same size with the same least
 squares tests as well as any of the first three rules (``substrate reproduce carvalho2006``): what matters is that
-every row counts in the fit, not which columns are kept.
+every row enters the fit, not which columns are kept.
 
 The problem itself is :mod:`problems.column_reduced_ls_svm`.
 """
@@ -57,13 +57,13 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     threshold : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds
-        1/gamma + threshold * max k(x, x). The published threshold is that whole sum; as anything below 1/gamma drops
-        next to nothing, only the part above it is left to choose.
+        1/gamma + threshold * max k(x, x). The published threshold is that whole sum; since anything below 1/gamma drops
+        hardly any column, only the part above it is a parameter.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     n_support : int or float, default=0.5
@@ -110,9 +110,10 @@ class AdaPinvClassifier(ColumnReducedClassifier):
     adaline_tol : float, default=1e-3
         Relative residual of the system at which the Adaline stops.
     max_epochs : int, default=2000
-        Most epochs of the Adaline. Where the accelerated one does not reach ``adaline_tol``, the direct solution, its
-        limit, ranks the columns, and the certificate's record says so; where the plain one does not, its unfinished
-        weights do, with a warning. The certificate is about the least squares on the columns, however they were ranked.
+        Maximum number of epochs of the Adaline. Where the accelerated one does not reach ``adaline_tol``, the direct
+        solution, its limit, ranks the columns, which the certificate's record states; where the plain one does not, its
+        unfinished weights do, with a warning. The certificate is about the least squares on the columns, however they
+        were ranked.
 
     Attributes
     ----------
@@ -147,8 +148,8 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         )
         weights, residual = trained.weights[1:], float(trained.residual.max())
         kind = "accelerated" if self.accelerated else "plain"
-        told = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
-        facts = [("Adaline", told)]
+        training = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
+        facts = [("Adaline", training)]
         if not trained.converged and self.accelerated:
             weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
             facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
@@ -177,12 +178,12 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with
-        the largest alpha stay; a negative alpha is a pattern beyond its margin.
+        the largest alpha are kept; a negative alpha is a pattern beyond its margin.
 
     Attributes
     ----------
@@ -202,17 +203,17 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
         solved = solve_saddle_system(group.gram, group.labels, group.ridge)
         count = support_count(self.n_support, group.labels.shape[0])
         columns = tuple(ranked_columns(alpha, count) for alpha in (group.labels * solved.support_values).T)
-        told = f"{count} of {group.labels.shape[0]} by signed alpha of the direct solution"
-        return Selection(columns, (("columns", told),))
+        kept = f"{count} of {group.labels.shape[0]} by signed alpha of the direct solution"
+        return Selection(columns, (("columns", kept),))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
-    """A-LSSVM: an Adaline that lets go of patterns it fits ([Carvalho2006]_ section 3.1), with a stated end.
+    """A-LSSVM: an Adaline that eliminates the patterns it fits ([Carvalho2006]_ section 3.1), with a stopping rule.
 
-    The paper names no stopping rule, and without one every pattern is removed in time. Here elimination ends when
-    ``n_support`` patterns are left or the epochs are spent, and the solution is the limit of further training, the
-    LS-SVM of the patterns that are left; see :mod:`substrate.closed_form.adaline`.
+    The paper gives no stopping rule, and without one every pattern is removed in time. Here elimination ends when
+    ``n_support`` patterns remain or after ``max_epochs``, and the solution is the limit of further training, the
+    LS-SVM of the remaining patterns; see :mod:`substrate.closed_form.adaline`.
 
     Parameters
     ----------
@@ -221,16 +222,16 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.
     max_epochs : int, default=500
-        Most epochs of elimination; more patterns than wanted may be left then, and the certificate's record says so.
+        Maximum number of epochs of elimination; more patterns than wanted may then remain, as the record states.
     n_support : int or float, default=0.5
         Patterns at which elimination ends: a count (an int), or a fraction of a machine's rows in (0, 1] (a float).
-        The last pattern of a class never leaves, so at least two stay.
+        The last pattern of a class is never eliminated, so at least two remain.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the random start of the weights.
 
@@ -284,7 +285,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
         part, ridge = group.gram.block(columns), group.ridge[columns]
         target = np.ascontiguousarray(group.labels[columns, machine])
-        # a whole matrix that is altered was warned of already, and its blocks have other eigenvalues
+        # an alteration of the whole matrix has been warned of already, and its blocks have other eigenvalues
         warned = bool(group.gram.alterations)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
             solved = solve_saddle_system(part, target, ridge)
@@ -303,7 +304,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
         return np.full(self.support_.size, 1.0 / positive(self.gamma, "gamma"))
 
     def _members(self, alpha: Array, codes: Array) -> Any:
-        return alpha != 0.0  # a machine keeps rows of its own
+        return alpha != 0.0  # every machine keeps its own rows
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)
@@ -316,7 +317,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
 
 
 def _generator(random_state: Any) -> Any:
-    """scikit-learn's reading of a random state, and numpy's newer generators beside it."""
+    """A random state as scikit-learn reads it, or one of numpy's generators."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.integers(2**31))
     return check_random_state(random_state)

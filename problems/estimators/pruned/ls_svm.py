@@ -2,9 +2,9 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
-[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the way down is in
+[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the path is in
 :mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. A row is
-counted here, not weighed: there is no ``sample_weight``.
+counted here, not weighted: there is no ``sample_weight``.
 """
 
 from copy import copy
@@ -39,35 +39,35 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     step : float or int, default=0.05
-        What leaves at a time: a share of the rows left, at least one row; or a number of rows.
+        Rows removed at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
-        How many rows to stop at, whatever the index; None lets the index decide.
+        Number of rows at which pruning stops, whatever the index; None lets the index decide.
     cv : {"training", "loo"}, int, splitter, iterable or None, default="training"
-        By what a machine is judged, the mean squared error over all training rows: as they are; each kept row left out;
-        folds left out (of a number, row i is in fold i modulo that number), in closed form; None is validation rows,
-        ``X_val`` and ``y_val`` in :meth:`fit`. See ``problems.estimators.pruned.performance_index``.
+        How a machine is judged, by the mean squared error over all training rows: fitted; with each kept row left out;
+        with folds left out (for a number, row i is in fold i modulo that number), in closed form; None is validation
+        rows, ``X_val`` and ``y_val`` in :meth:`fit`. See ``problems.estimators.pruned.performance_index``.
     growth : float, default=0.1
-        By which share the index may grow over that of the machine on all rows.
+        Share by which the index may exceed that of the machine on all rows.
     retune : bool, default=False
-        Whether gamma and the kernel's widths are searched nearby where the index degrades, before giving up.
+        Whether gamma and the kernel's widths are searched nearby where the index degrades, before pruning stops.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default=None
         Robust weights as in :class:`~problems.RobustLSSVMRegressor`; None prunes the plain LS-SVM, which keeps outliers
         longest, where the weighted one drops them first.
     scale : {"iqr", "mad"}, default="iqr"
-        The robust scale the weights go by.
+        The robust scale of the weights.
     reweight : bool, default=False
-        Whether every step finds its weights anew, as the paper does, by two fits a step; otherwise those of the machine
+        Whether every step computes new weights, as in the paper, by two fits per step; otherwise those of the machine
         on all rows are kept and machines are down-dated.
 
     Attributes
     ----------
     pruning_path_ : tuple of PruningStep
-        Every machine on the way: its rows, weights, support values, sorted spectrum, bias, score, gamma and kernel. The
-        last is the one whose index degraded, if one did.
+        Every machine of the path: its rows, weights, support values, sorted spectrum, bias, score, gamma and kernel.
+        The last is the one whose index degraded, if one did.
     step_ : int
-        The number of the machine this model is.
+        The number of the chosen machine.
     gamma_ : float
         Its gamma.
     weights_ : array of shape (n_support,)
@@ -95,7 +95,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
     reweight: bool = False
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and targets y, and prune; validation rows go with ``cv=None``.
+        """Fit to rows X and targets y, and prune; validation rows are for ``cv=None``.
 
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         """
@@ -122,7 +122,7 @@ class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
         return self._expansion(X)
 
     def model_at(self, step: int, X: Any, y: Any) -> Self:
-        """The machine of another step as a model of its own, from the training rows, and certified on them."""
+        """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._number(step)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
@@ -149,21 +149,21 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     gamma : float, default=1.0
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
     growth : float, default=0.01
-        By how much the share of wrongly classified rows may grow over that of the machine on all rows.
+        Amount by which the share of misclassified rows may exceed that of the machine on all rows.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
-        support values. To prune pairs of classes each by itself, use scikit-learn's ``OneVsOneClassifier``.
+        support values. To prune each pair of classes separately, use scikit-learn's ``OneVsOneClassifier``.
 
     Attributes
     ----------
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     pruning_path_ : tuple of PruningStep
-        Every machine on the way, with support values in the sign of regression on the labels.
+        Every machine of the path, with support values in the sign of regression on the labels.
     step_, gamma_, weights_
         As for :class:`PrunedLSSVMRegressor`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -173,7 +173,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind, and prune; validation rows go with ``cv=None``.
+        """Fit to rows X and labels y of any kind, and prune; validation rows are for ``cv=None``.
 
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
@@ -211,7 +211,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
             )
 
     def model_at(self, step: int, X: Any, y: Any) -> Self:
-        """The machine of another step as a model of its own, from the training rows, and certified on them."""
+        """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._number(step)
         X, groups = self._grouped(X, y)
@@ -230,7 +230,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         return judged(self, outputs)
 
     def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Training rows given again, and the number of each one's class."""
+        """Training rows given again, and the number of the class of each."""
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
         refuse_strange_classes(self, labels)
         return X, np.searchsorted(self.classes_, labels)

@@ -1,13 +1,13 @@
 r"""The index by which pruning judges a machine, over every training row, left-out rows, or validation rows.
 
-Rows that have been pruned are rows the machine has not seen. So over the N training rows
+Pruned rows are not used by the machine. So over the N training rows
 
-- ``training``: the mean loss of f, at rows kept and rows pruned alike;
-- ``loo``, ``folds``: a row kept is predicted without itself, or without its fold, in closed form
-  (:mod:`substrate.closed_form.leave_one_out`); a row pruned is predicted as it is, being left out already;
+- ``training``: the mean loss of f, at kept and pruned rows alike;
+- ``loo``, ``folds``: a kept row is predicted without itself, or without its fold, in closed form
+  (:mod:`substrate.closed_form.leave_one_out`); a pruned row is predicted directly, since it is left out already;
 
 and ``validation`` is the mean loss over rows given for that purpose. The loss is the squared error of a regression, and
-one for each row that a classifier puts into a wrong class. [Suykens2002]_ section 4 names these choices.
+one for each misclassified row. [Suykens2002]_ section 4 names these choices.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,14 +46,14 @@ class Index:
     name
         "training", "loo", "folds" or "validation".
     loss
-        From outputs at the judging rows (training or validation rows, one column per machine) to one loss a row.
+        From outputs at the judging rows (training or validation rows, one column per machine) to one loss per row.
     points
-        The validation rows, where they judge.
+        The validation rows, if they are used.
     folds
         The fold of each training row, where folds are left out.
     weights
         The robust weights of the training rows, if any: an outlier then counts as little here as in the fit.
-        Validation rows count alike.
+        Validation rows have equal weights.
     """
 
     name: str
@@ -70,19 +70,19 @@ class Index:
     def outputs_at_kept_rows(
         self, Y: Array, ridge: Array, rows: NDArray[np.intp], alpha: Array, diagonal: Array, B: Callable[[], Array]
     ) -> Array:
-        """What the machine, or the one without the row or its fold, says at the rows kept: y less its error."""
+        """The outputs at the kept rows, of the machine or of that without the row or its fold: y minus the error."""
         if self.name == "loo":
             return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
         if self.folds is not None:
             of_rows = self.folds[rows]
             parts = [np.flatnonzero(of_rows == fold) for fold in np.unique(of_rows)]
-            if len(parts) == 1:  # the rows left are one fold: each leaves by itself
+            if len(parts) == 1:  # the remaining rows are one fold: each is left out alone
                 return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
             return np.asarray(Y - k_fold_residuals(alpha, B(), parts))
         return np.asarray(Y - ridge[:, None] * alpha)
 
     def scores(self, gram: Gram, cross: Array | None, machines: Sequence[Snapshot]) -> list[float]:
-        """The index of machines on ever fewer rows, all by one product; ``cross`` is k(validation, training)."""
+        """The index of machines on fewer and fewer rows, by one product; ``cross`` is k(validation, training)."""
         most, fewest = machines[0].rows, machines[-1].rows
         place = np.full(gram.n, -1)
         place[most] = np.arange(most.size)

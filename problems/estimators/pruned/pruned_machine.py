@@ -1,4 +1,4 @@
-"""What pruned regression and classification share: settings checked, the chosen machine kept, another taken out."""
+"""The base of pruned regression and classification: checked settings, the chosen machine, and other steps as models."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
@@ -34,7 +34,7 @@ _JUDGED = (
 
 @dataclass(eq=False, repr=False)
 class PrunedMachine(LeavesOut, CheckedAgain):
-    """What both share: settings, the chosen machine, taking another step out."""
+    """The common part of both: settings, the chosen machine, other steps as models."""
 
     _location = "kept"
     gamma: float = 1.0
@@ -69,7 +69,7 @@ class PrunedMachine(LeavesOut, CheckedAgain):
             )
 
     def _index(self, loss: Any, points: Any, y: Any, classifier: bool) -> Index:
-        """By what machines are judged."""
+        """The index by which machines are judged."""
         if self.cv is None:
             return Index("validation", loss, points)
         if isinstance(self.cv, str):
@@ -91,7 +91,7 @@ class PrunedMachine(LeavesOut, CheckedAgain):
     def _task(self, X: Any, Y: Array, index: Index, groups: Any = None, **robust: Any) -> Pruning:
         n = Y.shape[0]
         if self.n_support is not None and self.n_support > n:
-            raise DataError(f"n_support = {self.n_support} is more than the {n} rows there are")
+            raise DataError(f"n_support = {self.n_support} is more than the {n} rows")
         step = int(self.step) if isinstance(self.step, Integral) else float(self.step)
         target = None if self.n_support is None else int(self.n_support)
         return Pruning(
@@ -99,7 +99,7 @@ class PrunedMachine(LeavesOut, CheckedAgain):
         )
 
     def _pruned(self, task: Pruning, kernel: Any, gamma: float) -> tuple[tuple[PruningStep, ...], int, Certificate]:
-        """The path, the step chosen, fitted once more on its own, and the certificate of that."""
+        """The path, the chosen step, its machine fitted once more, and the certificate of that."""
         pruned = prune(task, kernel, gamma)
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
@@ -148,14 +148,14 @@ class PrunedMachine(LeavesOut, CheckedAgain):
             raise DataError(f"the path began with {n} rows, these are {given}")
 
     def _asked(self, X: Any, Y: Array) -> Asked:
-        """The rows left of the training rows given again, with what this model holds of them."""
+        """The kept rows of the training data given again, with their stored weights and gammas."""
         self._check_rows(Y.shape[0])
         points = points_of(X, self.support_, self.kernel_.pairwise)
         gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
         return Asked(points, Y[self.support_], self.weights_, gammas, self._title, tolerance=tolerance)
 
     def _certify_step(self, number: int, X: Any, Y: Array) -> None:
-        """Give a model taken out of the path the certificate of its own machine."""
+        """Set the certificate of a model that is another step of the path."""
         again = certify_machines(self, self._asked(X, Y))
         self.certificate_ = replace(again, title=f"{self._title}, step {number}")
         warn_unless_holds(self.certificate_)
@@ -199,8 +199,8 @@ def _facts(pruned: Pruned, task: Pruning) -> tuple[tuple[str, str], ...]:
     how = "refitted" if task.reweight else "down-dated"
     if pruned.restarts:
         at = ", ".join(str(size) for size in pruned.restarts[:5]) + (", ..." if len(pruned.restarts) > 5 else "")
-        how += f", factored anew {len(pruned.restarts)} times where accuracy was lost (at {at} rows)"
-    why = f"{step.size} rows were asked for" if task.n_support is not None else "as few rows as may be are left"
+        how += f", factored again {len(pruned.restarts)} times where accuracy was lost (at {at} rows)"
+    why = f"{step.size} rows were requested" if task.n_support is not None else "no more rows can be removed"
     if chosen + 1 < len(path):
         limit = task.limit(path[0].score)
         why = f"the next machine, of {path[chosen + 1].size} rows, has {path[chosen + 1].score:.4g} > {limit:.4g}"

@@ -1,8 +1,8 @@
-r"""One machine on the way down, by a fit of its own or down-dated from the one before.
+r"""One machine of a pruning path, by a separate fit or down-dated from the previous one.
 
 What to prune is a :class:`Pruning`; a kernel and a gamma with their matrices are a :class:`Setting`; :func:`fitted`
 fits the machine on some of the rows, and a :class:`Line` has the machines after one factorisation, each without the
-rows of the smallest support values of the one before (:mod:`substrate.closed_form.pruning`). [Suykens2002]_
+rows of the smallest support values of the previous one (:mod:`substrate.closed_form.pruning`). [Suykens2002]_
 Algorithm 2.
 """
 
@@ -28,30 +28,30 @@ __all__ = ["Line", "Pruning", "Setting", "as_step", "fitted", "robust_fit"]
 
 Rows = NDArray[np.intp]
 
-#: Rows removed before the machines in between are scored together, by one product of matrices.
+#: Number of rows removed before the machines in between are scored together, by one product of matrices.
 _BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What to prune and when to stop.
+    """The data of pruning, and when it stops.
 
     Parameters
     ----------
     X, Y
         Rows, and targets, one column per machine.
     groups
-        The class of each row where the last row of a class must stay, or None.
+        The class of each row where the last row of a class must be kept, or None.
     step
         A share of the rows left, or a number of rows, to remove at a time.
     n_support
         The number of rows to stop at; None leaves the decision to the index.
     index, growth, relative
-        The index, and by how much it may grow over that of the whole machine: by this share of it, or by this much.
+        The index, and the growth allowed over that of the whole machine: relative to it, or absolute.
     retune
-        Whether gamma and the kernel's widths are chosen anew where the index degrades.
+        Whether gamma and the kernel's widths are chosen again where the index degrades.
     weighting, scale, reweight
-        The robust weights, if any, and whether every step finds its own.
+        The robust weights, if any, and whether every step computes its own.
     """
 
     X: Any
@@ -73,7 +73,7 @@ class Pruning:
 
     @property
     def least(self) -> int:
-        """How many rows must stay."""
+        """The number of rows that must be kept."""
         fewest = 2 if self.groups is None else max(2, int(self.groups.max()) + 1)
         return fewest if self.n_support is None else max(fewest, self.n_support)
 
@@ -101,7 +101,7 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A kernel and a gamma, with the kernel matrices they make."""
+    """A kernel and a gamma, with their kernel matrices."""
 
     kernel: Kernel
     gamma: float
@@ -110,7 +110,7 @@ class Setting:
 
     @classmethod
     def of(cls, task: Pruning, kernel: Kernel, gamma: float) -> "Setting":
-        """The matrices of a kernel on the rows to prune, and against the validation rows where they judge."""
+        """The matrices of a kernel on the rows to prune, and with the validation rows if they are used."""
         gram = Gram.of(kernel, task.X)
         if not kernel.trusted:
             gram.check_definite()
@@ -124,12 +124,12 @@ class Setting:
         return cls(kernel, gamma, gram, kernel(task.index.points, None if kernel.pairwise else task.X))
 
     def scores(self, task: Pruning, machines: Sequence[Snapshot]) -> list[float]:
-        """The index of machines on ever fewer rows."""
+        """The index of machines on fewer and fewer rows."""
         return task.index.scores(self.gram, self.cross, machines)
 
 
 def fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snapshot:
-    """The machine on some of the rows, by a fit of its own; with ``reweight`` it finds its own weights."""
+    """The machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
     if not task.reweight:
         return Line(task, setting, rows, weights).machine
     part = setting.gram.block(rows)
@@ -161,7 +161,7 @@ class Line:
         self.machine = self._snapshot(np.arange(rows.size), self._alpha, self._bias)
 
     def batch(self) -> list[Snapshot]:
-        """The next machines, as many as are worth scoring together; none if they do not solve their systems."""
+        """The next machines, as many as are scored together; none if they do not solve their systems."""
         engine = self._started()
         machines: list[Snapshot] = []
         removed = 0
@@ -199,7 +199,7 @@ class Line:
 
 
 def as_step(setting: Setting, machine: Snapshot, score: float, retuned: bool = False) -> PruningStep:
-    """The record of a machine, its columns dropped where it has one output."""
+    """The record of a machine, without the column axis where it has one output."""
     one = machine.support_values.shape[1] == 1
     alpha = np.ascontiguousarray(machine.support_values[:, 0] if one else machine.support_values)
     bias = float(machine.bias[0]) if one else machine.bias

@@ -1,8 +1,8 @@
-r"""The way down: machines on ever fewer rows, those of the smallest support values leaving first.
+r"""The pruning path: machines on fewer and fewer rows, those of the smallest support values removed first.
 
 [Suykens2002]_ Algorithm 2: fit, sort :math:`|\alpha_k|`, remove the smallest few, fit again, until a number of rows is
-reached or the performance index degrades; then, if asked, choose :math:`\gamma` and the kernel's widths anew nearby and
-go on. Where the weights are frozen the fits are down-dated; where they are found anew at each step every machine is
+reached or the performance index degrades; then, if requested, choose :math:`\gamma` and the kernel's widths again
+nearby and continue. With fixed weights the fits are down-dated; with new weights at each step every machine is
 refitted.
 """
 
@@ -21,13 +21,13 @@ from substrate.kernels import Kernel
 
 __all__ = ["Pruned", "prune"]
 
-#: Factors of gamma and of the widths tried around the present ones, and how often the centre may move.
+#: Factors of gamma and of the widths tried around the present ones, and the number of moves of the centre.
 _GAMMAS, _WIDTHS, _MOVES = (0.25, 1.0, 4.0), (2.0 / 3.0, 1.0, 1.5), 4
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Every machine on the way down, the number of the one chosen, and the kernel matrix of all rows for that one.
+    """Every machine of the path, the number of the chosen one, and its kernel matrix of all rows.
 
     ``restarts`` are the numbers of rows at which down-dating had lost its accuracy and a new factorisation was made.
     """
@@ -39,7 +39,7 @@ class Pruned:
 
 
 def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
-    """Go down until a number of rows is reached, or the index has degraded."""
+    """Prune until a number of rows is reached, or the index has degraded."""
     setting = Setting.of(task, kernel, gamma)
     everyone = np.arange(task.Y.shape[0])
     weights = np.ones(everyone.size)
@@ -59,7 +59,7 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
                 step, setting = better, found
                 steps = _machines(task, setting, step.rows, weights, restarts)
                 next(steps)  # the machine just retuned
-            if task.n_support is not None:  # the number decides: search again when the next falls behind this machine
+            if task.n_support is not None:  # the number decides: search again when the next machine is worse
                 limit = max(limit, task.limit(step.score))
         path.append(step)
         if step.score > limit and task.n_support is None:
@@ -70,7 +70,7 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
 def _machines(
     task: Pruning, setting: Setting, rows: Rows, weights: Array, restarts: list[int]
 ) -> Iterator[PruningStep]:
-    """The machine on these rows and the ones after it, down to as few rows as may be."""
+    """The machine on these rows and those after it, down to the fewest rows allowed."""
     refits, follows = _refitted(task, setting, rows, weights), _down_dated(task, setting, rows, weights, restarts)
     for machines in refits if task.reweight else follows:
         for machine, score in zip(machines, setting.scores(task, machines), strict=True):
@@ -97,13 +97,13 @@ def _down_dated(
                 machines = line.batch()
             except SolverError:
                 machines = []
-        # down-dating has lost its accuracy: a fit of its own for the next machine, and a new line from there
+        # down-dating has lost its accuracy: a new fit of the next machine, and a new line from there
         rows = task.staying(last)
         restarts.append(rows.size)
 
 
 def _retuned(task: Pruning, setting: Setting, step: PruningStep, weights: Array) -> tuple[PruningStep, Setting]:
-    """The best machine on the same rows with gamma and widths nearby; the search moves while it gains."""
+    """The best machine on the same rows with gamma and widths nearby; the search moves while it improves."""
     best, centre = step, setting
     for _ in range(_MOVES):
         found, where = best, centre
@@ -127,7 +127,7 @@ def _retuned(task: Pruning, setting: Setting, step: PruningStep, weights: Array)
 
 
 def _wider(kernel: Kernel, factor: float) -> Kernel | None:
-    """The kernel with every width it names multiplied, or None where there is none to change."""
+    """The kernel with all its widths multiplied, or None where it has none."""
     if factor == 1.0:
         return kernel
     widths = {

@@ -1,18 +1,16 @@
-r"""Componentwise LS-SVMs on a reduced basis: the sparse machine with a kernel that is a sum over the inputs.
+r"""Additive machines on a reduced basis: the componentwise LS-SVM, and structure detection by maximal variation.
 
 .. math:: f(x) = \sum_l f^l(x^l) + b, \qquad f^l(x^l) = \sum_{j \in S} \beta_j k^l(x^l, z_j^l)
 
-([Pelckmans2005]_ eq. (6)-(8) with the expansion of [Cawley2004]_ eq. (2).) How much a component varies is found in a
-pass over all rows.
-
-Structure detection by maximal variation on a reduced basis: see :mod:`problems.reduced_maximal_variation`.
+([Pelckmans2005]_ eq. (6)-(8) with the expansion of [Cawley2004]_ eq. (2).) The variation of a component is computed in
+a pass over all rows. Structure detection, see :mod:`problems.reduced_maximal_variation`, is
 
 .. math::
 
     \min \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
         + \rho \sum_k t_k \quad \text{s.t.} \quad |f^k(x_i)| \le t_k \text{ at every row}
 
-An expansion a component, in few basis vectors; the bounds are those of all rows, found by passes over them.
+with one expansion per component in few basis vectors; the bounds hold at all rows, by passes over them.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -22,7 +20,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import ReducedFit, prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
@@ -36,10 +34,12 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
 from substrate.proof import Proof
 from substrate.proof.variation import prove_reduced_variation
+from substrate.reduced import Basis
 from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.reduced.variation import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
 
@@ -52,14 +52,10 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
-    checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -79,7 +75,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
 
-    def _choice(self) -> BasisChoice:
+    def _choice(self) -> Basis:
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         return super()._choice()
 
@@ -99,23 +95,21 @@ _TOLERANCE = 1e-6
 
 @dataclass(eq=False, repr=False)
 class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
-    """Structure detection on a reduced basis, at any number of rows; inputs that do not matter vanish exactly.
+    """Structure detection on a reduced basis, at any number of rows; irrelevant inputs vanish exactly.
 
-    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with an expansion a component in the basis of [Cawley2004]_ eq. (2).
+    [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with one expansion per component in the basis of [Cawley2004]_ eq. (2).
 
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
     rho : float, default=1.0
-        Weight of the sum of maximal variations beside half the squared errors of all rows, in the units of y.
+        Weight of the sum of maximal variations against half the squared errors of all rows, in the units of y.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-        For a point that a conic solver hands over, the root of ``tol``: its duality gap is the square of its error.
-    n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
@@ -130,7 +124,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     support_values_ : array of shape (n_basis, n_components)
         beta, one column per component.
     n_bounded_ : int
-        How many rows had to be bounded for the bounds to hold at all of them.
+        Number of rows that were bounded for the bounds to hold at all of them.
     bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, n_rows_, kernel_
         As for :class:`~problems.SparseLSSVMRegressor`.
     certificate_ : Certificate
@@ -142,7 +136,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     >>> from substrate.datasets import additive_function
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(400, 8, random_state=0)
-    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, n_basis=40).fit(X, y)
+    >>> model = SparseMaximalVariationRegressor(RBF(1.0), rho=60.0, basis=40).fit(X, y)
     >>> model.get_support(indices=True), bool(model.certificate_.holds)
     (array([0, 1, 2, 3]), True)
     """
@@ -154,7 +148,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     cutoff: float = CUTOFF
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, and bound rows until no row of all exceeds its bound."""
+        """Choose the basis, sum over all rows, and bound rows until no row exceeds its bound."""
         self._begin_fit()
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
@@ -171,7 +165,7 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
             *prepared.facts,
             ("rho", f"{float(self.rho):g}"),
             ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
-            ("coordinates", f"an expansion a component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
+            ("coordinates", f"expansions per component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
             ("solver", f"PIQP, {solved.bounded} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}"),
         )
         self.maximal_variation_ = solved.maximal_variation
@@ -186,12 +180,12 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         return self._expansion(X)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
+        """Check the present state of this model on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses. The bound on the answer needs a
-        dual point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit.
-        ``y`` may be left out where the rows bring their targets. A fit takes no ``sample_weight``, so None is all that
-        is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses. The bound on the answer needs a dual
+        point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit. ``y``
+        may be omitted where the rows have their own targets. A fit takes no ``sample_weight``, so only None is
+        accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
@@ -203,10 +197,10 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         return Certificate(f"{self._title}, checked again", (answer,), facts)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; whatever it
-        is, the bound that it gives is computed in balls from the stored numbers. Needs python-flint,
+        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; for any
+        such point the bound is computed in balls from the stored numbers. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
         self._refuse_weights(sample_weight)
@@ -223,24 +217,21 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Rows against the basis of this model, and the problem solved on them."""
-        held = self._training_rows(data)
-        kernel: Any = self.kernel_
-        points, known = self.support_vectors_, held.target_summary()
-        parts = kernel.components(self.n_features_in_)
-        matrices = [symmetric_matrix(part, points) for part in parts]
-        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, known, target_unit(known.extremes), points)
-        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        known = self._training_rows(data).target_summary()
+        return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
 
     def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        kernel: Any = self._data_kernel(data)
-        prepared = prepare(kernel, data, self._choice(), float(self.ridge))
-        points = prepared.basis.points
+        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge))
+        return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+
+    def _solved_on(
+        self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
+    ) -> tuple[VariationRows, ReducedVariation]:
         parts = kernel.components(data.source.n_features)
         matrices = [symmetric_matrix(part, points) for part in parts]
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, prepared.targets, prepared.origin.unit, points)
-        return prepared, rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
+        rows = VariationRows(values, data.source, data.passes, known, unit, points)
+        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_

@@ -1,21 +1,21 @@
 """The basis of a sparse LS-SVM from its parameters: a rule, rows by number, or points.
 
-Rows against a chosen basis, before targets and gamma have their say.
+Rows and a chosen basis, before targets and gamma enter.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from substrate.arrays import Array, is_sparse, non_negative, refuse_disguised
+from substrate.arrays import Array, is_sparse, refuse_disguised
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy, where_it_lives
+from substrate.reduced import Basis
 from substrate.reduced.basis.candidates import (
     Candidates,
     Chosen,
@@ -32,21 +32,16 @@ from substrate.reduced.moments import Origin, RowWeights, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import Statistic, accumulate, spread_rows
 from substrate.streaming.array_source import drawn
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["LIGHT_FACTOR", "MOST", "RULES", "BasisChoice", "ChosenBasis", "Prepared", "basis_facts", "generator_of"]
+__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "Prepared", "basis_facts", "chosen_basis"]
 
-
-#: The rules of selection there are.
-RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")
-#: Those that stop at a reconstruction error.
-_STOPPING = ("feature_vectors", "stochastic", "pivoted_cholesky")
-#: Those that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
+#: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
 _LIGHT = ("kmeans++", "renyi")
 LIGHT_FACTOR = 10
-#: How many vectors there are, at most, unless somebody says.
+#: Maximum number of vectors by default.
 MOST = 100
 
 
@@ -61,7 +56,7 @@ class ChosenBasis:
     points: Any
     scoring: Any
     sample: Any
-    told: str
+    description: str
 
     @property
     def size(self) -> int:
@@ -69,149 +64,104 @@ class ChosenBasis:
         return int(len(self.rows) if self.points is None else self.points.shape[0])
 
 
-def generator_of(random_state: Any) -> np.random.Generator:
-    """numpy's generator for whatever scikit-learn takes as a random state, and for numpy's generators."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None or isinstance(random_state, Integral):
-        check_random_state(random_state)  # its words for what is none
-        return np.random.default_rng(None if random_state is None else int(random_state))
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:
+    """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
 
-
-@dataclass(frozen=True, slots=True)
-class BasisChoice:
-    """The parameters, checked as far as they can be without data."""
-
-    basis: Any
-    n_basis: Any
-    n_candidates: Any
-    n_scoring: Any
-    reconstruction_tolerance: float
-    random_state: Any
-
-    def __post_init__(self) -> None:
-        for name in ("n_basis", "n_candidates", "n_scoring"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < 1:
-                raise DeclarationError(f"{name} must be an integer >= 1 or None, received {value!r}")
-        non_negative(self.reconstruction_tolerance, "reconstruction_tolerance", "as a mean reconstruction error")
-        generator_of(self.random_state)
-        if isinstance(self.basis, str):
-            if self.basis not in RULES:
-                raise DeclarationError(
-                    f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
-                )
-            if self.reconstruction_tolerance > 0.0 and self.basis not in _STOPPING:
-                raise DeclarationError(
-                    f"reconstruction_tolerance={self.reconstruction_tolerance!r} stops {', '.join(_STOPPING)}; "
-                    f"basis={self.basis!r} ends at n_basis"
-                )
-        elif self.basis is None or isinstance(self.basis, (bool, int, float)):
+    What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
+    wherever they are kept.
+    """
+    generator, n, rule = choice.generator(), source.n_rows, choice.rule
+    scoring = drawn(n, choice.n_scoring, generator)
+    if not isinstance(rule, str):
+        return _given(rule, kernel, source, passes, scoring)
+    count = _count(choice.n, n)
+    if rule == "random":
+        rows = np.sort(generator.choice(n, size=count, replace=False))
+    else:
+        rows = drawn(n, _offered(choice), generator)
+    if rows.size < count:
+        if choice.n is not None:
             raise DeclarationError(
-                f"basis must be one of {', '.join(RULES)}, row numbers, or points; received {self.basis!r}"
+                f"basis.n={count} exceeds the {rows.size} candidates of basis.n_candidates={choice.n_candidates}; "
+                "raise basis.n_candidates"
             )
-        elif self.n_basis is not None:
-            raise DeclarationError(f"n_basis={self.n_basis!r} goes with a rule; a given basis has its own size")
+        count = rows.size
+    X = sample_of(source, passes, rows, scoring, spread_rows(n))
+    candidates = Candidates(kernel, X, rows, scoring)
+    picked = _picked(choice, candidates, count, source, passes, lam, generator)
+    if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
+        picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
+    description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
+    if rule != "random" and (rows.size < n or rule not in _LIGHT):
+        description += f"; {rows.size} candidates"
+    if rule in ("feature_vectors", "stochastic"):
+        description += f", {scoring.size} scoring rows"
+    points = None if kernel is None else source.beside(X[picked.rows])
+    return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, description)
 
-    def chosen(self, kernel: Kernel | None, source: Source, passes: Passes, lam: float) -> ChosenBasis:
-        """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
 
-        What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
-        wherever they are kept.
-        """
-        generator, n = generator_of(self.random_state), source.n_rows
-        scoring = drawn(n, self.n_scoring, generator)
-        if not isinstance(self.basis, str):
-            return self._given(kernel, source, passes, scoring)
-        count = self._count(n)
-        if self.basis == "random":
-            rows = np.sort(generator.choice(n, size=count, replace=False))
-        else:
-            rows = drawn(n, self._offered(), generator)
-        if rows.size < count:
-            if self.n_basis is not None:
-                raise DeclarationError(
-                    f"n_basis={count} exceeds the {rows.size} candidates of n_candidates={self.n_candidates}; raise "
-                    "n_candidates"
-                )
-            count = rows.size
+def _count(wanted: int | None, n: int) -> int:
+    if wanted is None:
+        return min(n, MOST)
+    if wanted > n:
+        raise DeclarationError(f"basis.n={wanted} exceeds the {n} rows; use at most {n}")
+    return wanted
+
+
+def _offered(choice: Basis) -> int | None:
+    """How many rows a rule chooses from, at most; None: all of them."""
+    if choice.n_candidates is None:
+        return None
+    return int(choice.n_candidates) * (LIGHT_FACTOR if choice.rule in _LIGHT else 1)
+
+
+def _picked(
+    choice: Basis, candidates: Candidates, count: int, source: Source, passes: OpenPasses, lam: float, generator: Any
+) -> Chosen:
+    stop = choice.reconstruction_tolerance
+    ways: dict[str, Callable[[], Chosen]] = {
+        "feature_vectors": lambda: select_feature_vectors(candidates, count, stop),
+        "stochastic": lambda: select_stochastically(candidates, count, generator, stop),
+        "pruned": lambda: select_by_pruning(candidates, source, passes, count, lam),
+        "renyi": lambda: select_by_entropy(candidates, count, generator),
+        "kmeans++": lambda: select_spread(candidates, count, generator),
+        "pivoted_cholesky": lambda: select_pivots(candidates, count, stop),
+        "random": lambda: Chosen(candidates.rows, f"{count} vectors"),
+    }
+    return ways[choice.rule]()
+
+
+def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
+    n = source.n_rows
+    if is_device_array(given):
+        if given.ndim == 2 and where_it_lives(given) != source.home:
+            raise DataError(f"basis is {where_it_lives(given)}, the rows are {source.home}; move one of them")
+        given = to_numpy(given)
+    refuse_disguised(given, "basis")
+    values = given if is_sparse(given) else np.asarray(given)
+    if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
+        if values.min() < 0 or values.max() >= n:
+            raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")
+        _, first = np.unique(values, return_index=True)
+        rows = values[np.sort(first)].astype(np.intp)
+        description = f"{rows.size} given rows of {n}"
+        if rows.size < values.size:
+            description += f", {values.size - rows.size} named twice and kept once"
         X = sample_of(source, passes, rows, scoring, spread_rows(n))
-        candidates = Candidates(kernel, X, rows, scoring)
-        picked = self._picked(candidates, count, source, passes, lam, generator)
-        if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
-            picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
-        told = f"{picked.rows.size} of {n} rows by {self.basis}, ended by {picked.ended}"
-        if self.basis != "random" and (rows.size < n or self.basis not in _LIGHT):
-            told += f"; {rows.size} candidates"
-        if self.basis in ("feature_vectors", "stochastic"):
-            told += f", {scoring.size} scoring rows"
-        points = None if kernel is None else source.beside(X[picked.rows])
-        return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, told)
+        return ChosenBasis(rows, None if kernel is None else source.beside(X[rows]), scoring, X, description)
+    if kernel is None:
+        raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
+    points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
+    if points.shape[1] != source.n_features:
+        raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
+    X = sample_of(source, passes, scoring, spread_rows(n))
+    if is_sparse(X) and not is_sparse(points):
+        from scipy.sparse import csr_matrix
 
-    def _count(self, n: int) -> int:
-        if self.n_basis is None:
-            return min(n, MOST)
-        if self.n_basis > n:
-            raise DeclarationError(f"n_basis={self.n_basis} exceeds the {n} rows; use at most {n}")
-        return int(self.n_basis)
-
-    def _offered(self) -> int | None:
-        """How many rows a rule chooses from, at most; None: all of them."""
-        if self.n_candidates is None:
-            return None
-        return int(self.n_candidates) * (LIGHT_FACTOR if self.basis in _LIGHT else 1)
-
-    def _picked(
-        self, candidates: Candidates, count: int, source: Source, passes: Passes, lam: float, generator: Any
-    ) -> Chosen:
-        if self.basis == "feature_vectors":
-            return select_feature_vectors(candidates, count, float(self.reconstruction_tolerance))
-        if self.basis == "stochastic":
-            return select_stochastically(candidates, count, generator, float(self.reconstruction_tolerance))
-        if self.basis == "pruned":
-            return select_by_pruning(candidates, source, passes, count, lam)
-        if self.basis == "renyi":
-            return select_by_entropy(candidates, count, generator)
-        if self.basis == "kmeans++":
-            return select_spread(candidates, count, generator)
-        if self.basis == "pivoted_cholesky":
-            return select_pivots(candidates, count, float(self.reconstruction_tolerance))
-        return Chosen(candidates.rows, f"{count} vectors")
-
-    def _given(self, kernel: Kernel | None, source: Source, passes: Passes, scoring: Any) -> ChosenBasis:
-        given, n = self.basis, source.n_rows
-        if is_device_array(given):
-            if given.ndim == 2 and where_it_lives(given) != source.home:
-                raise DataError(f"basis is {where_it_lives(given)}, the rows are {source.home}; move one of them")
-            given = to_numpy(given)
-        refuse_disguised(given, "basis")
-        values = given if is_sparse(given) else np.asarray(given)
-        if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
-            if values.min() < 0 or values.max() >= n:
-                raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")
-            _, first = np.unique(values, return_index=True)
-            rows = values[np.sort(first)].astype(np.intp)
-            told = f"{rows.size} given rows of {n}"
-            if rows.size < values.size:
-                told += f", {values.size - rows.size} named twice and kept once"
-            X = sample_of(source, passes, rows, scoring, spread_rows(n))
-            return ChosenBasis(rows, None if kernel is None else source.beside(X[rows]), scoring, X, told)
-        if kernel is None:
-            raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
-        points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
-        if points.shape[1] != source.n_features:
-            raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
-        X = sample_of(source, passes, scoring, spread_rows(n))
-        if is_sparse(X) and not is_sparse(points):
-            from scipy.sparse import csr_matrix
-
-            points = csr_matrix(points)
-        elif is_sparse(points) and not is_sparse(X):
-            points = points.toarray()
-        return ChosenBasis(None, source.beside(points.copy()), scoring, X, f"{points.shape[0]} given points")
+        points = csr_matrix(points)
+    elif is_sparse(points) and not is_sparse(X):
+        points = points.toarray()
+    return ChosenBasis(None, source.beside(points.copy()), scoring, X, f"{points.shape[0]} given points")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +195,10 @@ class Prepared:
 def basis_facts(
     record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
 ) -> tuple[tuple[str, str], ...]:
-    """What a certificate tells of a basis, after the record of its kernel matrix."""
+    """The facts of a basis on a certificate, after the record of its kernel matrix."""
     return (
         *((name, fact) for name, fact in record if name != "Gram matrix"),
-        ("basis", basis.told),
+        ("basis", basis.description),
         ("rank", f"{features.rank} of {basis.size}, directions of K_SS above rounding"),
         ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
     )

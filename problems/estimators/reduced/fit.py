@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.reduced.basis_choice import BasisChoice, ChosenBasis, Prepared, basis_facts
+from problems.estimators.reduced.basis_choice import ChosenBasis, Prepared, basis_facts, chosen_basis
 from problems.estimators.reduced.fit_data import FitData
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -15,6 +15,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, namespace_of, room_on_device
+from substrate.reduced import Basis
 from substrate.reduced.features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
@@ -26,15 +27,15 @@ from substrate.streaming.source import Source
 
 __all__ = ["CONDITIONAL", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare"]
 
-#: What leave-one-out of a sparse machine takes for granted.
-CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row in sight"
-#: Rows up to which all pairs of them are looked at for a width that makes no sense.
+#: The conditions of leave-one-out of a sparse machine.
+CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row included"
+#: Number of rows up to which all pairs of them are examined for a degenerate width.
 _FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedFit:
-    """The solution of all outputs at one gamma; leverages and degrees of freedom where the sums for them were taken."""
+    """The solution of all outputs at one gamma; leverages and degrees of freedom where their sums are available."""
 
     prepared: Prepared
     coefficients: Array
@@ -46,19 +47,19 @@ class ReducedFit:
     warned: bool = False
 
 
-def prepare(kernel: Kernel, data: FitData, choice: BasisChoice, lam: float) -> Prepared:
+def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepared:
     """Choose the basis and decompose its kernel matrix, where the rows are."""
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
-    basis = choice.chosen(None if whole is not None else kernel, source, data.passes, lam)
+    basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
-    advice = "take a smaller n_basis, a more reduced set."
+    advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
     if whole is None:
         kind = gram_kind(basis.points)
         if source.n_rows <= _FEW_ROWS:
-            # warns of a kernel that tells no rows apart; a basis of spread points always seems to
+            # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
             kind.of(kernel, source.taken(np.arange(source.n_rows)))
         part = kind(kernel(basis.points), kernel)
         if not kernel.trusted:
@@ -99,13 +100,13 @@ def _reconstruction(
     return total / len(scoring)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+@np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def fit_reduced(
     prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
 ) -> ReducedFit:
-    """Solve at one gamma, refine, certify, and keep what leave-one-out needs.
+    """Solve at one gamma, refine, certify, and keep the factor for leave-one-out.
 
-    ``tolerance`` is the share of the spread of y that the accuracy may be.
+    ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
     lam = 1.0 / gamma
     solved = solve_reduced(
@@ -142,8 +143,8 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
             ConvergenceWarning,
             stacklevel=4,
         )
-    told = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
-    facts = (*_facts(prepared, gamma, (("solver", told),)), *solved.facts)
+    method = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
+    facts = (*_facts(prepared, gamma, (("solver", method),)), *solved.facts)
     warned = not solved.converged
     return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, warned)
 

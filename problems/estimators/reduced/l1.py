@@ -3,7 +3,7 @@ r"""The L1 substrate on a reduced basis, with its exact path in zeta: see :mod:`
 .. math:: \min_{\beta, b} \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
           + \zeta \|\beta\|_1
 
-One pass over the rows makes the sums from which every zeta is solved, a second one checks the solution on all rows.
+One pass over the rows computes the sums for every zeta, a second one checks the solution on all rows.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.l1_check import L1Answers
-from problems.estimators.reduced.machine import LabelsAgain
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
@@ -32,12 +31,27 @@ __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
 
 class _ReducedL1(L1Answers):
-    """What regression and classification share: sums, paths, the solution at zeta, and the vectors it uses."""
+    """The common part of regression and classification: sums, paths, the solution at zeta, and its vectors."""
 
     @property
     def basis_(self) -> Any:
-        """The basis vectors that the 1-norm chose from (absent for a precomputed kernel)."""
+        """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
         return self.candidates_
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+        self._begin_fit()
+        positive(self.zeta, "zeta")
+        self._choice()
+        with self._reading(X, y) as data:
+            solved = self._solved(data)
+        self._keep_path(solved)
+        self._keep_classes(data.classes)
+        self._keep_used(solved, data.outputs == 1)
+        return self
+
+    def _keep_path(self, solved: "_Solved") -> None:
+        """Machines of classes have a path each, and keep none."""
 
     def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
@@ -51,8 +65,8 @@ class _ReducedL1(L1Answers):
         solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
         facts = (
             *prepared.facts,
-            ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on nothing but the bias is left"),
-            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, mended {solution.steps} times"),
+            ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on only the bias is left"),
+            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, corrected {solution.steps} times"),
         )
         if sums.unit != 1.0:
             facts += (("units", "residuals in units of max|y|"),)
@@ -61,7 +75,7 @@ class _ReducedL1(L1Answers):
         return _Solved(prepared, sums, paths, solution, facts)
 
     def _keep_used(self, solved: "_Solved", one: bool) -> None:
-        """Set what is left of the basis, the attribute that says "fitted" last."""
+        """Set the vectors in use, the attribute that marks the model as fitted last."""
         basis, unit = solved.prepared.basis, solved.sums.unit
         (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
         self._keep_basis(solved.prepared)
@@ -80,7 +94,7 @@ class _ReducedL1(L1Answers):
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """All machines at zeta, and how they were come by; numbers in units of the targets."""
+    """All machines at zeta, and how they were obtained; numbers in units of the targets."""
 
     prepared: Prepared
     sums: L1Sums
@@ -91,24 +105,19 @@ class _Solved:
 
 @dataclass(eq=False, repr=False)
 class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
-    """The L1 substrate on a reduced basis: at any number of rows, a few of few vectors, and the whole path in zeta.
+    """The L1 substrate on a reduced basis: any number of rows, few of few vectors, and the whole path in zeta.
 
     [Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2), whose coefficients need not sum to zero.
 
     Parameters
     ----------
-    kernel, n_basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors of all rows; from ``zeta_max_`` on nothing but the bias is
+        Weight of the 1-norm against half the squared errors of all rows; from ``zeta_max_`` on only the bias is
         left.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    basis : str, array of int, or array of points, default="kmeans++"
-        As for :class:`~problems.SparseLSSVMRegressor`. The 1-norm chooses among the vectors by their size too, so
-        spread ones are offered and not, as there, the fewest that span the others.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
 
     Attributes
     ----------
@@ -135,40 +144,30 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
     >>> from problems import SparseL1SubstrateRegressor
     >>> from substrate.datasets import motorcycle
     >>> from substrate.kernels import RBF
+    >>> from substrate.reduced import Basis
     >>> X, y = motorcycle()
-    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, n_basis=30, random_state=0).fit(X, y)
+    >>> basis = Basis(30, random_state=0)
+    >>> model = SparseL1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, basis=basis).fit(X, y)
     >>> model.n_support_ < 20, bool(model.certificate_.holds)
     (True, True)
     """
 
     _title = "L1 substrate on a reduced basis, regression"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+    def _keep_path(self, solved: "_Solved") -> None:
         from scipy.sparse import csr_matrix
 
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        with self._reading(X, y) as data:
-            solved = self._solved(data)
         (path,), unit = solved.paths, solved.sums.unit
         self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
         self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
-        self._keep_used(solved, True)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b over the support."""
-        return self._expansion(X)
 
     def at(self, zeta: float) -> tuple[Array, float]:
-        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, and no refit."""
+        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a refit."""
         check_is_fitted(self)
         a = self.support_values_path_
         rows = SparseRows(a.indptr, a.indices, a.data, a.shape[1])
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
-        last = float(self.zetas_[-1])  # zeta_max, but for rounding: from the smaller of the two on, all is zero
+        last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
         slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
         path = Path("zeta", self.zetas_, rows, none, self.bias_path_, True, False, True, stop, 0, rounding=slack)
         point = point_at(path, positive(zeta, "zeta"))
@@ -183,19 +182,17 @@ class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
 
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
+class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
     """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
 
     Parameters
     ----------
-    kernel, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, basis, passes
         As for :class:`SparseL1SubstrateRegressor`.
     zeta : float, default=1.0
-        Weight of the 1-norm beside half the squared errors of all rows, the same in every machine.
+        Weight of the 1-norm against half the squared errors of all rows, the same in every machine.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 
@@ -212,15 +209,3 @@ class SparseL1SubstrateClassifier(LabelsAgain, RegressedClassifier, _ReducedL1):
     """
 
     _title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, then fit to all rows and labels of any kind, wherever they are."""
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        self._check_coding()
-        with self._reading(X, y, coding=self.coding) as data:
-            solved = self._solved(data)
-        self._keep_classes(data.classes)
-        self._keep_used(solved, data.outputs == 1)
-        return self

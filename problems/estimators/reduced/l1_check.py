@@ -1,6 +1,6 @@
-"""The answers of the L1 substrate on a reduced basis, from what ``predict`` uses: a certificate anew, and a proof."""
+"""The answers of the L1 substrate on a reduced basis, from what ``predict`` uses: a new certificate, and a proof."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,17 @@ __all__ = ["L1Answers"]
 
 @dataclass(eq=False, repr=False)
 class L1Answers(ReducedMachine):
-    """What regression and classification share once they are fitted."""
+    """The common part of fitted regression and classification."""
 
-    _page = "reduced_l1_substrate"
+    _page, _rule = "reduced_l1_substrate", "kmeans++"
     zeta: float = 1.0
-    _: KW_ONLY
-    basis: Any = "kmeans++"
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
+        """Check the present state of this model on the training rows, wherever they are.
 
-        Everything is computed anew from the rows, from what :meth:`predict` uses, and from the basis vectors that are
-        not in use. ``y`` may be left out where the rows bring their targets. A fit takes no ``sample_weight``, so None
-        is all that is accepted.
+        Everything is recomputed from the rows, from what :meth:`predict` uses, and from the basis vectors that are not
+        in use. ``y`` may be omitted where the rows have their own targets. A fit takes no ``sample_weight``, so only
+        None is accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
@@ -68,7 +66,7 @@ class L1Answers(ReducedMachine):
         )
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
         ``X`` and ``y`` are those of the fit, in memory. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
@@ -85,7 +83,7 @@ class L1Answers(ReducedMachine):
         return min(found, key=lambda one: one.digits)
 
     def _whole_basis(self) -> tuple[Any, Array]:
-        """The vectors in use, as predict has them, then the others (by number in a matrix); and all coefficients."""
+        """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
         beta, _ = self._columns()
         if self.basis_indices_ is None:
             others = np.setdiff1d(np.arange(self.candidates_.shape[0]), self.support_)

@@ -1,19 +1,19 @@
-"""What sparse regression and classification share once targets are columns of numbers: state, checks, leave-one-out.
+"""The base of sparse regression and classification, with targets as columns of numbers: state, checks, leave-one-out.
 
-Leave-one-out of rows that are read in a pass and not kept: the criteria, from sums over them.
+For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
-from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit
+from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -28,13 +28,14 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import accumulate
 from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming import Passes
 
 __all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOutSums:
-    """What the machines say of rows when fitted without each, one number or one an output.
+    """Criteria of the machines fitted without each row, one number or one per output.
 
     ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
     share of rows decoded to a wrong class, None in regression.
@@ -79,13 +80,13 @@ def sum_left_out(
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
 
 
-#: Multiplications up to which leave-one-out fits one row's machine anew as a check.
+#: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
 
 
 @dataclass(eq=False, repr=False)
 class SparseMachine(ReducedMachine):
-    """What sparse regression and classification share once targets are columns of numbers."""
+    """The common part of sparse regression and classification, with targets as columns of numbers."""
 
     gamma: float = 1.0
     _: KW_ONLY
@@ -93,14 +94,44 @@ class SparseMachine(ReducedMachine):
     _page = "reduced_basis_ls_svm"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+        """
+        self._begin_fit()
+        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        self._check_solver()
+        with self._reading(X, y) as data:
+            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            self._keep_of_rows(fit)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
+        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+
+        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
+        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
+        although the left-out row had its part in choosing them: the certificate says so.
+        """
+        self._check_leverages(X)
+        with self._reading_again(X, y) as data:
+            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
+
+    def _keep_of_rows(self, fit: ReducedFit) -> None:
+        """What else a machine wants to know of its rows while they can be read."""
+
     def _check_solver(self) -> None:
-        known = SparseMachine._solvers  # of those without a choice it is "auto"
+        known = SparseMachine._solvers  # "auto" for those without a choice
         if not isinstance(self.solver, str) or self.solver not in known:
             raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
-        if self.solver == "cg" and self.checkpoint is not None:
+        path = Passes.of(self.passes).checkpoint
+        if self.solver == "cg" and path is not None:
             raise DeclarationError(
-                f"checkpoint={self.checkpoint!r} keeps sums, and solver='cg' has none that outlast an iteration: "
-                "leave checkpoint at None, or use solver='direct'"
+                f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
+                "passes.checkpoint at None, or use solver='direct'"
             )
 
     def _check_device_means(self) -> None:
@@ -116,7 +147,7 @@ class SparseMachine(ReducedMachine):
         return fit(prepared, gamma, self._tolerance())
 
     def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
-        """Set the fitted attributes, the one that says "fitted" last."""
+        """Set the fitted attributes, the one that marks the model as fitted last."""
         if fit.factor is not None and fit.freedom is not None:
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
@@ -127,19 +158,19 @@ class SparseMachine(ReducedMachine):
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its problem on the training rows, wherever they are.
+        """Check the present state of this model on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be left out where the rows bring their targets: a Parquet file, blocks ``(X, y)``. A fit takes no
-        ``sample_weight``, so None is all that is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
+        ``y`` may be omitted where the rows have their own targets: a Parquet file, blocks ``(X, y)``. A fit takes no
+        ``sample_weight``, so only None is accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
-            return self._certified(data, self._fitted_gamma())
+            return self._certified(self._training_rows(data), self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
         ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
         kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
@@ -151,15 +182,8 @@ class SparseMachine(ReducedMachine):
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
-    def _certified(self, data: FitData, gamma: float) -> Certificate:
-        rows = self._training_rows(data)
-        return certified_again(
-            rows, self._basis_matrix(rows), *self._columns(), gamma, f"{self._title}, checked again",
-            repr(self.kernel_), tolerance=self._tolerance(),
-        )  # fmt: skip
-
     def _check_leverages(self, X: Any) -> None:
-        """Refuse leave-one-out, before any row is read, without rows or to a fit that took no sums."""
+        """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""
         check_is_fitted(self)
         if X is None:
             raise DataError(
@@ -168,18 +192,18 @@ class SparseMachine(ReducedMachine):
         if not hasattr(self, "leverage_factor_"):
             raise DeclarationError(
                 "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "
-                "sums that they come from; fit with solver='direct'"
+                "sums that they need; fit with solver='direct'"
             )
 
     def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
         beta, bias = self._columns()
         factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-        said = f"{self._title}, leave-one-out without refitting"
+        text = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:
             sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
-            certificate = Certificate(said, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            certificate = Certificate(text, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
         for part in held:
@@ -202,16 +226,16 @@ class SparseMachine(ReducedMachine):
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self._judged(first, Y)
         rest = residuals[:, 0] if one else residuals
-        certificate = Certificate(said, tuple(checks), tuple(facts))
+        certificate = Certificate(text, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
     def _trace(self, freedom: float) -> Row:
-        """The leverages of all rows, summed, against the degrees of freedom of the fit."""
+        """The sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
         expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
         return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
 
     def _wrong(self, outputs: Array, Y: Array) -> int | None:
-        """How many rows are decoded to a wrong class; None in regression."""
+        """The number of misclassified rows; None in regression."""
         _, share = self._judged(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 

@@ -1,23 +1,20 @@
-"""What every machine on a reduced basis shares: how its basis is chosen, and what a fit leaves behind.
+"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs.
 
 Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
 
 The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
-
-Training rows and labels of a classifier on a reduced basis once more, for a check of what is held now.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import BasisChoice, Prepared
+from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit_data import FitData
-from problems.estimators.reduced.row_stream import StreamedPrediction
+from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.shared.checked_again import refuse_strange_classes
 from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.on_device import check_home
@@ -31,6 +28,7 @@ from substrate.kernels import Kernel
 from substrate.namespaces import own_copy, to_numpy
 from substrate.proof import Proof
 from substrate.proof.reduced import BasisRows, prove_reduced
+from substrate.reduced import Basis
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import eigen_features
@@ -39,65 +37,40 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import accumulate, residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
-from substrate.streaming.passes import BUDGET
 from substrate.streaming.source import Source
 
-__all__ = ["LabelsAgain", "ReducedMachine", "basis_rows", "certified_again", "needs_targets", "proof_of_outputs"]
+__all__ = ["ReducedMachine", "basis_rows"]
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
-    """Rows and basis; of a precomputed kernel the columns and the square that belong to the basis."""
+    """Rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return BasisRows(None, matrix[:, support], matrix[support][:, support])
 
 
-def proof_of_outputs(
-    rows: BasisRows, Y: Array, gamma: float, weights: Array, fitted: Array, rank: int, tolerance: float
-) -> Proof:
-    """The proof of every output, of which the worst speaks."""
-    found: list[Proof] = [
-        prove_reduced(rows, Y[:, k], gamma, weights, fitted[:, k], rank, tolerance=tolerance) for k in range(Y.shape[1])
-    ]
-    return min(found, key=lambda one: one.digits)
-
-
-def needs_targets(y: Any) -> None:
-    """Refuse an array of rows without targets."""
-    if y is None:
-        raise DataError(
-            "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of rows "
-            "bring their own"
-        )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ReducedMachine(StreamedPrediction):
+class ReducedMachine(RowStream):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
-
-    n_basis: Any = None
-    basis: Any = "feature_vectors"
-    n_candidates: Any = 2000
-    n_scoring: Any = 1000
-    reconstruction_tolerance: float = 0.0
-    random_state: Any = None
-    executor: Any = None
-    memory_budget: float = BUDGET
-    checkpoint: Any = None
-    verbose: bool = False
 
     @property
     def basis_(self) -> Any:
-        """The basis vectors, a row each (absent for a precomputed kernel)."""
+        """The basis vectors, one per row (absent for a precomputed kernel)."""
         return self.support_vectors_
 
-    def _choice(self) -> BasisChoice:
-        stop = self.reconstruction_tolerance
-        return BasisChoice(self.basis, self.n_basis, self.n_candidates, self.n_scoring, stop, self.random_state)
+    def predict(self, X: Any) -> Array:
+        """f(x) = sum_j beta_j k(z_j, x) + b over the support; the classes that follow from it in classification."""
+        return self._expansion(X)
+
+    def to_numpy(self) -> Self:
+        """A copy of this model with its arrays in numpy, wherever it was fitted."""
+        moved = super().to_numpy()
+        if isinstance(moved.basis, Basis):
+            moved.basis = moved.basis.with_params(rule=to_numpy(moved.basis.rule))
+        return moved
 
     def _keep_basis(self, prepared: Prepared) -> None:
-        """Set what is known of the basis, of the rows, and of how the one spans the others."""
+        """Set the attributes of the basis and of the rows, and the reconstruction error."""
         self.basis_indices_ = prepared.basis.rows
         self.n_rows_ = prepared.rows.n_rows
         self.rank_ = prepared.features.rank
@@ -105,7 +78,7 @@ class ReducedMachine(StreamedPrediction):
         self.kernel_ = prepared.kernel
 
     def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
-        """Set what an expansion on the whole basis has, the attribute that says "fitted" last."""
+        """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
         self._keep_basis(prepared)
         basis = prepared.basis
         self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
@@ -116,15 +89,24 @@ class ReducedMachine(StreamedPrediction):
 
     @contextmanager
     def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        """Training rows and numbers once more, for a check of what is held now."""
+        """Training rows and targets once more, for a check of what is held now."""
+        book = (self.classes_, self.code_book_) if self._labels else None
         with self._passes() as passes:
             rows = self._streamed(X, y)
             if rows is not None:
-                yield FitData(CodedSource(rows, numbers), passes)
+                yield FitData(CodedSource(rows, numbers if book is None else LabelCodes(*book)), passes)
                 return
-            needs_targets(y)
-            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-            yield FitData.of_numbers(X, y, passes)
+            if y is None:
+                raise DataError(
+                    "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
+                    "rows bring their own"
+                )
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=book is None)
+            if book is None:
+                yield FitData.of_numbers(X, y, passes)
+                return
+            refuse_strange_classes(self, to_numpy(y))
+            yield FitData(ArraySource(X, own_copy(Classes(*book).codes(y))), passes)
 
     def _refuse_weights(self, sample_weight: Any) -> None:
         if sample_weight is not None:
@@ -142,11 +124,16 @@ class ReducedMachine(StreamedPrediction):
             return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(self._evaluated(X)), Y.shape)
 
     def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
+        """The proof of every output, of which the worst is returned."""
         points, Y, fitted = self._in_memory(X, y)
         vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
         rows = basis_rows(self.kernel_, points, vectors, self.support_)
         v = np.ones(Y.shape[0]) if weights is None else weights
-        return proof_of_outputs(rows, Y, gamma, v, fitted, self.rank_, self._tolerance())
+        tol = self._tolerance()
+        found: list[Proof] = [
+            prove_reduced(rows, t, gamma, v, f, self.rank_, tolerance=tol) for t, f in zip(Y.T, fitted.T, strict=True)
+        ]
+        return min(found, key=lambda one: one.digits)
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
@@ -172,64 +159,32 @@ class ReducedMachine(StreamedPrediction):
         matrix: Array = rows.taken(self.support_) if self.kernel_.pairwise else self.kernel_(self.support_vectors_)
         return matrix
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+    def _certified(
+        self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: tuple[tuple[str, str], ...] = ()
+    ) -> Certificate:
+        """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
+        K = self._basis_matrix(rows)
+        features, lam = eigen_features(K), 1.0 / gamma
+        known = rows.target_summary()
+        unit = target_unit(known.extremes)
+        beta, shift = (part / unit for part in self._columns())
+        statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+        judge = AnswerJudge(
+            rows, spectrum.curvature(K, rows.product_terms), lam, unit, known, weights, self._tolerance()
+        )
+        residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
+        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
+        answer = judge.of(residuals, beta, shift)
+        if not answer.passes and not rows.on_device:
+            answer = judge.once_more(beta, shift)
+        told = (("kernel", repr(self.kernel_)), *facts, *answer.facts)
+        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), told)
+
     def _check_loaded(self) -> None:
         super()._check_loaded()
         if self.__sklearn_is_fitted__() and (
             isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2
         ):
             raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
-
-
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-def certified_again(
-    rows: KernelRows,
-    K: Array,
-    coefficients: Array,
-    bias: Array,
-    gamma: float,
-    title: str,
-    kernel: str,
-    weights: RowWeights | None = None,
-    facts: tuple[tuple[str, str], ...] = (),
-    *,
-    tolerance: float,
-) -> Certificate:
-    """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output.
-
-    ``tolerance`` is the share of the spread of y that the accuracy may be.
-    """
-    features, lam = eigen_features(K), 1.0 / gamma
-    known = rows.target_summary()
-    unit = target_unit(known.extremes)
-    beta, shift = coefficients / unit, bias / unit
-    statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    judge = AnswerJudge(rows, spectrum.curvature(K, rows.terms), lam, unit, known, weights, tolerance)
-    residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
-    checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
-    answer = judge.of(residuals, beta, shift)
-    if not answer.passes and not rows.on_device:
-        answer = judge.once_more(beta, shift)
-    told = (("kernel", kernel), *facts, *answer.facts)
-    return Certificate(title, (answer.row, *worst_rows(checks)), told)
-
-
-class LabelsAgain:
-    """What classifiers on a reduced basis read their training rows by."""
-
-    kernel: Any
-    classes_: Any
-    code_book_: Any
-
-    @contextmanager
-    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        with self._passes() as passes:  # type: ignore[attr-defined]
-            rows = self._streamed(X, y)  # type: ignore[attr-defined]
-            if rows is not None:
-                yield FitData(CodedSource(rows, LabelCodes(self.classes_, self.code_book_)), passes)
-                return
-            needs_targets(y)
-            X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)  # type: ignore[call-arg, attr-defined]
-            refuse_strange_classes(self, to_numpy(labels))
-            codes = Classes(self.classes_, self.code_book_).codes(labels)
-            yield FitData(ArraySource(X, own_copy(codes)), passes)

@@ -6,7 +6,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
 See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
-weights and scales. No weight is kept: each is a function of its row and of the fit before.
+weights and scales. No weight is stored: each is a function of its row and of the previous fit.
 """
 
 import warnings
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
-from problems.estimators.reduced.machine import ReducedMachine, certified_again
+from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.encoding import ReducedReweighting
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -37,7 +37,7 @@ from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
 
-#: What the rows of the certificate are rows of.
+#: The quantities that the rows of the certificate check.
 _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
 
 
@@ -49,18 +49,16 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, n_basis, basis, n_candidates, n_scoring, reconstruction_tolerance, random_state
+    kernel, gamma, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     tol : float, default=1e-6
-        Share of the spread of y that the accuracy of the fitted values may be for the certificate to hold.
-    executor, memory_budget, checkpoint, verbose
-        As for :class:`~problems.SparseLSSVMRegressor`.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
-        Most weighted fits after the plain one. One is the paper's; more iterate until w settles.
+        Maximum number of weighted fits after the plain one. The paper has one; more iterate until convergence.
     weights_tol : float, default=1e-4
-        Largest change of w, relative to its norm, at which it counts as settled.
+        Largest change of w, relative to its norm, at which the iteration has converged.
 
     Attributes
     ----------
@@ -79,7 +77,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
     >>> from substrate.datasets import sinc_outliers
     >>> from substrate.kernels import RBF
     >>> X, y = sinc_outliers(random_state=0)
-    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, n_basis=20).fit(X, y)
+    >>> model = RobustSparseLSSVMRegressor(kernel=RBF(sigma=1.0), gamma=10.0, basis=20).fit(X, y)
     >>> int((model.row_weights(X, y) < 0.01).sum())
     3
     """
@@ -125,12 +123,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b."""
-        return self._expansion(X)
-
     def row_weights(self, X: Any, y: Any) -> Array:
-        """The weights v that the last fit gave to these rows, or would have given: from the errors before it."""
+        """The weights v of the last fit for these rows, or any others: from the errors of the previous fit."""
         check_is_fitted(self)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
         if len(self.history_) < 2:
@@ -141,26 +135,21 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         return robust_weights(errors, self.scale_, self.weighting)
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check what this model holds now against its last weighted problem on the training rows, wherever they are.
+        """Check the present state of this model by its last weighted problem on the training rows, wherever they are.
 
-        Everything is computed anew from the rows and from what :meth:`predict` uses; the weights are those of the last
-        fit, from the errors of the one before it. ``y`` may be left out where the rows bring their targets. A fit takes
-        no ``sample_weight``, so None is all that is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses; the weights are those of the last
+        fit, from the errors of the previous one. ``y`` may be omitted where the rows have their own targets. A fit
+        takes no ``sample_weight``, so only None is accepted.
         """
         self._refuse_weights(sample_weight)
         check_is_fitted(self)
         with self._reading_again(X, y) as data:
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
-            gamma, K = positive(self.gamma, "gamma"), self._basis_matrix(rows)
-            title, told = f"{self._title}, checked again", repr(self.kernel_)
-            return certified_again(
-                rows, K, *self._columns(), gamma, title, told, weights=self._weights(unit), facts=(_WEIGHTED,),
-                tolerance=self._tolerance(),
-            )  # fmt: skip
+            return self._certified(rows, positive(self.gamma, "gamma"), self._weights(unit), (_WEIGHTED,))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum of the last fit.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from the optimum of the last fit.
 
         Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
         :meth:`~problems.SparseLSSVMRegressor.prove`.
@@ -186,7 +175,7 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
 
     def _weights(self, unit: float) -> WeightsOfRows | None:
-        """Those of the last fit, for targets in a unit."""
+        """The weights of the last fit, for targets in a unit."""
         if len(self.history_) < 2:
             return None
         before = self.history_[-2]
@@ -209,6 +198,6 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         if self.__sklearn_is_fitted__():
             steps = self.history_
             if not steps or not all(isinstance(step, ReducedReweighting) for step in steps):
-                raise DataError("the history of a robust model must hold one record a fit")
+                raise DataError("the history of a robust model must hold one record per fit")
             if any(step.support_values.shape != self.support_values_.shape for step in steps):
                 raise DataError("the history and the support values do not belong together")

@@ -1,94 +1,95 @@
-"""Rows that need not be in memory, for machines on a reduced basis: reading, resuming, and who does the work.
-
-Prediction from rows that are read in a pass to a file that is written on the way.
-"""
+"""Rows that need not be in memory, for machines on a reduced basis: reading, resuming, prediction to files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.coded import scores_of, winners
+from problems.estimators.shared.coded import Classes, scores_of, winners
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import HOST, is_device_array, on_device_of, where_it_lives
+from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
+from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.dask_client import executor_of
 from substrate.streaming.parquet_source import SUFFIXES, ParquetSource, column_file
-from substrate.streaming.passes import Checkpoint, Passes, digest
+from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import Source
 from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
 from substrate.whole_file import refuse_taken, writable_file
 
-__all__ = ["RowStream", "StreamedPrediction"]
+__all__ = ["RowStream"]
 
 
-#: Parameters that change how a fit is done and not what comes out.
-_MEANS = ("executor", "memory_budget", "checkpoint", "verbose")
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class RowStream(KernelEstimator):
-    """The parameters ``executor``, ``memory_budget``, ``checkpoint`` and ``verbose``."""
+    """The parameters ``basis`` and ``passes``, how rows are read by them, and ``predict_to``."""
 
-    # fields of ReducedMachine, where they come after those of the basis
-    executor: Any
-    memory_budget: float
-    checkpoint: Any
-    verbose: Any
-    random_state: Any
+    basis: Any = None
+    passes: Any = None
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of,
+    }  # fmt: skip
+    #: The rule of a basis that names none.
+    _rule: ClassVar[str] = "feature_vectors"
 
-    def __sklearn_clone__(self) -> Self:
-        """A client is a connection and cannot be copied: a clone has the same one."""
-        bare = copy(self)
-        bare.executor = None
-        made: Self = BaseEstimator.__sklearn_clone__(bare)
-        made.executor = self.executor
-        return made
+    def _choice(self) -> Basis:
+        """How the basis is chosen, every default filled in."""
+        basis = Basis.of(self.basis)
+        return basis if basis.rule is not None else basis.with_params(rule=self._rule)
 
     @contextmanager
-    def _passes(self) -> Iterator[Passes]:
-        with executor_of(self.executor) as executor:
-            yield Passes(executor, self.memory_budget, None, bool(self.verbose))
+    def _passes(self) -> Iterator[OpenPasses]:
+        passes = Passes.of(self.passes)
+        with executor_of(passes.executor) as executor:
+            yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
 
     @contextmanager
-    def _reading(self, X: Any, y: Any, *, coding: str | None = None) -> Iterator[FitData]:
-        """The rows and targets of a fit, checked; ``coding`` None: targets are numbers."""
+    def _reading(self, X: Any, y: Any) -> Iterator[FitData]:
+        """The rows and targets of a fit, checked."""
+        self._check_coding()
         self._check_means()
         with self._passes() as passes:
-            data = self._data(X, y, coding, passes)
-            if self.checkpoint is None:
+            data = self._data(X, y, getattr(self, "coding", None), passes)
+            path = Passes.of(self.passes).checkpoint
+            if path is None:
                 yield data
                 return
-            kept = Checkpoint(self.checkpoint, self._problem(data))
+            kept = Checkpoint(path, self._problem(data))
             yield replace(data, passes=replace(passes, checkpoint=kept))
             kept.done()
 
-    def _check_means(self) -> None:
-        executor_of(self.executor)
-        if self.checkpoint is None:
-            return
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
-            raise DeclarationError(
-                f"a checkpoint needs an integer random_state, received {self.random_state!r}: a basis drawn by another "
-                "lot is another problem"
-            )
-        writable_file(self.checkpoint)
+    def _check_coding(self) -> None:
+        """Targets are numbers; classifiers have another one."""
 
-    def _data(self, X: Any, y: Any, coding: str | None, passes: Passes) -> FitData:
+    def _keep_classes(self, classes: Classes | None, codes: Any = None) -> None:
+        """There are none; classifiers have another one."""
+
+    def _check_means(self) -> None:
+        path, seed = Passes.of(self.passes).checkpoint, self._choice().random_state
+        if path is None:
+            return
+        if not isinstance(seed, Integral):
+            raise DeclarationError(
+                f"a checkpoint needs an integer basis.random_state, received {seed!r}: another draw of the basis is "
+                "another problem"
+            )
+        writable_file(path)
+
+    def _data(self, X: Any, y: Any, coding: str | None, passes: OpenPasses) -> FitData:
         rows = self._streamed(X, y)
         if rows is None:
             X, y, _ = self._checked(X, y, None, numeric=coding is None)
@@ -102,16 +103,16 @@ class RowStream(KernelEstimator):
         return FitData.of_stream(rows, survey, coding, passes)
 
     def _check_device_means(self) -> None:
-        """On a device nobody else works and nothing is resumed."""
+        """Refuse executors and checkpoints on a device."""
         for name in ("executor", "checkpoint"):
-            if getattr(self, name) is not None:
+            if (value := getattr(Passes.of(self.passes), name)) is not None:
                 raise DeclarationError(
-                    f"{name}={getattr(self, name)!r} is for rows that are read in passes, and X is on a device; leave "
-                    f"{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
+                    f"passes.{name}={value!r} is for rows that are read in passes, and X is on a device; leave "
+                    f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
     def _streamed(self, X: Any, y: Any) -> Source | None:
-        """A source where rows are named as one, and for mapped files, which are read and not held."""
+        """A source where X denotes one, and for mapped files, which are read and not held."""
         if streams(X, y):
             return source_of(X, y)
         if self.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
@@ -132,8 +133,8 @@ class RowStream(KernelEstimator):
         return digest(self._what_is_fitted(), data.survey)
 
     def _what_is_fitted(self) -> list[Any]:
-        parameters = self.get_params(deep=False)
-        return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key not in _MEANS)]
+        parameters = self.get_params(deep=False) | {"basis": self._choice()}
+        return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key != "passes")]
 
     def _data_kernel(self, data: FitData) -> Kernel:
         """The kernel with its width, warned about where columns are on different scales."""
@@ -161,32 +162,13 @@ class RowStream(KernelEstimator):
         """A list of candidates with their widths, each once."""
         return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
 
-
-def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
-
-    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
-    """
-    rows = None if data.survey is not None else data.width_rows()
-    for kernel in kernels:
-        if rows is None and data.survey is not None:
-            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
-                yield kernel
-                continue
-            rows = data.width_rows()
-        yield kernel.resolved(rows)
-
-
-class StreamedPrediction(RowStream):
-    """``predict_to``."""
-
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
-        """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is whole or absent.
+        """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is complete or absent.
 
-        A table has a column ``prediction`` and, for classes, the outputs of the machine beside it; a ``.npy`` file
-        has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a CSV file, a
-        label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break) has an
-        apostrophe before it, to be taken away by a program that reads it; other files hold labels as they are.
+        A table has a column ``prediction`` and, for classes, further columns with the outputs of the machine; a
+        ``.npy`` file has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a
+        CSV file, a label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break)
+        has an apostrophe before it, which a program that reads it must remove; other files hold unchanged labels.
         """
         check_is_fitted(self)
         self._refuse_passes()
@@ -201,14 +183,14 @@ class StreamedPrediction(RowStream):
                     write(self._said_of(outputs))
 
     def _refuse_passes(self) -> None:
-        """Say that a model on a device reads no files, and what to do about it."""
+        """Raise for a model on a device, which reads no files, with the remedy."""
         if is_device_array(self.support_values_):
             raise DataError(
                 f"this {type(self).__name__} is fitted to arrays of {where_it_lives(self.support_values_)}, and rows "
                 "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
             )
 
-    def _rows_to_predict(self, X: Any, passes: Passes) -> Source:
+    def _rows_to_predict(self, X: Any, passes: OpenPasses) -> Source:
         if self.kernel_.pairwise:
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(self, "feature_names_in_", None)
@@ -238,7 +220,7 @@ class StreamedPrediction(RowStream):
         )
 
     def _said_of(self, outputs: Array) -> dict[str, Any]:
-        """A column ``prediction``; for classes the outputs beside it, ``decision``, or ``decision_CLASS`` for each."""
+        """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         if not self._labels:
             return {"prediction": first}
@@ -248,6 +230,21 @@ class StreamedPrediction(RowStream):
         if scores.ndim == 1:
             return columns | {"decision": scores}
         return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
+
+
+def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)
 
 
 def _check_out(out: str | os.PathLike[str], rows: Any) -> None:

@@ -1,1 +1,1 @@
-"""What all estimators share: the base class, coded labels, leave-one-out, model files."""
+"""The common parts of all estimators: the base class, coded labels, leave-one-out, model files."""

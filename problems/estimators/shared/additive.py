@@ -1,4 +1,4 @@
-"""What estimators of additive machines share: a kernel a component, component functions, and the choice of inputs."""
+"""The common part of additive machines: one kernel per component, component functions, and the choice of inputs."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_weights", "kern
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
-    """The kernel matrices of the components at the points, refused before they do not fit memory."""
+    """The kernel matrices of the components at the points, refused if they do not fit memory."""
     parts = kernel.components(X.shape[1])
     n = X.shape[0]
     check_memory(3.0 * 8.0 * len(parts) * n**2, f"{len(parts)} component matrices", "Take fewer rows or fewer inputs.")
@@ -40,7 +40,7 @@ def component_weights(primal: PrimalWeights, parts: tuple[Kernel, ...]) -> list[
 
 
 def _names_columns(kernel: Any) -> bool:
-    """Whether some part of a kernel looks at chosen columns."""
+    """Whether some part of a kernel uses chosen columns."""
     if isinstance(kernel, (Restricted, Componentwise)):
         return True
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
@@ -48,10 +48,10 @@ def _names_columns(kernel: Any) -> bool:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AdditiveEstimator(SelectorMixin, KernelEstimator):
-    """Base of the estimators whose machine is a sum of components, one an input or a group of inputs.
+    """Base of the estimators whose machine is a sum of components, one per input or group of inputs.
 
     ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
-    input is supported if a component that looks at it varies by more than ``relevance`` times the largest.
+    input is supported if a component that uses it varies by more than ``relevance`` times the largest.
     """
 
     relevance: float = 0.05
@@ -59,7 +59,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
     _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
     def component_functions(self, X: Any) -> Array:
-        """f^l at the rows of X, without bias: of shape (n, n_components), with a last axis a machine if several."""
+        """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
         return self._component_values(
@@ -67,9 +67,9 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         )
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
-        """Which inputs matter: a mask, or their indices.
+        """The relevant inputs: a mask, or their indices.
 
-        ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 leaves out exact
+        ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
         zeros only, which positive definite kernels with a shared expansion never have.
         """
         mask = self._get_support_mask() if relevance is None else self._supported(relevance)
@@ -86,7 +86,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         return mask
 
     def _chosen(self, relevance: Any) -> NDArray[np.bool_]:
-        """Which components vary enough."""
+        """A mask of the components that vary enough."""
         if isinstance(relevance, (bool, np.bool_)):
             raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
         share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
@@ -94,7 +94,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         return np.asarray(variation > share * variation.max())
 
     def _component_columns(self) -> tuple[tuple[int, ...], ...]:
-        """The inputs that each component looks at."""
+        """The inputs of each component."""
         parts = self._own_kernel().components(self.n_features_in_)
         return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
 
@@ -133,7 +133,7 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
 
 
 class DecoupledExpansion(AdditiveEstimator):
-    """An additive machine that may have an expansion a component; their axis is then the last of the coefficients."""
+    """An additive machine, perhaps with one expansion per component, then the last axis of the coefficients."""
 
     expansion: str
 

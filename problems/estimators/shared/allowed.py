@@ -1,7 +1,7 @@
-"""Kinds of values that a model file may hold, each a test of one decoded value and the words for it.
+"""Kinds of values that a model file may hold, each a test of one decoded value and its title.
 
-There is a kind for words out of a list and none for any text, but for labels, and for sentences that are printed and
-never acted on.
+There is a kind for words from a list but none for arbitrary text, except for labels, and for sentences that are only
+printed.
 """
 
 import math
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.encoding import Record
 from substrate.arrays import is_sparse
 from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Foreign, Kernel, as_kernel
+from substrate.values import Record
 
 __all__ = [
     "Allowed",
@@ -39,15 +39,15 @@ __all__ = [
 ]
 
 _DIGITS = re.compile("[0-9]{1,9}")
-#: Letters of a sentence, at most.
+#: Largest number of letters of a sentence.
 _LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One kind of value: what it is called, and whether a value is one."""
+    """One kind of value: its title, and a test of a value."""
 
-    said: str
+    title: str
     allows: Callable[[Any], bool]
 
 
@@ -57,12 +57,12 @@ def nothing() -> Allowed:
 
 
 def flag() -> Allowed:
-    """True or False, and no numbers."""
+    """True or False, but not numbers."""
     return Allowed("True or False", lambda value: isinstance(value, bool))
 
 
 def whole(low: int = 0) -> Allowed:
-    """An integer that 64 bits hold; truth values are none."""
+    """An integer of at most 64 bits; truth values are not integers here."""
     return Allowed(
         f"an integer >= {low}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63,
@@ -70,7 +70,7 @@ def whole(low: int = 0) -> Allowed:
 
 
 def number(low: float = -math.inf, unbounded: bool = False) -> Allowed:
-    """A real number; ``unbounded`` ones may be infinite or unknown, which is NaN."""
+    """A real number; ``unbounded`` ones may be infinite, or NaN for unknown."""
 
     def allows(value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -90,7 +90,7 @@ def word(*words: str, any_case: bool = False) -> Allowed:
 
 
 def sentence() -> Allowed:
-    """Text that is only printed; without control characters, on which a terminal would act."""
+    """Text that is only printed; without control characters, which a terminal would execute."""
     return Allowed(
         "printable text", lambda value: isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
     )
@@ -131,7 +131,7 @@ def labels(kinds: str = "fiubUO") -> Allowed:
 
 
 def kernel(named: bool = False) -> Allowed:
-    """A kernel of this package, nobody's function; where ``named``, also a kernel's name."""
+    """A kernel of this package, not a user's function; where ``named``, also a kernel's name."""
 
     def allows(value: Any) -> bool:
         if named and isinstance(value, str):
@@ -145,7 +145,7 @@ def kernel(named: bool = False) -> Allowed:
 
 
 def certificate() -> Allowed:
-    """A certificate whose words can all be printed; its numbers may be infinite, that is to say unknown."""
+    """A certificate of printable words; its numbers may be infinite, which means unknown."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, Certificate):
@@ -160,7 +160,7 @@ def certificate() -> Allowed:
 
 
 def recorded(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
-    """A record of exactly this class, its fields each of their kind."""
+    """A record of exactly this class, each field of its kind."""
     return Allowed(
         f"a {record.__name__}",
         lambda value: type(value) is record and all(kind.allows(getattr(value, name)) for name, kind in fields.items()),
@@ -170,7 +170,7 @@ def recorded(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
 def many(kind: Allowed, least: int = 0) -> Allowed:
     """A list or tuple of one kind."""
     return Allowed(
-        f"a list of {least} or more entries, each {kind.said}",
+        f"a list of {least} or more entries, each {kind.title}",
         lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(kind.allows, value)),
     )
 
@@ -178,7 +178,7 @@ def many(kind: Allowed, least: int = 0) -> Allowed:
 def pairs(keys: Allowed, values: Allowed) -> Allowed:
     """A mapping from one kind to another."""
     return Allowed(
-        f"a mapping from {keys.said} to {values.said}",
+        f"a mapping from {keys.title} to {values.title}",
         lambda value: (
             isinstance(value, dict) and all(map(keys.allows, value)) and all(map(values.allows, value.values()))
         ),
@@ -199,4 +199,4 @@ def entries(known: Mapping[str, Allowed]) -> Allowed:
 
 def either(*kinds: Allowed) -> Allowed:
     """Any of some kinds."""
-    return Allowed(", or ".join(kind.said for kind in kinds), lambda value: any(kind.allows(value) for kind in kinds))
+    return Allowed(", or ".join(kind.title for kind in kinds), lambda value: any(kind.allows(value) for kind in kinds))

@@ -1,8 +1,9 @@
-"""What every kernel estimator shares: validated input, a frozen kernel that can be tuned, prediction in blocks."""
+"""The base of every kernel estimator: validated input, a frozen kernel that can be tuned, prediction in blocks."""
 
 import copy
 import os
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,15 +19,15 @@ from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disg
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
-from substrate.errors import DataError, ScaleWarning
+from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 
 __all__ = ["KernelEstimator"]
 
-#: Ratio of the columns' spreads beyond which a distance is the distance of one column.
+#: Ratio of the columns' spreads beyond which a distance depends on one column only.
 _SCALES_APART = 100.0
-#: Cells of a matrix whose spreads are found in one go.
+#: Number of cells of a matrix whose spreads are computed at a time.
 _SPREAD_CELLS = 2**18
 
 
@@ -37,43 +38,49 @@ class KernelEstimator(BaseEstimator):
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
+    #: Parameters that are frozen values, each with what makes one of all that may be given.
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
-    #: What its certificates are called.
+    #: The title of its certificates.
     _title: ClassVar[str]
-    #: What ``solver`` may be besides the name of a conic solver, which goes with "cvxpy"; empty where there is one way.
+    #: Values of ``solver`` besides the names of conic solvers, allowed with "cvxpy"; empty where there is one method.
     _solvers: ClassVar[tuple[str, ...]] = ()
-    #: The parameter that a fit chooses by itself, if it does.
+    #: The parameter that a fit chooses by itself, if any.
     _chooses: ClassVar[str | None] = None
-    #: Whether targets are codes, of which zero leaves a row out of a machine.
+    #: Whether targets are codes, where zero excludes a row from a machine.
     _labels: ClassVar[bool] = False
-    #: Whether the machine is a sum of components, each of which looks at some of the inputs.
+    #: Whether the machine is a sum of components, each of which uses some of the inputs.
     _additive: ClassVar[bool] = False
-    #: What it predicts where nothing tells rows apart: the "mean" of y, that of the "kept" rows, the "weighted" mean,
-    #: "huber" for Huber's location; None where it depends on which rows validate.
+    #: Its prediction where all inputs are equal: the "mean" of y, that of the "kept" rows, the "weighted" mean,
+    #: "huber" for Huber's location; None where it depends on the validation rows.
     _location: ClassVar[str | None] = "mean"
-    #: Whether a constant added to y is added to what it predicts, and nothing else changes.
+    #: Whether a constant added to y is added to the predictions, and nothing else changes.
     _translates_y: ClassVar[bool] = True
     #: Whether points may be moved together where that changes nothing in the kernel.
     _translates_x: ClassVar[bool] = True
     #: Whether a precomputed kernel matrix can stand for the points.
     _takes_matrix: ClassVar[bool] = True
-    #: Whether arrays of torch and CuPy are fitted where they are; the others know numpy only.
+    #: The function that fits the class that chooses a parameter of this one; set by the root package.
+    _fuser: ClassVar[Callable[..., Any] | None] = None
+    #: Whether arrays of torch and CuPy are fitted where they are; the others accept numpy only.
     _on_devices: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
 
-        Kernels are frozen values. scikit-learn would call ``set_params`` on the kernel and drop the new kernel it
-        returns, so nested parameters of the kernel are taken care of here.
+        Kernels and bases are frozen values. scikit-learn would call ``set_params`` on a value and drop the new one that
+        it returns, so nested parameters of values are set here.
         """
-        nested = {key.removeprefix("kernel__"): params[key] for key in params if key.startswith("kernel__")}
-        super().set_params(**{key: value for key, value in params.items() if not key.startswith("kernel__")})
-        if nested:
-            if hasattr(self.kernel, "set_params"):  # a kernel object of scikit-learn, which is mutable
-                self.kernel = clone(self.kernel).set_params(**nested)
-            else:
-                self.kernel = as_kernel(self.kernel).with_params(**nested)
+        nested = {key: value for key, value in params.items() if "__" in key and key.split("__")[0] in self._readers}
+        super().set_params(**{key: value for key, value in params.items() if key not in nested})
+        for name, read in self._readers.items():
+            inner = {key.removeprefix(f"{name}__"): nested[key] for key in nested if key.startswith(f"{name}__")}
+            given = getattr(self, name) if inner else None
+            if hasattr(given, "set_params"):  # a kernel object of scikit-learn, which is mutable
+                setattr(self, name, clone(given).set_params(**inner))
+            elif inner:
+                setattr(self, name, read(given).with_params(**inner))
         return self
 
     def __sklearn_tags__(self) -> Tags:
@@ -87,16 +94,16 @@ class KernelEstimator(BaseEstimator):
         return hasattr(self, "support_values_")
 
     def _own_page(self) -> str:
-        """The page that states the machine with its parameters as they are."""
+        """The page that states the machine with its present parameters."""
         return self._page
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
 
-        What acts outside the model (``executor``, ``checkpoint``, ``n_jobs``, ``memory_budget``, ``verbose``) is not
-        written: what is loaded has the defaults. The file is read back before it replaces an existing one.
+        Parameters that act outside the model (``passes``, ``n_jobs``, ``verbose``) are not written and have their
+        defaults after loading. The file is read back before it replaces an existing one.
         """
-        from problems.estimators.shared.files import save  # a fit that is not saved need not wait for it
+        from problems.estimators.shared.files import save  # most fits do not need this import
 
         save(self, path)
 
@@ -108,13 +115,13 @@ class KernelEstimator(BaseEstimator):
         return moved
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
-        """What :func:`substrate.fuse` asks of an estimator: its fused twin, fitted."""
-        from problems.estimators.chosen.fusing import fuse_estimator
-
-        return fuse_estimator(self, over, **choices)
+        """Called by :func:`substrate.fuse`: fit the class that chooses ``over`` for this one."""
+        if self._fuser is None:
+            raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
+        return self._fuser(self, over, **choices)
 
     def _check_loaded(self) -> None:
-        """Refuse attributes read from a file that do not belong together: shapes, kinds, and one trial prediction."""
+        """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if not self.__sklearn_is_fitted__():
             return
         if isinstance(self.n_features_in_, bool) or not isinstance(self.n_features_in_, int):
@@ -157,7 +164,7 @@ class KernelEstimator(BaseEstimator):
             raise DataError("a trial prediction is not finite")
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
-        """Set what every expansion has; a model is fitted from then on, so everything that may fail comes before."""
+        """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""
         self.kernel_ = kernel
         self.support_ = rows
         if not kernel.pairwise:
@@ -166,19 +173,19 @@ class KernelEstimator(BaseEstimator):
         self.support_values_ = support_values
 
     def _begin_fit(self) -> None:
-        """Before any work: drop what an earlier fit left, lest one that fails leave half of each, and check ``tol``."""
+        """Before any work: drop attributes of an earlier fit, so that a failed one leaves none, and check ``tol``."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self._tolerance()
 
     def _tolerance(self) -> float:
-        """Share of the spread of y that the accuracy of this model's answer may be."""
+        """The accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
     ) -> tuple[Any, Any, Array]:
-        """Rows, targets (numbers, or labels of any kind) and weights, as scikit-learn checks them and a little more."""
+        """Rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few more."""
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
@@ -230,7 +237,7 @@ class KernelEstimator(BaseEstimator):
         return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known
 
     def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
-        """The rows of positive weight, their targets and weights, and which rows they are."""
+        """The rows of positive weight, their targets and weights, and their row numbers."""
         (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(
@@ -243,7 +250,7 @@ class KernelEstimator(BaseEstimator):
         return kept, take_rows(y, rows), take_rows(weights, rows), rows
 
     def _refuse_device(self) -> None:
-        """Say that an estimator knows numpy only, and what to do about it."""
+        """Raise for arrays that are not numpy's, with the remedy."""
         if not self._on_devices:
             raise DataError(
                 f"{type(self).__name__} works on numpy arrays; take X and y to numpy first (X.cpu().numpy() for torch, "
@@ -288,7 +295,7 @@ class KernelEstimator(BaseEstimator):
             )
 
     def _keep_primal(self, primal: PrimalWeights | None) -> None:
-        """Keep the weights that carry the answer where support values cannot; predictions are theirs then."""
+        """Keep primal weights where support values cannot represent the answer; they are then used for prediction."""
         if primal is not None:
             self.primal_weights_, self.primal_center_ = primal.weights, primal.center
             self.primal_bias_ = primal.bias
@@ -299,7 +306,7 @@ class KernelEstimator(BaseEstimator):
         return PrimalWeights(self.kernel_, self.primal_center_, self.primal_weights_, self.primal_bias_)
 
     def _coefficients(self) -> Array:
-        """What the kernel values are multiplied by: alpha, with whatever sign the model gives it."""
+        """The factors of the kernel values: alpha, with the sign of the model."""
         coefficients: Array = self.support_values_
         return coefficients
 
@@ -321,7 +328,7 @@ class KernelEstimator(BaseEstimator):
         return self._evaluated(X)
 
     def _fitted_values(self, X: Any) -> Array:
-        """What predict returns for the rows of the fit, checked, and less those of weight zero, by the caller."""
+        """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""
         if self.kernel_.pairwise:
             return expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X)
         return self._evaluated(X)
@@ -343,7 +350,7 @@ def _own_rows(X: Any, rows: Any) -> Any:
 def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Lowest and highest value of the columns, and their standard deviations."""
     low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
-    width = max(_SPREAD_CELLS // X.shape[0], 1)  # some at a time: a copy of all rows may not fit
+    width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
     for first in range(0, len(columns), width):
         some = slice(first, first + width)
         points = np.ascontiguousarray(X[:, columns[some]].T)

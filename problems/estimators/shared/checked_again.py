@@ -1,12 +1,10 @@
-r"""A dense kernel least-squares model checked, or proved, on its training rows, from what ``predict`` uses.
+r"""A dense kernel least-squares model checked, or proved, on its training data, from what ``predict`` uses.
 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v
 
 The bounds are those of :mod:`substrate.closed_form.saddle_certificate`, of :mod:`substrate.closed_form.primal_weights`
-where primal weights carry the answer, and of :mod:`substrate.proof.least_squares` in ball arithmetic. Nothing that
-the fit left is believed: kernel values, fitted values and residuals are computed anew.
-
-The training data given a second time, for a check or a proof of what a model holds now.
+where primal weights represent the answer, and of :mod:`substrate.proof.least_squares` in ball arithmetic. The training
+data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are recomputed.
 """
 
 import math
@@ -55,21 +53,21 @@ class Asked:
     Parameters
     ----------
     X
-        The rows of the expansion; of a precomputed kernel the square matrix of those rows.
+        The rows of the expansion; for a precomputed kernel the square matrix of those rows.
     Y
         Targets, one column per output.
     weights, gammas
         Weights of the rows, and one gamma for each output.
     title
-        What the certificate is called.
+        The title of the certificate.
     labels
-        Whether the targets are codes, of which a zero leaves the row out of the machine.
+        Whether the targets are codes, where zero excludes a row from a machine.
     tolerance
-        Share of the spread of y that the accuracy may be.
+        The accuracy required, as a share of the spread of y.
     equations
         Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
     missing
-        What the targets lack to be exact, one column per output: the rounding of a difference.
+        The rounding errors of the targets, one column per output, where they are a difference.
     """
 
     X: Any
@@ -93,24 +91,24 @@ def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
 
 
 class CheckedAgain:
-    """The two methods of a dense least-squares estimator; ``_given_again`` says what was fitted."""
+    """The two methods of a dense least-squares estimator; ``_given_again`` returns the data of the fit."""
 
     #: Whether :meth:`fit` takes ``sample_weight``.
     _takes_weights: ClassVar[bool] = True
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the coefficients this model holds now on the training data, given again.
+        """Check the present coefficients of this model on the training data, given again.
 
-        Everything is computed anew from ``X``, ``y`` and what :meth:`predict` uses; a coefficient changed since the
-        fit makes the certificate fail. ``sample_weight`` goes with estimators whose ``fit`` takes it.
+        Everything is recomputed from ``X``, ``y`` and what :meth:`predict` uses; a coefficient changed since the
+        fit makes the certificate fail. ``sample_weight`` is for estimators whose ``fit`` takes it.
         """
         check_given(self, y, sample_weight, self._takes_weights)
         return certify_machines(self, self._given_again(X, y, sample_weight))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic how near the fitted values are to those of the exact optimum.
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit. Nothing of the fit is used but the stored numbers.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
         Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         check_given(self, y, sample_weight, self._takes_weights)
@@ -122,7 +120,7 @@ class CheckedAgain:
 
 
 def certify_machines(model: Any, asked: Asked) -> Certificate:
-    """Rows for the coefficients held now, of the worst output."""
+    """Rows for the present coefficients, those of the worst output."""
     X, alpha = asked.X, _coefficients(model, asked)
     check_home(model, alpha, X)
     gram = _gram(model, X)
@@ -142,14 +140,14 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
         held = None if primal is None else primal.output(column)
         answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
         bounded = nonexpansive(answer.rows, asked, column)
-        # the equations of the support values say nothing of an answer that is carried by primal weights
+        # the equations of the support values do not apply to an answer in primal weights
         rows.append(bounded if primal is not None else (*bounded, *checks))
         facts |= dict(answer.facts)
     return Certificate(f"{asked.title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
 
 
 def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row, ...]:
-    """The rows with what the targets lack: the fitted values of two targets are no farther apart than those."""
+    """The rows with the errors of the targets: fitted values differ by no more than their targets."""
     if asked.missing is None:
         return rows
     short = 1.01 * root_mean_square(asked.missing[:, column], to_numpy(asked.weights))
@@ -157,7 +155,7 @@ def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row,
 
 
 def prove_machines(model: Any, asked: Asked) -> Proof:
-    """The proof of every output, of which the worst speaks."""
+    """The proof of the worst output."""
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
     targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model.bias_))
     fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
@@ -165,13 +163,13 @@ def prove_machines(model: Any, asked: Asked) -> Proof:
     for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
         members, column = one.rows, one.column
         points, weights = one.points(to_numpy(asked.X), model.kernel_.pairwise), v[members]
-        y, said = one.y, fitted[members, column]
+        y, predicted = one.y, fitted[members, column]
         if primal is not None:
             held = primal.output(column)
-            made = prove_primal(held, points, y, gamma, weights, said, tolerance=asked.tolerance)
+            made = prove_primal(held, points, y, gamma, weights, predicted, tolerance=asked.tolerance)
         else:
             made = prove_expansion(
-                model.kernel_, points, y, gamma, weights, alpha[members, column], float(bias[column]), said,
+                model.kernel_, points, y, gamma, weights, alpha[members, column], float(bias[column]), predicted,
                 tolerance=asked.tolerance,
             )  # fmt: skip
         if asked.missing is not None:
@@ -198,7 +196,7 @@ def _coefficients(model: Any, asked: Asked) -> Array:
 
 
 def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
-    """Rows and targets as the fit checked them, one column per machine; of labels their codes."""
+    """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
     check_is_fitted(model)
     if y is None:
         raise DataError(f"{type(model).__name__} keeps no targets; pass the y of the fit beside its X")
@@ -209,7 +207,7 @@ def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array
 
 
 def refuse_strange_classes(model: Any, labels: Any) -> None:
-    """Say that labels are not those that a model knows, or that it knows them in an order that no fit leaves."""
+    """Raise for labels that the model does not know, or for classes in an order that no fit leaves."""
     held, present = np.asarray(model.classes_), np.unique(labels)
     if not np.array_equal(np.unique(held), held):
         raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
@@ -218,14 +216,14 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
 
 
 def refuse_weights(model: Any, sample_weight: Any) -> None:
-    """Say that a model was fitted without weights."""
+    """Raise for weights of a model that is fitted without."""
     if sample_weight is not None:
         raise DataError(f"{type(model).__name__} is fitted without sample_weight; pass None")
 
 
 def rows_of_fit(model: Any, n: int) -> Any:
-    """The rows that the machine was fitted to: all of them, but where some were held out to choose a parameter."""
-    if not hasattr(model, "_over"):  # no fused one
+    """The rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
+    if model._chooses is None:
         return np.arange(n)
     rows = getattr(model, "training_rows_", model.support_)
     if rows.size and rows.max() >= n:
@@ -234,7 +232,7 @@ def rows_of_fit(model: Any, n: int) -> Any:
 
 
 def warn_once_unless_holds(certificate: Certificate) -> None:
-    """As every fit, but where the solver's point was rejected, which has been warned of."""
+    """True for every fit, unless the solver's point was rejected, with a warning."""
     solvers = [fact for name, fact in certificate.record if name == "solver"]
     if not any("rejected" in fact and "accepted" not in fact for fact in solvers):
         warn_unless_holds(certificate)

@@ -1,6 +1,6 @@
-"""Classifiers made of two-class machines: from machines' outputs to classes, whatever fitted them.
+"""Classifiers made of two-class machines, from the machines' outputs to classes; ``score`` wherever the rows are.
 
-``score`` wherever the rows are: scikit-learn's own measures, given numpy.
+``score`` is scikit-learn's own measure, computed in numpy.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ScoredRegressor(RegressorMixin):
         """R^2 of the predictions of X against y; targets and weights are where X is."""
         if not is_device_array(X):
             return float(super().score(X, y, sample_weight))
-        from sklearn.metrics import r2_score  # as scikit-learn does: only who scores pays for it
+        from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
 
         return float(r2_score(*_on_host(self, X, y, sample_weight), sample_weight=to_numpy(sample_weight)))
 
@@ -55,7 +55,7 @@ class ScoredClassifier(ClassifierMixin):
 
 
 def _on_host(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """What is known and what is predicted, in numpy."""
+    """The true and the predicted targets, in numpy."""
     same_home(X=X, y=y, sample_weight=sample_weight)
     return to_numpy(y), to_numpy(model.predict(X))
 
@@ -64,7 +64,7 @@ def classes_of(labels: Any) -> Any:
     """The classes of checked labels, at least two, on the host."""
     if is_device_array(labels):
         classes = to_numpy(namespace_of(labels).unique_values(labels))
-        classes.sort()  # the standard promises no order
+        classes.sort()  # the standard guarantees no order
     else:
         check_classification_targets(labels)
         classes = np.unique(labels)
@@ -84,7 +84,7 @@ class Classes:
 
     @classmethod
     def of(cls, labels: Any, coding: str) -> "Classes":
-        """From all labels, wherever they are."""
+        """The classes of all labels, wherever they are."""
         names = classes_of(labels)
         return cls(names, code_book(coding, names.size))
 
@@ -105,7 +105,7 @@ def numbers_of_codes(Y: Array, book: Array) -> Any:
 
 
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
-    """Decision values from the machines' outputs: f for two classes, one score a class for more."""
+    """Decision values from the machines' outputs: f for two classes, one score per class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
     if is_device_array(outputs):
@@ -123,7 +123,7 @@ def winners(scores: Array) -> Any:
 
 
 def judged(model: Any, outputs: Array) -> tuple[Any, float]:
-    """The classes to which outputs of a model's own rows are decoded, and the share of wrong ones."""
+    """The classes decoded from the outputs at the model's own rows, and the share of wrong ones."""
     found = winners(scores_of(outputs, model.coding, model.code_book_))
     codes = model.support_codes_[:, None] if model.support_codes_.ndim == 1 else model.support_codes_
     wrong = to_numpy(found != numbers_of_codes(codes, model.code_book_))
@@ -138,7 +138,7 @@ class CodedClassifier(ScoredClassifier, KernelEstimator):
     _labels = True
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) for two classes, one score a class for more; the largest score wins.
+        """f(x) for two classes, one score per class for more; the largest score wins.
 
         :equation [Carvalho2006]_ (1): the separating hyperplane, where the decision value is zero
         """
@@ -149,7 +149,7 @@ class CodedClassifier(ScoredClassifier, KernelEstimator):
 
         :equation [Carvalho2006]_ (5): the classifier, a sign of the expansion on the support vectors
         """
-        scores = self.decision_function(X)  # says so if nothing is fitted yet
+        scores = self.decision_function(X)  # raises if nothing is fitted yet
         numbers = winners(scores)
         return take_rows(on_device_of(numbers, self.classes_), numbers)
 
@@ -165,13 +165,13 @@ class CodedClassifier(ScoredClassifier, KernelEstimator):
         return Classes(classes, self.code_book_).codes(labels)
 
     def _keep_classes(self, classes: Classes, codes: Any) -> None:
-        """Set what labels are decoded by; ``codes`` are those of the support, one column per machine."""
+        """Set the attributes for decoding; ``codes`` are those of the support, one column per machine."""
         self.classes_, self.code_book_ = classes.names, classes.book
         self.support_codes_ = own_copy(codes[:, 0] if codes.shape[1] == 1 else codes)
 
     def _coefficients(self) -> Array:
         codes = self.support_codes_
-        if self.support_values_.ndim > codes.ndim:  # an expansion a component: its axis comes last
+        if self.support_values_.ndim > codes.ndim:  # one expansion per component: its axis comes last
             codes = codes[..., None]
         coefficients: Array = codes * self.support_values_
         return coefficients
@@ -203,7 +203,7 @@ class RegressedClassifier(CodedClassifier):
             )
 
     def _keep_classes(self, classes: Classes | None, codes: Any = None) -> None:
-        """Set what labels are decoded by; the coefficients are known without codes, and a regression has no classes."""
+        """Set the attributes for decoding; the coefficients need no codes, and a regression has no classes."""
         if classes is None:
             raise TypeError("a classification without classes")
         self.classes_, self.code_book_ = classes.names, classes.book

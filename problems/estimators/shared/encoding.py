@@ -1,9 +1,9 @@
-"""Values of a model as JSON and arrays, and back: numbers, text, arrays, kernels, certificates, records, sequences.
+"""Values of a model as JSON and arrays, and back: numbers, text, arrays, kernels, certificates, records and sequences.
 
 Classes are looked up in the package's own lists of kernels and records, never by an import path from the file. Each
-array belongs to one value: a file that points at one twice is refused, as is one with an array that nothing points at.
+array belongs to one value: a file that refers to one twice is refused, as is one with an array without reference.
 
-Records of how a model came about: one frozen value a step, compared by content, written into model files.
+Records of the steps of a fit are frozen values, compared by content and written into model files.
 """
 
 from collections import Counter
@@ -20,12 +20,13 @@ from substrate.certificates import Accuracy, Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
+from substrate.reduced import Basis
+from substrate.values import Record
 
 __all__ = [
     "RECORDS",
     "Arrays",
     "PruningStep",
-    "Record",
     "ReducedReweighting",
     "Reweighting",
     "bytes_needed",
@@ -34,31 +35,11 @@ __all__ = [
 ]
 
 
-class Record:
-    """A frozen dataclass that may hold arrays; two are equal when all their fields are, entry by entry."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return type(one) is type(other) and bool(one == other)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Reweighting(Record):
-    """One weighted fit: its weights, its solution, and the robust scale of its errors, which makes the next weights.
+    """One weighted fit: its weights, its solution, and the robust scale of its errors for the next weights.
 
-    ``change`` is the largest change of a support value since the fit before, relative to the largest of them.
+    ``change`` is the largest change of a support value since the previous fit, relative to the largest of them.
     """
 
     weights: Array
@@ -70,10 +51,10 @@ class Reweighting(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReducedReweighting(Record):
-    """One weighted fit on a reduced basis: beta, b, and what its weights were made with.
+    """One weighted fit on a reduced basis: beta, b, and the quantities that determine its weights.
 
-    ``scale`` is the robust scale of the errors of the fit before and ``mass`` the sum of all weights; the plain fit,
-    whose weights are one, has no scale (0). ``change`` is the change of w since the fit before, relative to its norm.
+    ``scale`` is the robust scale of the errors of the previous fit and ``mass`` the sum of all weights; the plain fit,
+    whose weights are one, has no scale (0). ``change`` is the change of w since the previous fit, relative to its norm.
     """
 
     support_values: Array
@@ -85,11 +66,11 @@ class ReducedReweighting(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PruningStep(Record):
-    """One machine on the way down.
+    """One machine of a pruning path.
 
-    ``rows`` are the training rows left, with their weights and support values (in the sign of regression, a column a
-    machine where there are several); ``score`` is the performance index of this machine, the smaller the better;
-    ``gamma`` and ``kernel`` are those it was fitted with; ``retuned`` says that they were chosen anew at this step.
+    ``rows`` are the training rows left, with their weights and support values (in the sign of regression, one column
+    per machine where there are several); ``score`` is the performance index of this machine, the smaller the better;
+    ``gamma`` and ``kernel`` are those of its fit; ``retuned`` states that they were chosen again at this step.
     """
 
     rows: NDArray[np.intp]
@@ -103,7 +84,7 @@ class PruningStep(Record):
 
     @property
     def size(self) -> int:
-        """How many rows are left."""
+        """The number of rows left."""
         return int(self.rows.size)
 
     @property
@@ -118,8 +99,9 @@ def row_sizes(support_values: Array) -> Array:
     return np.asarray(np.linalg.norm(support_values, axis=1))
 
 
-#: What a model file may name.
+#: The records that a model file may name.
 RECORDS: dict[str, type[Record]] = {
+    "Basis": Basis,
     "PruningStep": PruningStep,
     "ReducedReweighting": ReducedReweighting,
     "Reweighting": Reweighting,
@@ -129,14 +111,14 @@ RECORDS: dict[str, type[Record]] = {
 Arrays = dict[str, NDArray[Any]]
 
 _SPARSE_PARTS = ("data", "indices", "indptr")
-#: Kernels that make one object per column, and those that make sparse rows dense.
+#: Kernels that create one object per column, and those that make sparse rows dense.
 _BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "SinglePrecision"}
-#: Bytes of a number, with the copies made of it, and of a component's kernel.
+#: Bytes of a number, including copies of it, and of a component's kernel.
 _NUMBER, _COMPONENT = 32, 1024
 
 
 def encode(value: Any, name: str, arrays: Arrays) -> Any:
-    """JSON for a value; what is an array goes into ``arrays`` under a name that begins with ``name``."""
+    """JSON for a value; arrays are put into ``arrays`` under a name that begins with ``name``."""
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     value = to_numpy(value)
@@ -155,7 +137,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
             _keep(arrays, f"{name}.{part}", getattr(matrix, part))
         return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
     if isinstance(value, Foreign):
-        raise DataError(f"the kernel {value!r} is somebody's function and cannot be saved; use kernels of this package")
+        raise DataError(f"the kernel {value!r} is a function and cannot be saved; use kernels of this package")
     if isinstance(value, (Kernel, Record)):
         kind = "kernel" if isinstance(value, Kernel) else "record"
         inside = {f.name: encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
@@ -177,7 +159,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
 
 def _keep(arrays: Arrays, name: str, array: NDArray[Any]) -> None:
     if name in arrays:
-        raise DataError(f"two arrays of this model would both be named {name!r}, and one be lost")
+        raise DataError(f"two arrays of this model would both be named {name!r}, and one would be lost")
     arrays[name] = array
 
 
@@ -188,7 +170,7 @@ def _text(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
-    """What encoded values need in memory beside their arrays; refused unless each array belongs to one of them."""
+    """The memory of encoded values besides their arrays; refused unless each array belongs to one of them."""
     used: Counter[str] = Counter()
     classes: set[str] = set()
     shapes: list[tuple[int, int]] = []
@@ -231,7 +213,7 @@ def _shape(node: dict[str, Any]) -> tuple[int, int]:
 
 
 def decode(value: Any, arrays: Arrays) -> Any:
-    """The value that JSON and arrays stand for."""
+    """The value that JSON and arrays encode."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if not isinstance(value, dict):
@@ -273,7 +255,7 @@ def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accu
     numbers = (float(number), float(scale), float(tolerance))
     if not accuracy:
         return Row(name, *numbers, formula)
-    spread, about = accuracy  # the row that speaks of the answer has two fields more
+    spread, about = accuracy  # the row of the answer has two more fields
     return Accuracy(name, *numbers, formula, float(spread), about)
 
 

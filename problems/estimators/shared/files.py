@@ -1,30 +1,28 @@
 """Saving and loading every estimator: parameters, fitted attributes and certificate, without pickle or eval.
 
-A file holds what :mod:`problems.estimators.shared.saved` names, each value of its kind, and nothing else: no address,
-no path, no connection. The estimator is looked up in the package's own list, never by an import path from the file.
-What is saved is read back, with all checks, before the file gets its name.
+A file holds the values that :mod:`problems.estimators.shared.saved` lists, each of its kind, and nothing else: no
+address, no path, no connection. The estimator is looked up in the package's own list, never by an import path from the
+file. A saved model is read back, with all checks, before the file gets its name.
 
-A model file of release 0.1, whose format version is 1, in the words of this release.
-
-What such a file may hold is written down here as it was then: names that have changed since are translated before
-anything else looks at them, and what that release did not know has its default.
+A model file of release 0.1, whose format version is 1, is translated first. The contents of such a file are listed here
+as they were: names that have changed since are replaced, and parameters that are new have their defaults.
 """
 
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from dataclasses import fields
 from typing import Any
 
-import problems
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
 from problems.estimators.shared.saved import OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
+from substrate.reduced import Basis
 from substrate.whole_file import writable_file
 
-__all__ = ["Check", "content_today", "load", "load_with_notes", "parameters_of_release_0_1", "save"]
+__all__ = ["Check", "content_today", "parameters_of_release_0_1", "read_model", "save"]
 
 
 _CODED = "kernel coding gamma"
@@ -72,7 +70,7 @@ _PARAMETERS: Mapping[str, str] = {
     "SparseMaximalVariationRegressor": f"{_BASIS} rho ridge cutoff",
     "SubstrateRegressor": "kernel c",
 }
-#: What was called ``tol`` before that became the tolerance of the certificate.
+#: Present names of ``tol`` where it was not the tolerance of the certificate.
 _CALLED_TOL = {
     "AdaPinvClassifier": "adaline_tol",
     "ComponentwiseLSSVMClassifier": "cg_tol",
@@ -82,22 +80,24 @@ _CALLED_TOL = {
     "RobustLSSVMRegressor": "weights_tol",
     "RobustSparseLSSVMRegressor": "weights_tol",
 }
-#: Estimators that are another one today.
+#: What a :class:`~substrate.reduced.Basis` calls its parameters, and their names as parameters of an estimator.
+_OF_BASIS = {field.name: {"n": "n_basis", "rule": "basis"}.get(field.name, field.name) for field in fields(Basis)}
+#: Estimators that have been replaced by another one.
 _NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
-#: What a fused estimator chose, by the first letters of what follows ``Fused``.
+#: The parameter that a fused estimator chose, by the two letters after ``Fused``.
 _CHOSEN = {"L1": "zeta_", "LS": "gamma_", "Ma": "rho_"}
 
 
 def parameters_of_release_0_1(estimator: str) -> set[str]:
-    """The parameters that a file of release 0.1 has of an estimator."""
+    """The parameters of an estimator in a file of release 0.1."""
     return set(_PARAMETERS[estimator].split())
 
 
 def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of release 0.1 says, encoded, under the names of today."""
+    """The encoded content of a file of release 0.1 under the present names."""
     name, parameters, fitted = (content.get(key) for key in ("estimator", "parameters", "fitted"))
     if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(fitted, dict):
-        return dict(content)  # which is refused like any other that is no model
+        return dict(content)  # which is refused later like any other that is no model
     if name not in _PARAMETERS:
         raise DataError(f"the file holds a {name!r}, which release 0.1 did not know")
     if set(parameters) != (known := parameters_of_release_0_1(name)):
@@ -112,11 +112,14 @@ def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
     judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
     others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
+    if "n_basis" in others:
+        basis = {name: others.pop(key) for name, key in _OF_BASIS.items() if key in others}
+        others["basis"] = {"kind": "record", "class": "Basis", "fields": basis}
     return others | _judged(judged)
 
 
 def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``cv`` and ``loss`` for what ``criterion`` and ``cv``, or ``index`` and ``folds``, said by what to judge."""
+    """``cv`` and ``loss`` from the former ``criterion`` and ``cv``, or ``index`` and ``folds``."""
     if "index" in given:
         known = {"leave_one_out": "loo", "cross_validation": given["folds"], "validation": None}
         return {"cv": known.get(given["index"], given["index"]) if isinstance(given["index"], str) else given["index"]}
@@ -131,7 +134,7 @@ def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tolerance(name: str) -> str:
-    """What ``tolerance`` meant."""
+    """The present name of ``tolerance``."""
     if "Componentwise" in name or "MaximalVariation" in name:
         return "relevance"
     return {"LS2SVMClassifier": "threshold"}.get(name, "growth" if "Pruned" in name else "reconstruction_tolerance")
@@ -154,21 +157,23 @@ def _entry(entry: Any) -> Any:
     return ["criterion", entry[1]] if isinstance(entry, list) and entry[:1] == ["validation_errors"] else entry
 
 
-#: Asked of the model and the notes that a reader finds; refuses them by raising.
+#: From the name of an estimator to its class; None for a name that the package does not know.
+Classes = Callable[[str], Any]
+#: A check of the model and the notes as they are read back; raises to refuse them.
 Check = Callable[[Any, dict[str, Any] | None], object]
 
 
 def save(
     model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, check: Check | None = None
 ) -> None:
-    """Write a fitted or unfitted estimator of this package to a file (by habit named ``*.npz``).
+    """Write a fitted or unfitted estimator of this package to a file (usually named ``*.npz``).
 
-    ``notes`` are plain JSON values that travel beside the model; :func:`load` does not look at them. What was written
-    is read back before the file appears, and given to ``check``: what cannot be loaded is not saved.
+    ``notes`` are plain JSON values that are stored with the model; :func:`problems.load` ignores them. The file is read
+    back before it appears, and given to ``check``: what cannot be loaded is not saved.
     """
     name = type(model).__name__
-    if problems.ESTIMATORS.get(name) != type(model).__module__:
-        raise DataError(f"{name} is not an estimator of this package; save it by the means of its own")
+    if not type(model).__module__.startswith("problems.estimators."):
+        raise DataError(f"{name} is not an estimator of this package; save it by its own means")
     writable_file(path)
     arrays: Arrays = {}
     given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
@@ -179,44 +184,36 @@ def save(
 
     def readable(found: Archive) -> None:
         try:
-            made, told = _rebuilt(found, path)
+            made, stored = _rebuilt(found, {name: type(model)}.get, path)
             if check is not None:
-                check(made, told)
+                check(made, stored)
         except SubstrateError as error:
             raise DataError(
-                f"this {name} is not saved, because {path} could not be loaded again: {error}; mend that and fit again"
+                f"this {name} is not saved, because {path} could not be loaded again: {error}; correct it and refit"
             ) from error
 
     write_archive(path, content if notes is None else {**content, "notes": dict(notes)}, arrays, readable)
 
 
-def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
-    """Read an estimator back; a damaged, foreign or hostile file is refused and nothing of it is executed.
+def read_model(
+    path: str | os.PathLike[str], classes: Classes, max_bytes: float | None = None
+) -> tuple[Any, dict[str, Any] | None]:
+    """The estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
-    What a file can and cannot do is told on the page "Model files" of the documentation. A certificate that a stranger
-    wrote proves nothing: ``certify`` the model on your own data.
+    def planned(version: int, content: dict[str, Any], names: set[str]) -> int:
+        """The bytes of a model besides its arrays, before any of it is read."""
+        _, _, parameters, fitted = _parts(version, content, classes, path)
+        try:
+            return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+        except DataError as error:
+            raise DataError(f"{path} is refused: {error}") from error
 
-    Parameters
-    ----------
-    path
-        A file of ``save`` or of ``substrate fit --out``. One that was changed since it was written loads with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which cannot
-        tell, with the warning only.
-    max_bytes
-        What the model may take in memory, added up before anything is allocated; a file that needs more is refused.
-        None is 1 GiB, or four times the size of the file if that is more, so that whatever was saved can be loaded.
-    """
-    return load_with_notes(path, max_bytes)[0]
-
-
-def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, and the notes beside it, if there are any; what the notes say is not checked here."""
-    found = read_archive(path, max_bytes, lambda version, content, names: _planned(version, content, names, path))
-    model, notes = _rebuilt(found, path)
+    found = read_archive(path, max_bytes, planned)
+    model, notes = _rebuilt(found, classes, path)
     if found.as_written is None:
         warnings.warn(
             f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
-            "cannot be told; save it again once you have certified it",
+            "cannot be determined; save it again once you have certified it",
             ModelFileWarning,
             stacklevel=3,
         )
@@ -231,13 +228,12 @@ def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None
     return model, notes
 
 
-def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
     content, arrays = found.content, found.arrays
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    name, parameters, fitted = _parts(found.version, content, path)
-    estimator = _class_of(name)
+    estimator, name, parameters, fitted = _parts(found.version, content, classes, path)
     try:
         given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
         values = {key: decode(value, arrays) for key, value in given.items()}
@@ -256,39 +252,31 @@ def _rebuilt(found: Archive, path: str | os.PathLike[str]) -> tuple[Any, dict[st
 
 
 def _parts(
-    version: int, content: Mapping[str, Any], path: str | os.PathLike[str]
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Name, parameters and fitted attributes, none of them decoded, in the words of this release."""
+    version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
+) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
+    """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
     if version == 1:
         try:
             content = content_today(content)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
     name = content.get("estimator")
-    if not isinstance(name, str) or name not in problems.ESTIMATORS:
+    estimator = classes(name) if isinstance(name, str) else None
+    if estimator is None or not isinstance(name, str):
         raise DataError(f"{path} holds a {name!r}, which this package does not know")
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
-    known = attributes_of(_class_of(name))
+    known = attributes_of(estimator)
     if refused := [key for key in fitted if key not in known]:
         raise DataError(f"{path} sets attributes {refused}, which no fit sets")
-    return name, parameters, fitted
-
-
-def _planned(version: int, content: dict[str, Any], names: set[str], path: str | os.PathLike[str]) -> int:
-    """Bytes that a model takes beside its arrays; nothing of it has been read yet."""
-    _, parameters, fitted = _parts(version, content, path)
-    try:
-        return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
-    except DataError as error:
-        raise DataError(f"{path} is refused: {error}") from error
+    return estimator, name, parameters, fitted
 
 
 def _own_parameters(
     name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
-    """The parameters of the model itself; those that act outside are in files of version 1 only, and must be idle."""
+    """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
     expected = known - set(OUTSIDE)
     if found.version > 1 and set(parameters) != expected:
         raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
@@ -300,10 +288,6 @@ def _own_parameters(
                 f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
             )
     return {key: value for key, value in parameters.items() if key not in OUTSIDE}
-
-
-def _class_of(name: str) -> Any:
-    return getattr(import_module(problems.ESTIMATORS[name]), name)
 
 
 def _fitted_of(model: Any) -> dict[str, Any]:
@@ -323,11 +307,11 @@ def _refuse_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], what: str
     for key, value in values.items():
         if not kinds[key].allows(value):
             received = repr(value)
-            raise DataError(f"{what} {key} must be {kinds[key].said}, received {received[:200]}")
+            raise DataError(f"{what} {key} must be {kinds[key].title}, received {received[:200]}")
 
 
 def _disown(model: Any) -> None:
-    """Let the certificate of a changed file say, in its verdict too, that it is not about this model."""
+    """Make the certificate of a changed file fail, and state that it is not about this model."""
     if isinstance(getattr(model, "certificate_", None), Certificate):
         model.certificate_ = model.certificate_.extended(
             Row("file as written", float("inf"), 1.0, 0.0, "digest of the contents = digest in the file"),

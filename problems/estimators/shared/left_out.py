@@ -2,16 +2,16 @@ r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no traini
 
 The support values, the bias and the diagonal D of the system give the targets back,
 :math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.closed_form.leave_one_out` the residuals
-:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted all the same, as a check. What takes all
-pairs of rows is done where the kernel matrix is; vectors of the length of y are handled on the host.
+:math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted as a check. Operations on all pairs of rows
+are done where the kernel matrix is; vectors of the length of y are handled on the host.
 
-Leave-one-out of a machine that is stored in primal weights.
+For a machine that is stored in primal weights,
 
 .. math:: y_i - f^{(-i)}(x_i) = \frac{y_i - f(x_i)}{1 - h_i}, \qquad p_i = \gamma v_i, \qquad
           h_i = \frac{p_i}{\sum_j p_j} + p_i\, \varphi_i^T (I + \Phi_c^T P\, \Phi_c)^{-1} \varphi_i
 
 The support values of such a machine are :math:`p_i (y_i - f(x_i))`, so they give the errors; the inverse of the kernel
-system, by which other machines leave rows out, is not known in double precision here.
+system, which other machines use, is not available in double precision here.
 """
 
 from dataclasses import dataclass
@@ -42,24 +42,24 @@ __all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out", "leave_rows
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What the machines say of each row when fitted without it.
+    """The outputs of the machines for each row when fitted without it.
 
     Parameters
     ----------
     outputs
-        f(x_i) of the machine without row i; a machine that never used the row answers as it is.
+        f(x_i) of the machine without row i; a machine that never used the row is unchanged.
     residuals
         y_i minus that, NaN where a machine never used the row.
     predictions
         The outputs in regression, the classes they decode to in classification.
     degrees_of_freedom
-        trace H, one number or one a machine.
+        trace H, one number or one per machine.
     gcv
         Generalised cross-validation, of the weighted errors (weights of mean one) where rows have weights.
     misclassification
         The share of rows decoded to a wrong class; None in regression.
     certificate
-        The check by one refit, and what these numbers are conditional on.
+        The check by one refit, and the conditions under which these numbers hold.
     """
 
     outputs: Array
@@ -81,7 +81,7 @@ class LeftOut:
 
     @property
     def press(self) -> Any:
-        """Predicted residual sum of squares, one number or one an output."""
+        """Predicted residual sum of squares, one number or one per output."""
         return self._each(press)
 
     @property
@@ -106,7 +106,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class MachinesLeftOut:
-    """Outputs, residuals, degrees of freedom and GCV of all machines, a column each, and a certificate row."""
+    """Outputs, residuals, degrees of freedom and GCV of all machines, one column per machine, and a certificate row."""
 
     outputs: Array
     residuals: Array
@@ -116,7 +116,7 @@ class MachinesLeftOut:
 
 
 def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
-    """Leave every row out of every machine; ``members`` says which rows a machine was fitted to.
+    """Leave every row out of every machine; ``members`` marks the rows that a machine was fitted to.
 
     ``alpha``, ``ridge`` and ``members`` have one column per machine, in numpy wherever the matrix is.
     Machines that share rows and ridge share an inverse.
@@ -156,7 +156,7 @@ def gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
 
 
 def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int) -> Row:
-    """The row of largest leverage by an actual refit, against the closed form."""
+    """The row of largest leverage by an actual refit, compared with the closed form."""
     part.release()
     rest = np.flatnonzero(np.arange(part.n) != row)
     known = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
@@ -191,7 +191,7 @@ def leave_rows_out_primal(primal: PrimalWeights, X: Any, alpha: Array, ridge: Ar
 
 
 def _primal_refit(primal: PrimalWeights, X: Array, y: Array, ridge: Array, residuals: Array, row: int) -> Row:
-    """The row of largest leverage by an actual refit, against the closed form."""
+    """The row of largest leverage by an actual refit, compared with the closed form."""
     rest = np.flatnonzero(np.arange(y.size) != row)
     pulls = 1.0 / ridge[rest]
     again = solve_primal(primal.kernel, X[rest], y[rest][:, None], (float(pulls.max()),), pulls / pulls.max())

@@ -47,6 +47,6 @@ def in_columns(machines: Sequence[MachineRows], coefficients: Sequence[Array], n
 
 
 def points_of(X: Any, rows: Any, pairwise: bool) -> Any:
-    """Some of the points; of a precomputed matrix these rows and columns."""
+    """Some of the points; for a precomputed matrix, these rows and columns."""
     points = take_rows(X, rows)
     return take_rows(points.T, rows).T if pairwise else points

@@ -21,7 +21,7 @@ __all__ = ["check_home", "checked_on_device", "labels_on_device", "spreads_on_de
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
-    """Refuse rows that are not where the fitted model is; arrays are not moved between libraries in silence."""
+    """Refuse rows that are not where the fitted model is; arrays are not moved between libraries silently."""
     here, there = where_it_lives(home), where_it_lives(X)
     if here != there:
         advice = f"{name}.cpu().numpy(), {name}.get()"
@@ -38,7 +38,7 @@ def checked_on_device(
 ) -> tuple[Any, Any, Any]:
     """Rows, targets or labels, and weights, all of one library and device."""
     if y is None:
-        raise DataError(f"y is missing; give one target or label a row, where X is ({where_it_lives(X)})")
+        raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
     X = device_points(X)
     n = int(X.shape[0])
@@ -59,7 +59,7 @@ def checked_on_device(
 
 
 def labels_on_device(y: Any, n: int) -> Any:
-    """One label a row: integers, or floats that are integers."""
+    """One label per row: integers, or floats that are integers."""
     xp = namespace_of(y)
     if y.ndim != 1 or y.shape[0] != n:
         raise DataError(f"y must have one label for each of the {n} rows, received shape {tuple(y.shape)}")

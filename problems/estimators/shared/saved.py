@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from inspect import get_annotations
 from typing import Any, Literal, Union, get_args, get_origin
 
-from problems.estimators.chosen.candidates import ROBUST
-from problems.estimators.reduced.basis_choice import RULES
 from problems.estimators.shared.allowed import (
     Allowed,
     array,
@@ -35,8 +33,11 @@ from problems.estimators.shared.allowed import (
     word,
 )  # fmt: skip
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
+from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
+from substrate.reduced import Basis
+from substrate.reduced.basis import RULES
 from substrate.solvers import ORDER
 
 __all__ = ["FITTED", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
@@ -138,12 +139,13 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
 }  # fmt: skip
 
 
-#: Parameters that act outside the model, and the values with which files of version 1 are read all the same: none of
-#: these reaches anything, and none is taken over.
+#: Parameters that act outside the model, and the values that are accepted in files of version 1: they have no effect,
+#: and are not used.
 OUTSIDE: _Kinds = {
     "checkpoint": nothing(),
     "executor": either(nothing(), word("serial")),
     "memory_budget": number(),
+    "passes": nothing(),
     "n_jobs": Allowed("None or 1", lambda value: value is None or (type(value) is int and value == 1)),
     "verbose": either(flag(), whole()),
 }
@@ -156,6 +158,11 @@ _MOST = either(nothing(), _WHOLE)
 _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
 _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
+_RULE = either(nothing(), word(*RULES), _POINTS)
+_CHOICE = recorded(Basis, {
+    "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _NUMBER,
+    "random_state": _MOST,
+})  # fmt: skip
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
@@ -188,10 +195,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu")), "weighting": either(nothing(), word(*WEIGHTINGS)),
     },
     "ALSSVMClassifier": {"random_state": _MOST},
-    "ReducedMachine": {
-        "basis": either(word(*RULES), _POINTS), "n_basis": _MOST, "n_candidates": _MOST, "n_scoring": _MOST,
-        "random_state": _MOST,
-    },
+    "ReducedMachine": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "SparseMachine": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
 }  # fmt: skip

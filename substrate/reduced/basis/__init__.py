@@ -1,1 +1,6 @@
-"""Which points to build a reduced basis of: one rule a file, all of them on kernel values only."""
+"""The rules that select the points of a reduced basis, all of them by kernel values only."""
+
+__all__ = ["RULES"]
+
+#: The rules of selection.
+RULES = ("feature_vectors", "stochastic", "pruned", "renyi", "kmeans++", "pivoted_cholesky", "random")

@@ -1,32 +1,26 @@
-r"""What every rule of selection chooses from: candidate rows, and the rows by which they are scored.
+r"""Candidate rows, the rows by which they are scored, and the rules of selection that need one column at a time.
 
-The pivots of a pivoted Cholesky factorisation: at each step the point farthest from the span of the chosen ones.
+*Pivoted Cholesky*: at each step the pivot is the point farthest from the span of the chosen ones. The largest remaining
+diagonal entry is the largest squared reconstruction error, so this is the greedy rule for the worst point, as
+:mod:`~substrate.reduced.basis.feature_vectors` is the one for the mean ([Harbrecht2012]_).
 
-The largest remaining diagonal entry is the largest squared reconstruction error, so this is the greedy rule for the
-worst point where :mod:`~substrate.reduced.basis.feature_vectors` is the one for the mean
-([Harbrecht2012]_).
-
-k-means++ seeding in feature space: points drawn in proportion to their squared distance from the chosen ones.
+*k-means++ seeding* in feature space: points are drawn in proportion to their squared distance from the chosen ones,
 
 .. math:: \|\varphi(x) - \varphi(z)\|^2 = k(x, x) - 2 k(x, z) + k(z, z)
 
-([Arthur2007]_.) One column of kernel values over all candidates a step, and two numbers a candidate in memory.
+([Arthur2007]_.) A step needs one column of kernel values over all candidates, and memory for two numbers per candidate.
 
-A basis of large quadratic Renyi entropy, as fixed-size LS-SVMs choose theirs.
+*Quadratic Renyi entropy*, as in fixed-size LS-SVMs:
 
 .. math:: H(S) = -\log \frac{1}{n^2} \sum_{i, j \in S} k(x_i, x_j)
 
-A first set is drawn by lot; then one of its vectors and one candidate change places whenever that raises H
+A first set is drawn at random; then one of its vectors and one candidate are exchanged whenever that raises H
 ([Suykens2002b]_ chapter 6, [DeBrabanter2010]_). One trial costs two columns of n kernel values.
 
-Feature vector selection from a few candidates drawn anew at every step.
-
-The greedy rule of :mod:`~substrate.reduced.basis.feature_vectors` looks at every candidate at every step;
-here it looks at ``DRAWN`` of them, drawn by lot: with 59 the best of the draw is, with a chance of 95 %, among the best
-twentieth of all ([Smola2000]_; [Cawley2002b]_ for this use). Memory and work no longer depend on the number of
-candidates.
-
-Some rows of a source by their numbers, read once and kept.
+*Random candidates*: the greedy rule of :mod:`~substrate.reduced.basis.feature_vectors` examines every candidate at
+every step; here it examines ``DRAWN`` of them, drawn at random at every step: with 59 the best of the draw is, with a
+probability of 95 %, among the best twentieth of all ([Smola2000]_; [Cawley2002b]_ for this use). Memory and work do not
+depend on the number of candidates.
 """
 
 from dataclasses import dataclass
@@ -38,7 +32,7 @@ from numpy.typing import NDArray
 from substrate.arrays import EPS, Array, check_memory, is_sparse
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, to_numpy
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
 __all__ = [
@@ -59,7 +53,7 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Rows in the order of choice, and a word on why the choice ended."""
+    """Rows in the order of choice, and the reason why the choice ended."""
 
     rows: Rows
     ended: str
@@ -111,7 +105,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
         if remaining[pivot] <= floor:
             return Chosen(rows[chosen], "a complete basis")
         error = float(np.mean(remaining / whole))
-        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
+        if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
             return Chosen(rows[chosen], f"a mean reconstruction error of {error:.2e}")
         column = candidates.block(rows, rows[[pivot]])[:, 0] - L[:k].T @ L[:k, pivot]
         L[k] = column / np.sqrt(remaining[pivot])
@@ -122,7 +116,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
 
 
 def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
-    """Choose up to ``count``; fewer where all others sit on chosen ones."""
+    """Choose up to ``count``; fewer where all others coincide with chosen ones."""
     rows = candidates.rows
     own = candidates.diagonal(rows)
     chosen = [int(generator.choice(rows.size))]
@@ -132,7 +126,7 @@ def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
         column = candidates.block(rows, rows[[last]])[:, 0]
         np.minimum(distances, np.maximum(own - 2.0 * column + own[last], 0.0), out=distances)
         distances[last] = 0.0
-        distances[distances <= 16.0 * EPS * own[last]] = 0.0  # on a chosen point, but for rounding
+        distances[distances <= 16.0 * EPS * own[last]] = 0.0  # a chosen point, up to rounding
         sums = np.cumsum(distances)
         if not sums[-1] > 0.0:
             return Chosen(rows[chosen], "every candidate on a chosen point")
@@ -140,9 +134,9 @@ def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
     return Chosen(rows[chosen], f"{count} vectors")
 
 
-#: Trials a vector of the basis; entropy changes little after that.
+#: Trials per vector of the basis; the entropy changes little after that.
 TRIALS = 10
-#: Trials whose kernel values are computed together.
+#: Number of trials whose kernel values are computed together.
 _AT_ONCE = 64
 
 
@@ -172,7 +166,7 @@ def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Cho
             K[out], K[:, out] = fresh, fresh
             sums[out] = fresh.sum()
             inside[out], outside[place] = outside[place], inside[out]
-            # later columns of this draw meet the newcomer too
+            # later columns of this draw include the new vector
             columns[:, out] = candidates.block(outside[places], inside[[out]])[:, 0]
             swaps += 1
     return Chosen(inside, f"{swaps} swaps in {trials} trials")
@@ -182,7 +176,7 @@ DRAWN = 59
 
 
 def select_stochastically(candidates: Candidates, count: int, generator: Any, tolerance: float = 0.0) -> Chosen:
-    """Choose up to ``count``; three draws in a row without anything outside the span end the choice."""
+    """Choose up to ``count``; three consecutive draws without a vector outside the span end the choice."""
     rows, scoring = candidates.rows, candidates.scoring
     whole = candidates.diagonal(scoring)
     scale = 1.0 / np.sqrt(np.where(whole > 0.0, whole, np.inf))
@@ -192,7 +186,7 @@ def select_stochastically(candidates: Candidates, count: int, generator: Any, to
     Z = np.zeros((count, scoring.size))  # features of the scoring rows
     error, in_vain = float((whole > 0.0).mean()), 0
     while len(chosen) < count and left.size and in_vain < 3:
-        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
+        if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
             return Chosen(np.array(chosen, dtype=np.intp), f"a mean reconstruction error of {max(error, 0.0):.2e}")
         k = len(chosen)
         drawn = generator.choice(left.size, size=min(DRAWN, left.size), replace=False)
@@ -239,8 +233,8 @@ class SampledRows:
         return self.X[places]
 
 
-def sample_of(source: Source, passes: Passes, *numbers: Any) -> Any:
-    """Rows on the host, to be had by the given numbers; of numpy's rows, which need no reading, by any."""
+def sample_of(source: Source, passes: OpenPasses, *numbers: Any) -> Any:
+    """Rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
     if source.held is not None and source.home == HOST:
         return source.held.X
     wanted = np.unique(np.concatenate(numbers))

@@ -1,24 +1,23 @@
-r"""Feature vector selection: the greedy basis of Baudat and Anouar.
+r"""Feature vector selection, the greedy basis of Baudat and Anouar, and backward elimination of Cawley and Talbot.
 
 .. math:: J(S) = \frac1m \sum_{i=1}^m \frac{k_{Si}^T K_{SS}^{-1} k_{Si}}{k_{ii}}
 
-is maximised one vector at a time ([Baudat2001]_, [Cawley2004]_ eq. (4)-(5)). With :math:`R` what the vectors chosen so
-far leave of the kernel between candidates and scoring rows, candidate c adds
-:math:`\frac1m \sum_i R_{ci}^2 / (R_{cc} k_{ii})`. R changes by one rank-one term a step, so a step costs one product
+is maximised one vector at a time ([Baudat2001]_, [Cawley2004]_ eq. (4)-(5)). With :math:`R` the remainder of the kernel
+between candidates and scoring rows after projection on the chosen vectors, candidate c adds
+:math:`\frac1m \sum_i R_{ci}^2 / (R_{cc} k_{ii})`. R changes by one rank-one term per step, so a step costs one product
 with the kernel block instead of a new inverse. With all rows as candidates and scoring rows this is the published rule
 exactly.
 
-It ends at the number asked for, at a mean reconstruction error :math:`1 - J`, or where no candidate is left outside the
+It ends at the given number, at a mean reconstruction error :math:`1 - J`, or where no candidate is left outside the
 span of the chosen ones, when the basis is complete.
 
-Backward elimination: the improved pruning of Cawley and Talbot.
+Backward elimination is the improved pruning of Cawley and Talbot:
 
 .. math:: \text{fit on S with the errors of all rows, drop the smallest } |\beta_j|, \text{ fit again}
 
-([Cawley2002]_ section 2.) The sums over all rows are taken once, for all candidates, in a pass that reads them from
-wherever they are; a smaller basis needs a part of them only, so going from c to n vectors in steps of 5 % costs
-:math:`O(l c^2 + c^3)` in all, not :math:`O(l^4)`. Where inputs tie beta is not unique; the one of least norm in the
-features is ranked.
+([Cawley2002]_ section 2.) The sums over all rows are computed once, for all candidates, in one pass over the source; a
+smaller basis needs only a part of them, so going from c to n vectors in steps of 5 % costs :math:`O(l c^2 + c^3)` in
+all, not :math:`O(l^4)`. Where inputs tie beta is not unique; the one of least norm in the features is ranked.
 """
 
 from typing import Any
@@ -32,7 +31,7 @@ from substrate.reduced.basis.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.threads import blas_threads
 
@@ -41,7 +40,7 @@ __all__ = ["select_by_pruning", "select_feature_vectors"]
 
 #: Gains this close, relatively, are equal: the earlier candidate then goes first.
 _TIE = 1e-9
-#: What is left of a gain, of what it was computed as, below which its digits are not trusted.
+#: Remaining share of a gain below which its digits are not reliable.
 _CANCELLED = 1e-8
 
 
@@ -54,13 +53,13 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     whole = candidates.diagonal(scoring)
     own = candidates.diagonal(rows)
     left = _Left(_scaled(candidates.block(rows, scoring), whole), count)
-    # beneath this share of itself a candidate is rounding of what has been taken off it
+    # below this share of its size a candidate is the rounding of the terms subtracted from it
     floor = rows.size * EPS * float(own.max(initial=0.0))
     outside = own > floor
     chosen: list[int] = []
     error = float((whole > 0.0).mean())
     while len(chosen) < count:
-        if error <= tolerance and tolerance > 0.0:  # at nought only a complete basis ends it
+        if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
             return Chosen(rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}")
         if not outside.any():
             return Chosen(rows[chosen], "a complete basis")
@@ -76,22 +75,22 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
 
 
 def _scaled(K: Array, whole: Array) -> Array:
-    """Kernel values over the root of k_ii, a column a scoring row; a row that is zero in feature space has zeros."""
+    """Kernel values over the root of k_ii, one column per scoring row; a zero feature vector gives zeros."""
     K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))
     return K
 
 
 class _Left:
-    """What the chosen vectors leave of the kernel, as the kernel itself and the rank-one terms taken off it.
+    """The remainder R of the kernel, as the kernel itself and the rank-one terms subtracted from it.
 
-    R itself is never formed: one product with the kernel a step is half the traffic of bringing R up to date.
+    R itself is never formed: one product with the kernel per step is half the traffic of an update of R.
     """
 
     def __init__(self, K: Array, count: int) -> None:
         self.K = K
         self.columns, self.rows = np.zeros((count, K.shape[0])), np.zeros((count, K.shape[1]))
         self.gains = np.einsum("ij,ij->i", K, K)
-        self.known = self.gains.copy()  # each as it was when last computed from R
+        self.known = self.gains.copy()  # their values when last computed from R
         self.size = 0
 
     def _row(self, i: Any) -> Array:
@@ -99,7 +98,7 @@ class _Left:
         return np.asarray(self.K[i] - self.columns[:k, i].T @ self.rows[:k])
 
     def take(self, best: int, kernel_column: Array, own: float) -> Array:
-        """Take off the candidate ``best``; the column of R is returned, over its root."""
+        """Subtract the candidate ``best``; returns the column of R, over its root."""
         k = self.size
         column = (kernel_column - self.columns[:k].T @ self.columns[:k, best]) / np.sqrt(own)
         row = self._row(best) / np.sqrt(own)
@@ -107,18 +106,18 @@ class _Left:
         self.gains += column * (column * float(row @ row) - 2.0 * product)
         self.columns[k], self.rows[k] = column, row
         self.size = k + 1
-        (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are computed anew
+        (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are recomputed
         if poor.size:
             self.gains[poor] = self.known[poor] = np.square(self._row(poor)).sum(axis=1)
         return np.asarray(column)
 
 
-#: Share of the vectors that leaves at a time, at least one.
+#: Share of the vectors dropped at a time, at least one.
 STEP = 0.05
 
 
-def select_by_pruning(candidates: Candidates, source: Source, passes: Passes, count: int, lam: float) -> Chosen:
-    """Drop candidates until ``count`` are left; the source has all rows and their targets, a column each output.
+def select_by_pruning(candidates: Candidates, source: Source, passes: OpenPasses, count: int, lam: float) -> Chosen:
+    """Drop candidates until ``count`` are left; the source has all rows and their targets, one column per output.
 
     :place [Cawley2002]_ section 2, backward elimination: the basis by the size of beta
     """

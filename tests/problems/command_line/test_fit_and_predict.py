@@ -13,11 +13,12 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 import problems
+from problems import load_with_notes
 from problems.command_line.main import main
 from problems.command_line.models import MODELS, WIDTHS
 from problems.command_line.table import read_table
 from problems.command_line.tabular_model import TabularModel
-from problems.estimators.shared.files import load_with_notes, save
+from problems.estimators.shared.files import save
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError

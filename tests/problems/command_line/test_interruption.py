@@ -208,10 +208,11 @@ def test_a_fit_in_passes_ends_with_all_its_workers(rows, tmp_path, more, marker,
 def test_predictions_that_were_begun_are_not_left(rows, tmp_path):
     import problems
     from substrate.kernels import RBF
+    from substrate.reduced import Basis
 
     X = np.random.default_rng(1).normal(size=(3000, 4))
-    model = problems.SparseLSSVMRegressor(RBF(3.0), n_basis=1500, random_state=0).fit(X, X.sum(axis=1))
-    model.set_params(verbose=True).save(tmp_path / "m.npz")
+    model = problems.SparseLSSVMRegressor(RBF(3.0), basis=Basis(1500, random_state=0)).fit(X, X.sum(axis=1))
+    model.set_params(passes__verbose=True).save(tmp_path / "m.npz")
     line = ["predict", "m.npz", str(rows), "--drop", "y", "--out", "p.csv"]
     code, _, said = terminal_of([*COMMAND, *line], "predicting", tmp_path, signal.SIGINT)
     assert code == 130, said

@@ -18,6 +18,8 @@ from problems.command_line.tabular_model import TabularModel
 from problems.reproductions import STUDIES
 from substrate.errors import DataError
 from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming import Passes
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + X[:, 1]
@@ -138,7 +140,7 @@ def test_a_file_of_a_folder_that_is_read_is_not_written(tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
 def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
-    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y)
+    estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     kind(tmp_path / "special.csv")
     monkeypatch.setattr(type(estimator), "_passes", never)
     monkeypatch.setattr("problems.estimators.shared.files.encode", never)
@@ -149,7 +151,9 @@ def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
 
 def test_a_checkpoint_of_the_estimator_refuses_too(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0, checkpoint=tmp_path / "pipe")
+    estimator = problems.SparseLSSVMRegressor(
+        RBF(1.0), basis=Basis(5, random_state=0), passes=Passes(checkpoint=tmp_path / "pipe")
+    )
     with pytest.raises(DataError, match="is a named pipe"):
         estimator.fit(X, Y)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
@@ -158,7 +162,7 @@ def test_a_checkpoint_of_the_estimator_refuses_too(tmp_path):
 def test_rows_that_are_mapped_are_not_written_over(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    estimator = problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y)
+    estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     for rows in (mapped, mapped[3:], np.asarray(mapped), tmp_path / "rows.npy"):
         with pytest.raises(DataError, match="writing it would destroy what it holds"):
             estimator.predict_to(rows, tmp_path / "rows.npy")
@@ -175,7 +179,7 @@ def test_a_model_file_does_not_tell_where_it_was_made(tmp_path, table, model):
 
 
 def test_a_hostile_model_is_refused_by_predict(tmp_path, table, model, capsys):
-    problems.SparseLSSVMRegressor(RBF(1.0), n_basis=5, random_state=0).fit(X, Y).save(model)
+    problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y).save(model)
     as_of_release_0_1(model, executor="tcp://127.0.0.1:1")
     assert run("predict", model, table, "--drop", "y", "--out", tmp_path / "p.csv") == 2
     assert "executor='tcp://127.0.0.1:1', which acts outside the model" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import problems
 from problems.command_line.main import main
 from problems.command_line.tabular_model import TabularModel, predict_stream
 from substrate.kernels import RBF
+from substrate.reduced import Basis
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -42,7 +43,7 @@ def test_the_model_is_that_of_python(table, tmp_path, capsys):
     assert "rows: all 3000 train, read in passes" in said
     model = TabularModel.load(tmp_path / "m.npz")
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    expected = problems.SparseLSSVMRegressor(RBF(1.0), 5.0, n_basis=20, random_state=0).fit(scaled, Y)
+    expected = problems.SparseLSSVMRegressor(RBF(1.0), 5.0, basis=Basis(20, random_state=0)).fit(scaled, Y)
     np.testing.assert_allclose(model.estimator.predict(scaled), expected.predict(scaled), atol=1e-9)
     assert model.preparation.split.n_rows == N
 
@@ -88,7 +89,7 @@ def test_a_cluster_by_its_address_gives_the_same_file(table, tmp_path):
     assert fit(table, tmp_path / "here.npz", *options) == 0
     here, there = (TabularModel.load(tmp_path / name).estimator for name in ("here.npz", "there.npz"))
     assert np.array_equal(here.support_values_, there.support_values_)
-    assert here.executor is None
+    assert here.passes is None
 
 
 @pytest.mark.parametrize(

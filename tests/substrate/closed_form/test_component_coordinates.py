@@ -165,7 +165,7 @@ def test_the_record_names_the_cutoff_and_the_ridge():
     assert "stacked components" in facts["coordinates"]
     assert facts["ridge"].startswith("0.25/2")
     facts = dict(decoupled_coordinates(components(RBF(1.0)), ridge=0.5).record())
-    assert "an expansion a component" in facts["coordinates"]
+    assert "one expansion per component" in facts["coordinates"]
     assert "ridge" not in dict(shared_coordinates(components(Linear())).record())
 
 

@@ -170,7 +170,7 @@ def test_rows_join_until_none_is_violated():
 def test_rows_that_never_settle_are_a_solver_error(monkeypatch):
     coordinates, y = instance("shared RBF", n=60, d=3)
     monkeypatch.setattr(maximal_variation, "_ROUNDS", 1)
-    with pytest.raises(SolverError, match="still joining after 1 rounds; use solver='cvxpy'"):
+    with pytest.raises(SolverError, match="still being added after 1 rounds; use solver='cvxpy'"):
         solve_maximal_variation(coordinates, y, 20.0)
 
 

@@ -19,7 +19,7 @@ from substrate.reduced.basis.candidates import (
 from substrate.reduced.basis.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 2))
@@ -38,7 +38,7 @@ def everything(kernel=KERNEL, points=X):
 RULES = {
     "feature_vectors": lambda c, n, seed: select_feature_vectors(c, n),
     "stochastic": lambda c, n, seed: select_stochastically(c, n, np.random.default_rng(seed)),
-    "pruned": lambda c, n, seed: select_by_pruning(c, ArraySource(c.X, Y[: len(c.X)]), Passes(), n, 0.1),
+    "pruned": lambda c, n, seed: select_by_pruning(c, ArraySource(c.X, Y[: len(c.X)]), OpenPasses(), n, 0.1),
     "renyi": lambda c, n, seed: select_by_entropy(c, n, np.random.default_rng(seed)),
     "kmeans++": lambda c, n, seed: select_spread(c, n, np.random.default_rng(seed)),
     "pivoted_cholesky": lambda c, n, seed: select_pivots(c, n),
@@ -149,13 +149,13 @@ def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows():
     # a narrow kernel: beta is known to all digits, so the order is
     far = np.flatnonzero(X[:, 0] > 0.3)  # candidates whose mean is not that of all rows
     for start, count in ((EVERY, 45), (EVERY, 15), *((far, count) for count in range(2, far.size, 2))):
-        found = select_by_pruning(Candidates(KERNEL, X, start, EVERY), ROWS, Passes(), count, 0.1).rows
+        found = select_by_pruning(Candidates(KERNEL, X, start, EVERY), ROWS, OpenPasses(), count, 0.1).rows
         assert_array_equal(np.sort(found), naive_pruning(count, 0.1, start))
 
 
 def test_pruning_works_from_fewer_candidates_than_rows():
     some = EVERY[::3]
-    chosen = select_by_pruning(Candidates(KERNEL, X, some, EVERY), ROWS, Passes(), 5, 0.1)
+    chosen = select_by_pruning(Candidates(KERNEL, X, some, EVERY), ROWS, OpenPasses(), 5, 0.1)
     assert set(chosen.rows) <= set(some)
     assert "20 candidates down to 5" in chosen.ended
 

@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from substrate.codings import code_book
 from substrate.reduced.folds import ConsecutiveFolds, GivenFolds, StratifiedFolds
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import MICRO
 
 
@@ -36,7 +36,7 @@ def test_stratified_folds_are_those_of_scikit_learn(classes, count):
     assert np.bincount(labels).min() >= count
     book = code_book("one_vs_rest", classes)
     Y = book[labels]
-    folds = StratifiedFolds.of(count, ArraySource(np.zeros((n, 1)), Y), book, Passes())
+    folds = StratifiedFolds.of(count, ArraySource(np.zeros((n, 1)), Y), book, OpenPasses())
     expected = GivenFolds.of([fold for _, fold in StratifiedKFold(count).split(np.zeros(n), labels)], n)
     for start in range(0, n, MICRO):
         rows = slice(start, min(start + MICRO, n))

@@ -13,7 +13,7 @@ from substrate.reduced.solution import accumulate, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Joblib
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(3000, 4))
@@ -109,7 +109,7 @@ def test_whoever_makes_the_passes_gets_the_same_bits():
     many = np.tile(X, (14, 1)) + 1e-3 * RNG.normal(size=(42_000, 4))
     source = ArraySource(many, np.tile(Y, (14, 1)))
     results = []
-    for passes in (Passes(), Passes(Joblib(2)), Passes(memory_budget=1.0)):
+    for passes in (OpenPasses(), OpenPasses(Joblib(2)), OpenPasses(memory_budget=1.0)):
         rows = KernelRows(KernelRows.of(RBF(1.5), many, BASIS[:20]).values, source, passes)
         K = RBF(1.5)(BASIS[:20])
         origin = origin_of(K, rows.target_summary(), 1.0)

@@ -10,7 +10,7 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Serial, SummationTree, height
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO
 
 RNG = np.random.default_rng(3)
@@ -42,14 +42,14 @@ def same(one, other):
 @pytest.mark.parametrize("method", ["accumulated", "row-wise"])
 def test_spans_and_steps_change_no_bit(method):
     source = ArraySource(X, Y)
-    expected = moments(Passes(), source, method)
+    expected = moments(OpenPasses(), source, method)
     for level, budget in [(0, 1.0), (1, 1e6), (5, 1e9)]:
-        assert same(moments(Passes(at_level(level), budget), source, method), expected)
+        assert same(moments(OpenPasses(at_level(level), budget), source, method), expected)
 
 
 def test_another_order_would_change_bits():
-    expected = moments(Passes(), ArraySource(X, Y))
-    turned = moments(Passes(), ArraySource(X[::-1], Y[::-1]))
+    expected = moments(OpenPasses(), ArraySource(X, Y))
+    turned = moments(OpenPasses(), ArraySource(X[::-1], Y[::-1]))
     assert not same(turned, expected), "the law above is not empty"
     np.testing.assert_allclose(turned.second, expected.second, rtol=1e-9, atol=1e-9)
 

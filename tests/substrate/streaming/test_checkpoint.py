@@ -11,7 +11,7 @@ from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Joblib, Serial
-from substrate.streaming.passes import Checkpoint, Passes, digest
+from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import LEAF
 
 RNG = np.random.default_rng(4)
@@ -46,14 +46,14 @@ def bits(sums):
 
 
 def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
-    path, expected = tmp_path / "sums.npz", bits(Passes().sums(SOURCE, FUNCTION, "sums"))
+    path, expected = tmp_path / "sums.npz", bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
     for row in (8 * LEAF, 16 * LEAF):
         with pytest.raises(KeyboardInterrupt):
-            Passes(Breaking(row), checkpoint=Checkpoint(path, "these rows")).sums(SOURCE, FUNCTION, "sums")
+            OpenPasses(Breaking(row), checkpoint=Checkpoint(path, "these rows")).sums(SOURCE, FUNCTION, "sums")
         begun, _ = Checkpoint(path, "these rows").begun(digest(FUNCTION), FUNCTION)
         assert begun == row
     kept = Checkpoint(path, "these rows")
-    assert bits(Passes(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
+    assert bits(OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
     kept.done()
     assert not path.exists()
 
@@ -66,27 +66,27 @@ def test_another_executor_goes_on_from_any_leaf(tmp_path, begun, executor):
 
     path = tmp_path / "sums.npz"
     with pytest.raises(KeyboardInterrupt):
-        Passes(Leaves(begun * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+        OpenPasses(Leaves(begun * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
     assert Checkpoint(path, "these").begun(digest(FUNCTION), FUNCTION)[0] == begun * LEAF
-    again = Passes(executor, checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
-    assert bits(again) == bits(Passes().sums(SOURCE, FUNCTION, "sums"))
+    again = OpenPasses(executor, checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
 
 
 def test_what_was_summed_is_not_read_again(tmp_path):
     path = tmp_path / "sums.npz"
     with pytest.raises(KeyboardInterrupt):
-        Passes(Breaking(8 * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+        OpenPasses(Breaking(8 * LEAF), checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
     spoilt = X.copy()
     spoilt[: 8 * LEAF] = 1e3  # whoever reads these rows again gets something else
-    again = Passes(checkpoint=Checkpoint(path, "these")).sums(ArraySource(spoilt, Y), FUNCTION, "sums")
-    assert bits(again) == bits(Passes().sums(SOURCE, FUNCTION, "sums"))
+    again = OpenPasses(checkpoint=Checkpoint(path, "these")).sums(ArraySource(spoilt, Y), FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
 
 
 def test_a_finished_pass_is_read_from_the_file(tmp_path):
     path = tmp_path / "sums.npz"
     kept = Checkpoint(path, "these", interval=0.0)
-    expected = bits(Passes(checkpoint=kept).sums(SOURCE, FUNCTION, "sums"))
-    nothing = Passes(Breaking(0), checkpoint=Checkpoint(path, "these"))
+    expected = bits(OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums"))
+    nothing = OpenPasses(Breaking(0), checkpoint=Checkpoint(path, "these"))
     assert bits(nothing.sums(SOURCE, FUNCTION, "sums")) == expected
 
 

@@ -18,7 +18,7 @@ from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource, CodedSource, numbers
 from substrate.streaming.dask_client import DaskClient, DaskCluster, executor_of
 from substrate.streaming.executors import Joblib, Pass, Serial, SummationTree, sum_over
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
 
@@ -60,18 +60,20 @@ def bits(sums):
 
 @pytest.fixture(scope="module")
 def expected():
-    return bits(Passes().sums(ArraySource(X, Y), FUNCTION, "sums"))
+    return bits(OpenPasses().sums(ArraySource(X, Y), FUNCTION, "sums"))
 
 
 @pytest.mark.parametrize("home", HOMES)
 def test_a_device_has_all_rows_in_one_block(home):
     send, n = sender(home), 2 * LEAF + 77
     here, there = ArraySource(X[:n], Y[:n]), ArraySource(send(X[:n]), send(Y[:n]))
-    for passes in (Passes(), Passes(Joblib(2))):
+    for passes in (OpenPasses(), OpenPasses(Joblib(2))):
         assert list(passes.each(there, lambda block: block.rows, "rows")) == [slice(0, n)]
     origin = Origin(send(np.zeros(8)), send(np.zeros(1)), 1.0)
     function = MomentsOfLeaf(KernelValues(RBF(1.0), send(X[:8])), origin)
-    (wanted, _), (found, _) = (Passes().sums(*job, "sums").moments() for job in ((here, FUNCTION), (there, function)))
+    (wanted, _), (found, _) = (
+        OpenPasses().sums(*job, "sums").moments() for job in ((here, FUNCTION), (there, function))
+    )
     assert found.count == wanted.count == n
     for name in ("first", "second", "cross", "squares"):
         assert_close(getattr(found, name), getattr(wanted, name), 1e-12)
@@ -80,19 +82,19 @@ def test_a_device_has_all_rows_in_one_block(home):
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_threads_give_the_same_bits(files, expected, jobs):
     for source in (ArraySource(X, Y), files):
-        assert bits(Passes(Joblib(jobs)).sums(source, FUNCTION, "sums")) == expected
+        assert bits(OpenPasses(Joblib(jobs)).sums(source, FUNCTION, "sums")) == expected
 
 
 def test_other_processes_of_joblib_give_the_same_bits(files, expected):
     from joblib import parallel_config
 
     with parallel_config(backend="loky", n_jobs=2):
-        assert bits(Passes(executor_of("joblib")).sums(files, FUNCTION, "sums")) == expected
+        assert bits(OpenPasses(executor_of("joblib")).sums(files, FUNCTION, "sums")) == expected
 
 
 def test_dask_workers_give_the_same_bits(client, files, expected):
     da = pytest.importorskip("dask.array")
-    passes = Passes(DaskClient(client), memory_budget=1e6)
+    passes = OpenPasses(DaskClient(client), memory_budget=1e6)
     for source in (files, ArraySource(X, Y)):
         assert bits(passes.sums(source, FUNCTION, "sums")) == expected
     tree = SummationTree([(1, passes.sums(ArraySource(X[: 2 * LEAF], Y[: 2 * LEAF]), FUNCTION, "sums"))])
@@ -102,10 +104,10 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
     assert bits(tree.total()) == expected
     few = 5 * LEAF + 7
     collection = source_of(da.from_array(X[:few], chunks=(50_000, 2)), da.from_array(Y[:few, 0], chunks=70_000))
-    alone = bits(Passes().sums(ArraySource(X[:few], Y[:few]), FUNCTION, "sums"))
+    alone = bits(OpenPasses().sums(ArraySource(X[:few], Y[:few]), FUNCTION, "sums"))
     assert bits(passes.sums(CodedSource(collection, numbers), FUNCTION, "sums")) == alone
     for source in (files, ArraySource(X, Y)):
-        outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (Passes(), passes)]
+        outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (OpenPasses(), passes)]
         assert np.array_equal(*outputs)
     wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
     assert np.array_equal(passes.taken(files, wanted), X[wanted])
@@ -136,7 +138,7 @@ def test_a_killed_worker_changes_nothing(client, files, expected, tmp_path):
     assert len(before) == 2
     for source in (files, ArraySource(X, Y)):
         (tmp_path / "killed").unlink(missing_ok=True)
-        found = Passes(DaskClient(client)).sums(source, Deadly(str(tmp_path), 21 * LEAF), "sums")
+        found = OpenPasses(DaskClient(client)).sums(source, Deadly(str(tmp_path), 21 * LEAF), "sums")
         assert (tmp_path / "killed").exists(), "a worker died in the middle"
         assert bits(found) == expected
     client.wait_for_workers(2, timeout=60)
@@ -150,14 +152,14 @@ def test_a_fault_on_a_worker_is_the_fault_of_the_rows(client, tmp_path):
     np.save(tmp_path / "y.npy", Y[: 3 * LEAF, 0])
     source = CodedSource(source_of(tmp_path / "X.npy", tmp_path / "y.npy"), numbers)
     with pytest.raises(DataError, match=rf"X\.npy.*row {LEAF + 3}, column 1"):
-        Passes(DaskClient(client)).sums(source, FUNCTION, "sums")
+        OpenPasses(DaskClient(client)).sums(source, FUNCTION, "sums")
 
 
 def test_rows_of_this_process_only_stay_here(client):
     source = source_of([(X[:100], Y[:100, 0])])
     for executor in (DaskClient(client), Joblib(2)):
         with pytest.raises(DataError, match="can be read by this process only"):
-            Passes(executor).sums(source, FUNCTION, "sums")
+            OpenPasses(executor).sums(source, FUNCTION, "sums")
 
 
 def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
@@ -165,14 +167,14 @@ def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
 
     monkeypatch.setattr(passes, "threads_for", lambda order: 3 if order >= 8 else 1)
     source = ArraySource(X, Y)
-    shared = Passes().shared(source, 8)
+    shared = OpenPasses().shared(source, 8)
     assert shared.executor == Joblib(3)
     assert bits(shared.sums(source, FUNCTION, "sums")) == expected
-    assert Passes().shared(source, 7).executor == Serial()
-    assert Passes(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
-    assert Passes().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
+    assert OpenPasses().shared(source, 7).executor == Serial()
+    assert OpenPasses(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
+    assert OpenPasses().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
     monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
-    assert Passes().shared(source, 8).executor == Serial()
+    assert OpenPasses().shared(source, 8).executor == Serial()
 
 
 def test_every_word_has_its_executor(client):
@@ -190,7 +192,7 @@ def test_every_word_has_its_executor(client):
 
 def test_a_scheduler_by_its_address(client, files, expected):
     with executor_of(client.scheduler.address) as executor:
-        assert bits(Passes(executor).sums(files, FUNCTION, "sums")) == expected
+        assert bits(OpenPasses(executor).sums(files, FUNCTION, "sums")) == expected
     assert client.status == "running"
 
 
@@ -201,5 +203,5 @@ def test_the_function_sees_whole_micro_blocks():
         seen.append([(type(block), block.start, block.X.shape[0]) for block in blocks])
         return 0
 
-    Passes(memory_budget=1.0).sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf, "sums")
+    OpenPasses(memory_budget=1.0).sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf, "sums")
     assert seen == [[(Block, k * 4096, 4096) for k in range(4)], [(Block, LEAF, 10)]]

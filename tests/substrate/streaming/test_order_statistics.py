@@ -5,7 +5,7 @@ import pytest
 
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Serial
-from substrate.streaming.passes import Passes
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF
 from substrate.streaming.survey import CountsOfLeaf, keys_of, order_statistics, value_of
 
@@ -24,7 +24,7 @@ def counted(values, ranks, most, level=2):
 
     def sums(function):
         made.append(function)
-        return Passes(executor).sums(source, function, "numbers")
+        return OpenPasses(executor).sums(source, function, "numbers")
 
     found, largest = order_statistics(sums, first_column, values.size, ranks, most)
     assert all(isinstance(function, CountsOfLeaf) for function in made)

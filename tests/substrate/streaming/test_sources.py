@@ -216,7 +216,7 @@ def test_blocks_of_a_wrong_kind_are_named(blocks, words):
 
 
 def test_blocks_that_are_gone_after_one_pass_are_refused():
-    with pytest.raises(DataError, match="once only"):
+    with pytest.raises(DataError, match="only once"):
         source_of(iter([(X, Y)]))
 
 
@@ -261,7 +261,7 @@ def test_dask_collections_of_a_wrong_kind_are_named(made):
     rows = da.from_array(X, chunks=5000)
     for X_, y, words in [
         (rows, Y, "need targets in one"),
-        (rows, da.from_array(Y[:-1], chunks=99), "one target a row"),
+        (rows, da.from_array(Y[:-1], chunks=99), "one target per row"),
         (rows[:, 0], None, "must be 2-D"),
         (rows[:0], None, "holds no rows"),
         (dd.read_parquet(made / "rows.parquet"), "z", "has no column 'z'"),

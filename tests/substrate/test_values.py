@@ -1,0 +1,130 @@
+"""Values that are parameters: frozen, compared by content, printed as they are written, replaced by name."""
+
+import pickle
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming import Passes
+from substrate.streaming.executors import Joblib
+from substrate.values import Value
+
+POINTS = np.arange(6.0).reshape(3, 2)
+VALUES = [
+    Basis(),
+    Basis(50),
+    Basis(7, "renyi", n_candidates=None, n_scoring=30, random_state=3),
+    Basis(rule="stochastic", reconstruction_tolerance=0.1),
+    Basis(rule=[1, 2]),
+    Passes(),
+    Passes("joblib", memory_budget=1e5),
+    Passes(Joblib(2), checkpoint="sums.npz", verbose=True),
+]
+over_values = pytest.mark.parametrize("value", VALUES, ids=repr)
+
+
+@over_values
+def test_it_prints_as_it_is_written(value):
+    assert eval(repr(value), {"Basis": Basis, "Passes": Passes, "Joblib": Joblib}) == value
+
+
+def test_only_what_differs_from_the_defaults_is_printed():
+    assert repr(Basis()) == "Basis()"
+    assert repr(Basis(np.int64(50), random_state=0)) == "Basis(n=50, random_state=0)"
+    assert repr(Passes(verbose=True)) == "Passes(verbose=True)"
+
+
+@over_values
+def test_it_is_frozen_and_its_own_clone(value):
+    assert isinstance(value, Value)
+    assert clone(value) is value
+    assert pickle.loads(pickle.dumps(value)) == value
+    for field in fields(value):
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, field.name, None)
+
+
+@over_values
+def test_what_is_replaced_by_itself_is_equal(value):
+    assert value.with_params(**value.get_params()) == value
+    assert list(value.get_params()) == [field.name for field in fields(value)]
+    assert [other == value for other in VALUES].count(True) == 1
+    with pytest.raises(DeclarationError, match=r"has no parameter 'size'; it has \["):
+        value.with_params(size=3)
+    with pytest.raises(DeclarationError, match="has no parameters"):
+        value.with_params(**{f"{fields(value)[0].name}__inner": 3})
+
+
+def test_arrays_are_compared_entry_by_entry():
+    for made in (np.array, sp.csr_matrix, np.ndarray.tolist):
+        assert Basis(rule=made(POINTS)) == Basis(rule=made(POINTS))
+        assert Basis(rule=made(POINTS)) != Basis(rule=made(POINTS + 1.0))
+    assert Basis(rule=POINTS) != Basis(rule=sp.csr_matrix(POINTS))
+    assert Basis() != Passes()
+    assert RBF(1.0) == RBF(1.0) != Basis()
+
+
+def test_a_clone_draws_what_the_value_would():
+    """Whoever shares a generator with a clone would draw other rows after it."""
+    for state in (np.random.RandomState(5), np.random.default_rng(5)):
+        basis = Basis(random_state=state)
+        drawn = clone(basis).generator().integers(1000, size=5)
+        assert list(basis.generator().integers(1000, size=5)) == list(drawn)
+    assert clone(Basis(random_state=np.random)).random_state is np.random
+
+
+@pytest.mark.parametrize(
+    ("given", "basis"),
+    [
+        (None, Basis()),
+        (50, Basis(n=50)),
+        (np.int32(50), Basis(n=50)),
+        ("renyi", Basis(rule="renyi")),
+        ([3, 1], Basis(rule=[3, 1])),
+        (POINTS, Basis(rule=POINTS)),
+    ],
+    ids=str,
+)
+def test_short_forms_of_a_basis(given, basis):
+    assert Basis.of(given) == basis
+    assert Basis.of(basis) is basis
+
+
+@pytest.mark.parametrize("given", [True, np.True_, 2.0, np.float64(2.0), "greedy"], ids=repr)
+def test_what_is_no_basis_is_refused(given):
+    with pytest.raises(DeclarationError, match="basis must be a Basis, a number of vectors, one of feature_vectors"):
+        Basis.of(given)
+
+
+@pytest.mark.parametrize("state", ["seed", True, -1, 2**32, 0.5, [1]], ids=repr)
+def test_what_is_no_seed_is_refused(state):
+    with pytest.raises(DeclarationError, match=r"basis\.random_state must be an integer from 0 to 2\*\*32 - 1"):
+        Basis(random_state=state)
+
+
+def test_short_forms_of_passes():
+    assert Passes.of(None) == Passes()
+    assert Passes.of("joblib") == Passes("joblib")
+    assert Passes.of(VALUES[-1]) is VALUES[-1]
+    with pytest.raises(DeclarationError, match="passes must be a Passes, the name of an executor or None, received 3"):
+        Passes.of(3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"executor": "spark"}, r"passes\.executor must be None, 'serial'.*received 'spark'"),
+        ({"memory_budget": 0.0}, r"passes\.memory_budget must be positive and finite, received 0\.0"),
+        ({"checkpoint": 3}, r"passes\.checkpoint must be a path or None, received 3"),
+        ({"verbose": "very"}, r"passes\.verbose must be True or False, received 'very'"),
+    ],
+)
+def test_what_passes_cannot_be_is_refused_by_its_name(parameters, message):
+    with pytest.raises(DeclarationError, match=message):
+        Passes(**parameters)
