@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from every_model import seeded
 from numpy.testing import assert_array_equal
 from rewritten_files import rewrite
 from sampled_cases import first
@@ -306,7 +307,7 @@ def my_similarity(X, Z):
 def test_somebodys_function_is_refused_by_name(tmp_path, estimator, kernel, name):
     X, y = make_data(estimator)
     path = tmp_path / "m.npz"
-    estimator(RBF(1.0)).fit(X, y).save(path)
+    seeded(estimator, kernel=RBF(1.0)).fit(X, y).save(path)
     before = path.read_bytes()
     for model in (estimator(kernel), estimator(kernel).fit(X, y)):
         with pytest.raises(DataError, match=f"{name}.*cannot be saved"):
@@ -348,7 +349,7 @@ def test_only_estimators_of_this_package(tmp_path, model):
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, estimator, monkeypatch):
     X, y = make_data(estimator)
     path = tmp_path / "m.npz"
-    model = estimator(RBF(1.0)).fit(X, y)
+    model = seeded(estimator, kernel=RBF(1.0)).fit(X, y)
     model.save(path)
     before = path.read_bytes()
 

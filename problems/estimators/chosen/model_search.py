@@ -75,8 +75,6 @@ class ModelSearch:
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
-    cg_tol: float = field(default=1e-8, init=False)
-    max_iter: int = field(default=1, init=False)
 
     #: The supported losses of leave-one-out residuals.
     _losses: ClassVar[tuple[str, ...]] = ("squared", *ROBUST)

@@ -33,6 +33,8 @@ class _DenseSearch(ModelSearch):
     """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
     _page = "tikhonov_fusion"
+    cg_tol: float = field(default=1e-8, init=False)
+    max_iter: int = field(default=1, init=False)
 
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
         """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""
