@@ -15,7 +15,7 @@ from benchmarks.device import contenders
 
 #: Functions by the modules that call them, in which they are replaced.
 PHASES = {
-    "problems.estimators.shared.base": ("checked_on_device", "spreads_on_device"),
+    "problems.estimators.shared.base": ("checked_on_device", "warn_if_unscaled"),
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
     "problems.estimators.chosen.candidates": ("centred_spectrum", "search_spectra"),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor, load
-from problems.estimators.shared import files
+from problems.estimators.shared import files, release_0_1
 from problems.estimators.shared.files import save
 from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS, attributes_of, parameters_of
 from substrate.certificates import Certificate
@@ -249,7 +249,7 @@ def test_release_0_1_with_nothing_outside_loads_and_takes_none_of_it(tmp_path, i
     assert loaded.certificate_.holds
 
 
-@pytest.mark.parametrize("estimator", [one for one in ESTIMATORS if one.__name__ in files._PARAMETERS])
+@pytest.mark.parametrize("estimator", [one for one in ESTIMATORS if one.__name__ in release_0_1._PARAMETERS])
 def test_every_estimator_of_release_0_1_loads(tmp_path, estimator):
     path = tmp_path / "m.npz"
     model = estimator(RBF(1.0))

@@ -39,7 +39,7 @@ THRESHOLDS = [
     ("MICRO", None, 64),
     ("LEAF", None, 256),
     ("WIDTH_ROWS", "substrate.streaming.array_source", 200),
-    ("_SPREAD", "substrate.reduced.solution", 100),
+    ("_SPREAD", "substrate.reduced.statistic", 100),
     ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
     ("KEPT", "substrate.reduced.left_out", 2.0**10),
     ("_MOST_ROWS", "substrate.kernels.distances", 150),

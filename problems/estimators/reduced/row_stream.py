@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.scales import warn_if_unscaled, warn_of_scales
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
@@ -145,7 +146,7 @@ class RowStream(KernelEstimator):
                 return self._resolved_kernel(X)
             if not is_sparse(X):
                 for columns in kernel.compared_columns(X.shape[1]):
-                    self._warn_if_unscaled(X, columns, kernel)
+                    warn_if_unscaled(self, X, columns, kernel)
         elif survey is not None:
             if kernel.pairwise:
                 raise DataError(
@@ -155,7 +156,7 @@ class RowStream(KernelEstimator):
                 here = list(columns)
                 with np.errstate(over="ignore"):
                     ranges = survey.high[here] - survey.low[here]
-                self._warn_of_scales(columns, ranges, survey.standard_deviation[here], kernel)
+                warn_of_scales(self, columns, ranges, survey.standard_deviation[here], kernel)
         return next(_resolved([kernel], data))
 
     def _data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:

@@ -13,22 +13,19 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
+from problems.estimators.shared.fitted_state import check_state
 from problems.estimators.shared.machine_rows import points_of
-from problems.estimators.shared.on_device import check_home, checked_on_device, spreads_on_device
+from problems.estimators.shared.on_device import check_home, checked_on_device
+from problems.estimators.shared.scales import warn_if_unscaled
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
-from substrate.errors import DataError, DeclarationError, ScaleWarning
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 
 __all__ = ["KernelEstimator"]
-
-#: Ratio of the columns' spreads beyond which a distance depends on one column only.
-_SCALES_APART = 100.0
-#: Number of cells of a matrix whose spreads are computed at a time.
-_SPREAD_CELLS = 2**18
 
 
 @dataclass(eq=False, repr=False)
@@ -122,46 +119,8 @@ class KernelEstimator(BaseEstimator):
 
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
-        if not self.__sklearn_is_fitted__():
-            return
-        if isinstance(self.n_features_in_, bool) or not isinstance(self.n_features_in_, int):
-            raise DataError(f"n_features_in_ must be an integer, received {self.n_features_in_!r}")
-        pairwise = self.__sklearn_tags__().input_tags.pairwise
-        if not isinstance(self.kernel_, Kernel) or self.kernel_.pairwise != pairwise:
-            raise DataError(f"the fitted kernel {self.kernel_!r} does not belong to the kernel {self.kernel!r}")
-        numbers = {"support_values_": self.support_values_, "the expansion": self._coefficients(), "bias_": self.bias_}
-        if not pairwise:
-            vectors = self.support_vectors_
-            numbers["support_vectors_"] = vectors.data if is_sparse(vectors) else vectors
-        for name, values in numbers.items():
-            array = np.asarray(values)
-            if array.dtype.kind != "f":
-                raise DataError(f"{name} must hold floating point numbers, received dtype {array.dtype}")
-            if not np.isfinite(array).all():
-                raise DataError(f"{name} contains NaN or infinity")
-        alpha, support = self._coefficients(), self.support_
-        n = alpha.shape[0]
-        if support.dtype.kind not in "iu" or support.shape != (n,) or len(self._outputs()) > 1:
-            raise DataError("the support indices and the support values do not belong together")
-        if n and (support.min() < 0 or (pairwise and support.max() >= self.n_features_in_)):
-            raise DataError("a support index is out of range")
-        if not pairwise and self.support_vectors_.shape != (n, self.n_features_in_):
-            raise DataError(
-                f"{n} support values over {self.n_features_in_} features do not belong to support vectors of shape "
-                f"{self.support_vectors_.shape}"
-            )
-        if np.shape(self.bias_) != self._outputs():
-            raise DataError(f"a bias of shape {np.shape(self.bias_)} does not belong to {self._outputs()} outputs")
-        if (primal := self._primal()) is not None:
-            rank, outputs = self.kernel_.rank(self.n_features_in_), self._outputs() or (1,)
-            found = (primal.weights.shape, primal.center.shape, primal.bias.shape)
-            if found != ((rank, *outputs), (rank,), outputs):
-                raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {self.kernel_!r}")
-        trial = np.zeros((1, self.n_features_in_)) if pairwise or n == 0 else self.support_vectors_[:1]
-        with np.errstate(all="ignore"):
-            values = self._evaluated(trial)
-        if not np.isfinite(values).all():
-            raise DataError("a trial prediction is not finite")
+        if self.__sklearn_is_fitted__():
+            check_state(self)
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""
@@ -266,33 +225,8 @@ class KernelEstimator(BaseEstimator):
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):
             for columns in kernel.compared_columns(X.shape[1]):
-                self._warn_if_unscaled(X, columns, kernel)
+                warn_if_unscaled(self, X, columns, kernel)
         return kernel.resolved(X)
-
-    def _warn_if_unscaled(self, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
-        # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
-        # others, a single outlier a large range but an ordinary deviation.
-        low, high, deviations = (spreads_on_device if is_device_array(X) else _spreads)(X, columns)
-        with np.errstate(over="ignore"):
-            ranges = high - low
-        self._warn_of_scales(columns, ranges, deviations, kernel)
-
-    def _warn_of_scales(self, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
-        (moving,) = np.nonzero(ranges > 0.0)
-        if moving.size < 2:
-            return
-        small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
-        if apart > _SCALES_APART:
-            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-            warnings.warn(
-                f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
-                f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
-                "the columns first, for instance make_pipeline(StandardScaler(), ...)",
-                ScaleWarning,
-                stacklevel=5,
-            )
 
     def _keep_primal(self, primal: PrimalWeights | None) -> None:
         """Keep primal weights where support values cannot represent the answer; they are then used for prediction."""
@@ -345,18 +279,3 @@ class KernelEstimator(BaseEstimator):
 
 def _own_rows(X: Any, rows: Any) -> Any:
     return X.copy() if X.shape[0] == rows.size else X[rows]
-
-
-def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Lowest and highest value of the columns, and their standard deviations."""
-    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
-    width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
-    for first in range(0, len(columns), width):
-        some = slice(first, first + width)
-        points = np.ascontiguousarray(X[:, columns[some]].T)
-        low[some], high[some] = points.min(axis=1), points.max(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            ranges = high[some] - low[some]
-            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
-    return low, high, deviations

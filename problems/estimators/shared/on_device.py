@@ -2,22 +2,17 @@
 
 from typing import Any
 
-import numpy as np
-
-from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import (
     device_points,
     device_vector,
     is_device_array,
     namespace_of,
-    on_device_of,
     same_home,
-    to_numpy,
     where_it_lives,
 )
 
-__all__ = ["check_home", "checked_on_device", "labels_on_device", "spreads_on_device"]
+__all__ = ["check_home", "checked_on_device", "labels_on_device"]
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
@@ -68,15 +63,3 @@ def labels_on_device(y: Any, n: int) -> Any:
     if xp.isdtype(y.dtype, ("complex floating", "bool")):
         raise DataError(f"labels on a device are whole numbers, received dtype {y.dtype}; number the classes")
     return y
-
-
-def spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """On the host: lowest and highest value of the columns, and their standard deviations."""
-    xp = namespace_of(X)
-    part = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
-    low, high = to_numpy(xp.min(part, axis=0)), to_numpy(xp.max(part, axis=0))
-    with np.errstate(over="ignore"):
-        ranges = np.minimum(high - low, 1e300)
-    units = np.where(ranges > 0.0, ranges, 1.0)
-    scaled = (part - on_device_of(X, low)) / on_device_of(X, units)
-    return low, high, to_numpy(xp.std(scaled, axis=0)) * units
