@@ -55,7 +55,9 @@ ESTIMATORS = {
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }
 #: The pages: the files of this folder, but for what they say of themselves.
-PAGES = tuple(file.name for file in iter_modules(__path__) if not file.ispkg and file.name != "demonstration")
+PAGES = tuple(
+    file.name for file in iter_modules([os.path.dirname(__file__)]) if not file.ispkg and file.name != "demonstration"
+)
 
 __all__ = sorted([*ESTIMATORS, *PAGES, "load"])
 

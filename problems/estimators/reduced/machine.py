@@ -180,8 +180,8 @@ class ReducedMachine(RowStream):
         answer = judge.of(residuals, beta, shift)
         if not answer.passes and not rows.on_device:
             answer = judge.once_more(beta, shift)
-        told = (("kernel", repr(self.kernel_)), *facts, *answer.facts)
-        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), told)
+        record = (("kernel", repr(self.kernel_)), *facts, *answer.facts)
+        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), record)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
