@@ -13,6 +13,7 @@ from pathlib import Path
 from docstring_fields import ROOT, Field, fields_under
 from equations import EQUATIONS, expand, label
 from errata import entries
+from generated_page import page_command, table
 
 __all__ = ["PAGE", "Ledger", "main"]
 
@@ -44,8 +45,8 @@ class Ledger:
             if field.kind in ("equation", "place") and not (function.startswith("test_") and file.startswith("test_")):
                 self.faults.append(f"{field.path} {field.symbol or 'itself'} is no test that pytest collects")
         for key, where in self._wanted():
-            for table, word in ((self.owners, "owner"), (self.checks, "test")):
-                if not table[key, where]:
+            for fields, word in ((self.owners, "owner"), (self.checks, "test")):
+                if not fields[key, where]:
                     self.faults.append(f"[{key}] {where} has no {word}")
 
     @classmethod
@@ -96,10 +97,10 @@ class Ledger:
         parts = [_HEAD]
         for key, numbers in ((key, numbers) for key, numbers in EQUATIONS.items() if numbers):
             rows = [self._row(key, label(number)) for number in numbers]
-            parts.append(_table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
+            parts.append(table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
         rows = [(f"[{key}]", *self._row(key, where)) for key, where in self._unnumbered()]
         headings = ("paper", "place", "what", "implemented by", "checked by", "erratum")
-        parts.append(_table("## Algorithms, sections and tables", headings, rows))
+        parts.append(table("## Algorithms, sections and tables", headings, rows))
         return "\n".join(parts)
 
     def _row(self, key: str, where: str) -> tuple[str, ...]:
@@ -117,25 +118,9 @@ def _cell(fields: list[Field]) -> str:
     return "<br>".join(f"`{name}`" for name in _distinct(names))
 
 
-def _table(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [title, "", f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
 def main(arguments: list[str]) -> int:
-    """Print the page, or write it; faults go to standard error and nothing is written."""
-    ledger = Ledger.of_the_sources()
-    if ledger.faults:
-        print(*ledger.faults, sep="\n", file=sys.stderr)
-        return 1
-    if arguments == ["--write"]:
-        PAGE.write_text(ledger.page(), encoding="utf-8")
-    elif arguments:
-        print(f"unknown arguments {arguments}; usage: python docs/ledger.py [--write]", file=sys.stderr)
-        return 2
-    else:
-        print(ledger.page())
-    return 0
+    """Print the page, or write it."""
+    return page_command(Ledger.of_the_sources(), PAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from docstring_fields import ROOT
+from generated_page import page_command, table
 
 import problems
 from problems.estimators.shared.saved import attributes_of
@@ -161,12 +162,12 @@ class Vocabulary:
         return "\n".join(
             [
                 _HEAD,
-                _table("## Methods", headings, rows),
+                table("## Methods", headings, rows),
                 "## Why not\n",
                 *reasons,
                 "",
-                _table("## Parameters", ("parameter", "estimators"), self._owners(parameters)),
-                _table("## What a fit leaves", ("attribute", "estimators"), self._owners(attributes)),
+                table("## Parameters", ("parameter", "estimators"), self._owners(parameters)),
+                table("## What a fit leaves", ("attribute", "estimators"), self._owners(attributes)),
             ]
         )
 
@@ -182,26 +183,9 @@ class Vocabulary:
         ]
 
 
-def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
-    names = list(headings)
-    lines = [title, "", f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
 def main(arguments: list[str]) -> int:
-    """Print the page, or write it; faults go to standard error and nothing is written."""
-    vocabulary = Vocabulary.of_the_package()
-    if vocabulary.faults:
-        print(*vocabulary.faults, sep="\n", file=sys.stderr)
-        return 1
-    if arguments == ["--write"]:
-        PAGE.write_text(vocabulary.page(), encoding="utf-8")
-    elif arguments:
-        print(f"unknown arguments {arguments}; usage: python docs/vocabulary.py [--write]", file=sys.stderr)
-        return 2
-    else:
-        print(vocabulary.page())
-    return 0
+    """Print the page, or write it."""
+    return page_command(Vocabulary.of_the_package(), PAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ of two round Gaussian clouds in each class :math:`c`,
 import csv
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
     return_X_y
         True for ``(X, y)`` of shapes (133, 1) and (133,); False for a ``sklearn.utils.Bunch``.
     """
-    return _regression("motorcycle.csv", motorcycle.__doc__, "Silverman1985", return_X_y)
+    return _delivered("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985", return_X_y)
 
 
 @overload
@@ -123,16 +123,20 @@ def boston(*, return_X_y: bool = True) -> "Arrays | Bunch":
     return_X_y
         True for ``(X, y)`` of shapes (506, 13) and (506,); False for a ``sklearn.utils.Bunch``.
     """
-    return _regression("boston.csv", boston.__doc__, "HarrisonRubinfeld1978", return_X_y)
+    return _delivered("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978", return_X_y)
 
 
-def _regression(filename: str, description: str | None, key: str, return_X_y: bool) -> "Arrays | Bunch":
+def _delivered(
+    filename: str, kind: type, description: str | None, key: str, return_X_y: bool, target_names: tuple[str, ...] = ()
+) -> Any:
+    """A table whose last column is the target, of one kind of numbers or words."""
     table = read_table(filename)
-    record = Record(
+    record: Record[Any] = Record(
         X=table.inputs,
-        y=np.array(table.last, dtype=np.float64),
+        y=np.array(table.last, dtype=kind),
         feature_names=table.input_names,
         target_name=table.last_name,
+        target_names=target_names,
         description=description,
         citation=cite(key),
         provenance=provenance(filename),
@@ -210,19 +214,7 @@ def pima(*, return_X_y: bool = True) -> "Numbered | Bunch":
         True for ``(X, y)`` of shapes (768, 8) and (768,), y of integers; False for a
         ``sklearn.utils.Bunch``.
     """
-    table = read_table("pima.csv")
-    record = Record(
-        X=table.inputs,
-        y=np.array(table.last, dtype=np.int64),
-        feature_names=table.input_names,
-        target_name=table.last_name,
-        target_names=("negative", "positive"),
-        description=pima.__doc__,
-        citation=cite("Smith1988"),
-        provenance=provenance("pima.csv"),
-        filename="pima.csv",
-    )
-    return deliver(record, return_X_y)
+    return _delivered("pima.csv", np.int64, pima.__doc__, "Smith1988", return_X_y, ("negative", "positive"))
 
 
 @overload
@@ -242,16 +234,4 @@ def ionosphere(*, return_X_y: bool = True) -> "Lettered | Bunch":
         True for ``(X, y)`` of shapes (351, 34) and (351,), y of strings; False for a
         ``sklearn.utils.Bunch``.
     """
-    table = read_table("ionosphere.csv")
-    record = Record(
-        X=table.inputs,
-        y=np.array(table.last, dtype=np.str_),
-        feature_names=table.input_names,
-        target_name=table.last_name,
-        target_names=("b", "g"),
-        description=ionosphere.__doc__,
-        citation=cite("Sigillito1989"),
-        provenance=provenance("ionosphere.csv"),
-        filename="ionosphere.csv",
-    )
-    return deliver(record, return_X_y)
+    return _delivered("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", return_X_y, ("b", "g"))
