@@ -100,3 +100,18 @@ def test_the_decomposition_error_covers_what_is_seen():
         expected, _ = oracle.solve(np.array(gram.matrix), y, np.full(24, lam))
         seen = np.linalg.norm(alpha - expected) / np.linalg.norm(expected)
         assert seen <= 3.0 * spectrum.decomposition_error(lam) + 1e-13
+
+
+@cases
+def test_weighted_rows_have_the_diagonal_of_the_weighted_system(kernel):
+    K, weights = kernel(X), np.exp(np.linspace(-3.0, 3.0, 24))
+    spectrum = centred_spectrum(Gram.of(kernel, X), weights=weights)
+    targets = spectrum.targets(Y)
+    alpha, left_out = spectrum.support_values(targets, LAMBDAS), spectrum.leave_one_out(targets, LAMBDAS)
+    for j, lam in enumerate(LAMBDAS):
+        ridge = lam / weights
+        a, b = oracle.solve(K, Y, ridge)
+        assert_allclose(alpha[:, j], a, rtol=1e-6, atol=1e-8 * np.abs(a).max())
+        assert_allclose(spectrum.bias(targets, alpha)[j], b, rtol=1e-7)
+        explicit = oracle.leave_one_out(K, Y, ridge)
+        assert_allclose(left_out[:, j], explicit, rtol=1e-6, atol=1e-8 * np.abs(explicit).max())

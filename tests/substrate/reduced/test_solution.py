@@ -205,3 +205,20 @@ def test_a_kernel_of_zeros_leaves_the_mean():
     assert spectrum.values.size == 0
     # two ways to add 20 numbers
     assert_allclose(solution.bias, Y[:20, 0].mean(), rtol=0.0, atol=20 * np.finfo(float).eps * np.abs(Y[:20, 0]).max())
+
+
+def test_products_are_counted_by_the_parts_in_which_they_are_added_up(monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    monkeypatch.setattr("substrate.reduced.rows.PART", 32)
+    here = KernelRows.of(RBF(1.5), X, BASIS, Y)
+    there = KernelRows.of(RBF(1.5), *(strict.asarray(part) for part in (X, BASIS, Y)))
+    assert here.product_terms == here.terms
+    assert there.product_terms == 32 + 5 + 1 < there.terms  # a part, all parts, and one tile of 150 rows
+
+
+def test_sums_that_rounding_hides_bound_nothing(monkeypatch):
+    monkeypatch.setattr(KernelRows, "product_terms", property(lambda rows: 10**17))
+    answer = solved(RBF(1.5), X, Y, BASIS, 5.0)[-1].rows[0]
+    assert answer.name == "accuracy"
+    assert answer.value == np.inf
+    assert not answer.passes
