@@ -100,7 +100,7 @@ def _estimator(name: str) -> Any:
 
 def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
     """The implementation of :func:`substrate.fuse` for an estimator."""
-    from problems.estimators.chosen.fusing import fuse_estimator
+    from problems.estimators.chosen.fused_machines import fuse_estimator
 
     return fuse_estimator(estimator, over, **choices)
 

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.pruned.performance_index import Index
-from problems.estimators.pruned.pruning_fit import Pruning
+from problems.estimators.pruned.performance_index import Index, Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.shared.encoding import PruningStep
