@@ -248,12 +248,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, gamma_range, gap
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis, passes
-        As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
 

@@ -117,14 +117,10 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min
+        As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
-    kernels, cv, validation_fraction, gap, random_state, zeta_min
-        As for :class:`FusedL1SubstrateRegressor`.
 
     Attributes
     ----------
@@ -145,15 +141,10 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho for all of them.
-    kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
-        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------

@@ -20,11 +20,8 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, solver, cg_tol, max_iter
+    gamma, tol, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -55,11 +52,8 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`ComponentwiseLSSVMRegressor`.
-    gamma, solver, cg_tol, max_iter, coding, class_weight
+    gamma, tol, solver, cg_tol, max_iter, coding, class_weight
         As for :class:`~problems.LSSVMClassifier`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     relevance : float, default=0.05
         Share of the largest maximal variation, over all machines, up to which an input counts as irrelevant.
 

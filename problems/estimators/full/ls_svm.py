@@ -128,15 +128,8 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
-    solver, cg_tol, max_iter
-        As for :class:`LSSVMRegressor`.
+    kernel, gamma, tol, solver, cg_tol, max_iter
+        As for :class:`LSSVMRegressor`, with one gamma.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.

@@ -44,14 +44,8 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    kernel, gamma, tol, coding
+        As for :class:`~problems.LS2SVMClassifier`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.
     max_epochs : int, default=500

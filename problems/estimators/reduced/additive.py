@@ -51,10 +51,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, basis, passes
+    gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 

@@ -267,12 +267,8 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
 
     Parameters
     ----------
-    kernel, basis, passes
-        As for :class:`SparseL1SubstrateRegressor`.
-    zeta : float, default=1.0
-        Weight of the 1-norm against half the squared errors of all rows, the same in every machine.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    kernel, zeta, tol, basis, passes
+        As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
 

@@ -49,10 +49,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, basis, passes
+    kernel, gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
