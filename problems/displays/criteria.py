@@ -38,7 +38,6 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
-
 _NAMES = {
     "loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds", "validation": "validation",
 }  # fmt: skip

@@ -34,7 +34,6 @@ from substrate.paths.knots import Path, claimed
 
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
-
 #: Number of components with a name; the others are thin grey lines.
 _NAMED = 6
 #: Default begin of the diagram, as a share of the chosen rho.

@@ -31,7 +31,6 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["CertificateDisplay", "ResidualsDisplay"]
 
-
 #: Width of a bin in units of the scale, and the largest number of bins: an enormous error widens them.
 _WIDTH, _BINS = 0.5, 80
 

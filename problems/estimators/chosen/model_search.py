@@ -37,7 +37,6 @@ from substrate.progress import Progress
 
 __all__ = ["ModelSearch", "Parted"]
 
-
 _NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or cv='gcv'"
 
 

@@ -24,7 +24,6 @@ from substrate.solvers import canonical_name
 
 __all__ = ["Solving", "SparseAnswers", "SparseFit", "fit_sparse", "sparse_accuracy"]
 
-
 Facts = tuple[tuple[str, str], ...]
 
 _UNKNOWN = (

@@ -164,6 +164,8 @@ class SaddleMachine(LeavesOut, CheckedAgain):
 class SolvedMachine(SaddleMachine):
     """A machine whose system is solved in closed form, by conjugate gradients, or as the declared problem."""
 
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cg", "cvxpy")
+    _on_devices = True
     solver: str = "auto"
     cg_tol: float = 1e-8
     max_iter: int = 1000

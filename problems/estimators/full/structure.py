@@ -217,12 +217,10 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
 
     Parameters
     ----------
-    kernel, rho, tol
+    kernel, rho, tol, relevance, expansion, ridge, cutoff, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    relevance, expansion, ridge, cutoff, refit, gamma, solver
-        As for :class:`MaximalVariationRegressor`.
 
     Attributes
     ----------

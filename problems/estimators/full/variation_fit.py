@@ -36,7 +36,6 @@ from substrate.solvers import canonical_name
 
 __all__ = ["PAGES", "Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
 
-
 #: The page that states each expansion.
 PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}
 #: Relative residual of the optimality conditions at which a fit counts as solved.

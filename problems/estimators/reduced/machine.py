@@ -1,9 +1,4 @@
-"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs.
-
-Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
-
-The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
-"""
+"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
