@@ -100,8 +100,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
     "AdditiveEstimator": {"maximal_variation_": _EACH},
-    "ComponentwiseLSSVMClassifier": _NORMS,
-    "ComponentwiseLSSVMRegressor": _NORMS,
+    "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {"training_rows_": array("iu"), "zeta_": _NUMBER},  # rows that train, where the support does not tell
