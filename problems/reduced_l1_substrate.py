@@ -49,11 +49,7 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
     S = basis_points(gram, n_basis, basis)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     level = sparse_expansion(np.array(gram.matrix[:, S]), target, weight, "zeta", balanced=False)
-    values = {
-        "coefficients": lambda: level.a.value,
-        "bias": lambda: level.b.value,
-        "errors": lambda: level.e.value,
-    }
+    values = {"coefficients": lambda: level.a.value, "bias": lambda: level.b.value, "errors": lambda: level.e.value}
 
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))

@@ -60,13 +60,7 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(
-    K: Any,
-    y: Any,
-    K_val: Any,
-    y_val: Any,
-    gap: float = GAP,
-    task: str = "regression",
-    gamma_range: Any = None,
+    K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> Declared:
     """Search gamma, then declare level 1 at the optimum, with the validation errors and the gap.
 

@@ -29,7 +29,15 @@ __all__ = ["KernelEstimator", "page_named"]
 
 @dataclass(eq=False, repr=False)
 class KernelEstimator(BaseEstimator):
-    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
+    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    """
 
     kernel: Any = "rbf"
     _: KW_ONLY
