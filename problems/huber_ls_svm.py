@@ -42,8 +42,7 @@ from substrate.closed_form.huber_active_set import solve_huber
 from substrate.closed_form.page_accuracy import huber_accuracy
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import own_gram
+from substrate.declarations import Declared, own_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import SolverError
 from substrate.ingredients import (

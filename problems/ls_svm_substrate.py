@@ -33,9 +33,8 @@ from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, accuracy_row, gap_row
 from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spread
 from substrate.closed_form.saddle_system import solve_saddle_system
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram

@@ -37,9 +37,8 @@ from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row

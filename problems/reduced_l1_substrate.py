@@ -25,9 +25,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of

@@ -13,7 +13,7 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.matrix_on_device import device_matrix
+from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import (
     cholesky,
     device_blocks,

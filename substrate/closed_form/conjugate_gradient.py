@@ -25,13 +25,7 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
 
-__all__ = [
-    "IterativeSolution",
-    "kernel_product",
-    "pivoted_cholesky",
-    "preconditioner_rank",
-    "solve_by_conjugate_gradients",
-]
+__all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
 
 
 def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:

@@ -22,7 +22,7 @@ from substrate.certificates.rows import Accuracy
 from substrate.closed_form.column_reduction import support_count
 from substrate.closed_form.page_accuracy import sparse_accuracy
 from substrate.closed_form.robust_weights import check_choice
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -30,15 +30,7 @@ from substrate.ingredients import regression_fit, signed_labels, sparsity, spars
 from substrate.reduced.basis.candidates import Candidates
 from substrate.reduced.basis.feature_vectors import select_feature_vectors
 
-__all__ = [
-    "SparseExpansion",
-    "basis_points",
-    "checked_targets",
-    "in_paper_signs",
-    "signs_of",
-    "sparse_expansion",
-    "validation_rows",
-]
+__all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 
 
 def checked_targets(y: Any, n: int, task: str, name: str = "y") -> Array:

@@ -20,8 +20,7 @@ from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy
 from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram
+from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 
 __all__ = ["RegressionData", "declared_targets", "within_solvers"]

@@ -21,21 +21,14 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.closed_form.page_accuracy import variation_accuracy
 from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 
-__all__ = [
-    "VariationExpansion",
-    "component_grams",
-    "component_matrices",
-    "fast_values",
-    "given_coordinates",
-    "variation_expansion",
-]
+__all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
 
 def component_grams(K: Any) -> tuple[Gram, ...]:

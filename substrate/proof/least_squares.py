@@ -35,7 +35,7 @@ from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [
     "given_matrix",

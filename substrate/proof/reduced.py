@@ -24,7 +24,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, flint, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, below, flint, formula_of, precision
 
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 

@@ -24,7 +24,7 @@ from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
 from substrate.kernels import Componentwise, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, flint, precision
+from substrate.proof import Proof, above, ball, balls, below, flint, precision
 from substrate.proof.duality import centred, gap_root, largest, proof_of
 from substrate.proof.least_squares import kernel_products, weighted_root
 from substrate.proof.reduced import BasisRows

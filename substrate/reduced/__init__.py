@@ -1,5 +1,5 @@
 """Machines on a reduced basis: a few points span the model, all rows train it, block by block."""
 
-from substrate.reduced.basis.parameters import Basis
+from substrate.reduced.basis import Basis
 
 __all__ = ["Basis"]
