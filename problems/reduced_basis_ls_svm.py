@@ -15,7 +15,7 @@ no harm and the minimum is unique. The multipliers of the equalities are :math:`
 :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the predictor is
 :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
 
 Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 

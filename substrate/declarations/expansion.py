@@ -27,8 +27,8 @@ from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
-from substrate.reduced.basis.candidates import Candidates
-from substrate.reduced.basis.feature_vectors import select_feature_vectors
+from substrate.reduced.candidates import Candidates
+from substrate.reduced.feature_vectors import select_feature_vectors
 
 __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 

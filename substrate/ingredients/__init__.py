@@ -4,19 +4,22 @@ Builders take cvxpy expressions; residuals and rows take plain numbers, so a clo
 and never imports cvxpy.
 """
 
-from substrate.ingredients.classification_fit import (
-    ClassificationFit,
-    classification_fit,
-    label_signed,
-    margin_row,
-    signed_labels,
-)
 from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
 from substrate.ingredients.component_bounds import (
     ComponentBounds,
     component_bounds,
     slackness_products,
     variation_rows,
+)
+from substrate.ingredients.fit_equalities import (
+    ClassificationFit,
+    RegressionFit,
+    classification_fit,
+    fit_row,
+    label_signed,
+    margin_row,
+    regression_fit,
+    signed_labels,
 )
 from substrate.ingredients.huber_errors import (
     HuberConjugate,
@@ -26,7 +29,6 @@ from substrate.ingredients.huber_errors import (
     huber_loss,
     huber_rows,
 )
-from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
 from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
 from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
 from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm

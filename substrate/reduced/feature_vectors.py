@@ -27,7 +27,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, check_memory
 from substrate.closed_form.saddle_system import target_unit
 from substrate.namespaces import to_numpy
-from substrate.reduced.basis.candidates import Candidates, Chosen
+from substrate.reduced.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
