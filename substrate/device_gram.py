@@ -95,10 +95,9 @@ class DeviceGram(Gram):
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
         xp = namespace_of(self._store)
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
-        rounding = (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
-            self.negative = lift + rounding
+            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
             smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))
@@ -112,9 +111,6 @@ class DeviceGram(Gram):
                     stacklevel=5,
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
-            self.negative = float("inf")
-        else:
-            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         self._factor = None
 
     def block(self, rows: Any) -> "DeviceGram":

@@ -204,12 +204,7 @@ class CarefulRows:
 
 
 def expansion_accuracy(
-    machine: Expansion,
-    products: Array,
-    rounding: float,
-    *,
-    fitted: Array | None = None,
-    tolerance: float = ACCURATE,
+    machine: Expansion, products: Array, rounding: float, *, fitted: Array | None = None, tolerance: float = ACCURATE
 ) -> Accuracy:
     """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows.
 

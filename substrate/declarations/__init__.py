@@ -81,13 +81,7 @@ class Declared:
         ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
         """
         record = solve_problem(
-            self.problem,
-            self._worst,
-            solver,
-            rescaled=self.rescaled,
-            verbose=verbose,
-            time_limit=time_limit,
-            **options,
+            self.problem, self._worst, solver, rescaled=self.rescaled, verbose=verbose, time_limit=time_limit, **options
         )
         self._log[:] = [record]
         return self

@@ -61,12 +61,7 @@ def signs_of(y: Array, task: str) -> Array:
 
 
 def in_paper_signs(
-    y: Array,
-    task: str,
-    a: Callable[[], Any],
-    b: Callable[[], Any],
-    e: Callable[[], Any],
-    y_val: Array | None = None,
+    y: Array, task: str, a: Callable[[], Any], b: Callable[[], Any], e: Callable[[], Any], y_val: Array | None = None
 ) -> dict[str, Callable[[], Any]]:
     """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f).
 

@@ -5,12 +5,7 @@ and never imports cvxpy.
 """
 
 from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
-from substrate.ingredients.component_bounds import (
-    ComponentBounds,
-    component_bounds,
-    slackness_products,
-    variation_rows,
-)
+from substrate.ingredients.component_bounds import ComponentBounds, component_bounds, slackness_products, variation_rows
 from substrate.ingredients.fit_equalities import (
     ClassificationFit,
     RegressionFit,

@@ -36,7 +36,6 @@ __all__ = [
     "squared_distance_error",
 ]
 
-
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
 _ABSOLUTE_ERROR = 1e-13
 #: The same on a device, see :mod:`~substrate.kernels.on_device`.

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.huber_accuracy import AT_BOUND, HuberMachine
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
-from substrate.proof.least_squares import given_values, kernel_products, spread_below, weighted_root
+from substrate.proof.least_squares import given_values, kernel_products, points_of, proof_of, weighted_root
 
-__all__ = ["centred", "gap_root", "largest", "proof_of", "prove_huber", "prove_sparse"]
+__all__ = ["centred", "gap_root", "largest", "prove_huber", "prove_sparse"]
 
 _BITS = 160
 #: Columns this near their limit, relatively, are taken for columns at it.
@@ -59,7 +59,7 @@ def prove_sparse(
 def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[Any], theta: list[Any]) -> Any:
     """P - Q with theta shrunk into its set."""
     g = kernel_products(kernel, X, theta)
-    top, bottom = largest(g), smallest(g)
+    top, bottom = largest(g), -largest([-one for one in g])
     nu, half = (top + bottom) / 2, (top - bottom) / 2
     shrink = ball(1.0) if half <= zeta else zeta / half.max(zeta)
     missed = [e - shrink * one for e, one in zip(errors, theta, strict=True)]
@@ -136,23 +136,10 @@ def largest(values: Sequence[Any]) -> Any:
     return found
 
 
-def smallest(values: Sequence[Any]) -> Any:
-    """The smallest of some balls."""
-    return -largest([-value for value in values])
-
-
 def gap_root(gap: Any, mass: Any) -> Any:
     """sqrt(2 gap / mass) of a gap known not to be negative."""
     share = 2 * gap / mass
     return share.sqrt() if share > 0 else abs(share).upper().sqrt()  # a ball that holds zero: from above
-
-
-def proof_of(bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
-    """The record from a bound and the spread of y."""
-    accuracy = above(bound)
-    reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
-    return Proof(accuracy, spread_below(balls(y), weights), tolerance, rounding, bits, reason)
 
 
 def prove_huber(
@@ -169,7 +156,7 @@ def prove_huber(
     if not machine.finite:
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        K = kernel_matrix(kernel, X)
+        K = _kernel_matrix(kernel, X)
         y, weights, delta = balls(machine.y), balls(v), ball(machine.delta)
         stiff = [ball(gamma) * weight for weight in weights]  # 1 / D
         e = _errors(K, y, balls(machine.a), machine.b)
@@ -205,13 +192,13 @@ def prove_huber(
         return proof_of(bound, machine.y, weights, tolerance, bits)
 
 
-def kernel_matrix(kernel: Kernel, X: Any) -> list[list[Any]]:
+def _kernel_matrix(kernel: Kernel, X: Any) -> list[list[Any]]:
     """All kernel values in balls; a matrix or a function is defined by its values."""
-    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if kernel.pairwise or isinstance(kernel, Foreign):
+        dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         return [balls(row) for row in (dense if kernel.pairwise else np.asarray(kernel(dense)))]
-    points = [balls(row) for row in dense]
-    formula = formula_of(kernel, dense.shape[1])
+    points = points_of(X)
+    formula = formula_of(kernel, len(points[0]))
     return [[formula(x, z) for z in points] for x in points]
 
 

@@ -47,7 +47,6 @@ __all__ = [
     "select_stochastically",
 ]
 
-
 Rows = NDArray[np.intp]
 
 

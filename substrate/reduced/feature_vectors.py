@@ -37,7 +37,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["select_by_pruning", "select_feature_vectors"]
 
-
 #: Gains this close, relatively, are equal: the earlier candidate then goes first.
 _TIE = 1e-9
 #: Remaining share of a gain below which its digits are not reliable.

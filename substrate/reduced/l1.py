@@ -52,7 +52,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["L1Check", "L1Sums", "MendedL1", "coefficients_at", "l1_sums", "mended", "point_at", "reduced_l1_paths"]
 
-
 _TOLERANCE = 1e-9
 _MOST_STEPS = 4
 

@@ -159,9 +159,7 @@ class ResidualSums:
 
     def __add__(self, other: "ResidualSums") -> "ResidualSums":
         return ResidualSums(
-            self.squares + other.squares,
-            self.reciprocal + other.reciprocal,
-            np.minimum(self.smallest, other.smallest),
+            self.squares + other.squares, self.reciprocal + other.reciprocal, np.minimum(self.smallest, other.smallest)
         )
 
 

@@ -58,7 +58,6 @@ __all__ = [
     "solve_reduced",
 ]
 
-
 _MOST_REFINEMENTS = 3
 #: Relative error of the sums up to which the solution is refined only if a check fails.
 _KNOWN = 1e-8

@@ -33,14 +33,11 @@ from substrate.threads import blas_threads
 
 __all__ = ["LARGEST_ERROR", "Statistic", "accumulate", "spread_rows"]
 
-
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 LARGEST_ERROR = 1e-8
 
-
 #: Number of rows for the estimate.
 _SPREAD = 2048
-
 
 #: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
 _MOSTLY_MEAN = 1.0 / 16.0

@@ -22,7 +22,6 @@ from substrate.streaming.source import Block, Source
 
 __all__ = ["ArraySource", "CodedSource", "LabelCodes", "ScaledSource", "drawn", "handed_out", "numbers", "width_rows"]
 
-
 _TRIES = 5
 #: Seconds to wait before another attempt, after which a lost worker has been detected.
 _PAUSE = 0.5

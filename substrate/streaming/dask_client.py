@@ -29,7 +29,6 @@ from substrate.streaming.executors import Executor, Joblib, Pass, Serial, Span, 
 
 __all__ = ["DaskClient", "DaskCluster", "executor_of"]
 
-
 #: Seconds in which a worker, which imports numpy and scipy, must have started.
 _PATIENCE = 120
 #: Seconds that a worker has to end by itself before it is killed.

@@ -41,7 +41,6 @@ from substrate.threads import threads_for
 
 __all__ = ["Checkpoint", "OpenPasses", "digest"]
 
-
 _KIND = "sums of an unfinished fit"
 #: Seconds between two writes.
 INTERVAL = 30.0
