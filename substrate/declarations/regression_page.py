@@ -15,15 +15,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.arrays import EPS, Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
-from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread, root_mean_square
+from substrate.closed_form.saddle_certificate import Expansion, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 
-__all__ = ["RegressionData", "declared_targets", "within_solvers"]
+__all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
 
 _Values = Mapping[str, Callable[[], Any]]
 
@@ -41,6 +41,19 @@ def within_solvers(target: Array) -> Array:
             "in other units, and multiply support values and bias by the unit"
         )
     return target
+
+
+def least_squares_accuracy(
+    R: Array, y: Array, ridge: Array, a: Array, b: float, fitted: Array, tolerance: float = UNPOLISHED
+) -> Accuracy:
+    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution."""
+    products = R @ (R.T @ a)
+    machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R))
+    # two products instead of one
+    row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
+    apart = root_mean_square(fitted - products - b, machine.weights)
+    spread, rounding = page_spread(y, machine.weights)
+    return accuracy_row(row.value + 1.01 * apart, spread, row.formula, tolerance=tolerance, rounding=rounding)
 
 
 @dataclass(frozen=True)

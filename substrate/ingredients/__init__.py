@@ -25,8 +25,14 @@ from substrate.ingredients.huber_errors import (
     huber_rows,
 )
 from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
-from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
-from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm
+from substrate.ingredients.squared_terms import (
+    SquaredErrors,
+    SquaredNorm,
+    error_row,
+    norm_row,
+    squared_errors,
+    squared_norm,
+)
 from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 
 __all__ = [
