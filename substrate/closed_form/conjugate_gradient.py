@@ -107,8 +107,7 @@ class _Preconditioner:
                 "conjugate gradients broke down: their numbers left the range of floating point; use solver='auto', "
                 "lower gamma, or bring the weights closer together"
             )
-        result: Array = R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R)
-        return result
+        return np.asarray(R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R))
 
 
 def solve_by_conjugate_gradients(

@@ -78,8 +78,7 @@ class HuberMachine:
     @property
     def weights(self) -> Array:
         """v up to a factor."""
-        shares: Array = self.ridge.min() / self.ridge
-        return shares
+        return np.asarray(self.ridge.min() / self.ridge)
 
     @property
     def finite(self) -> bool:

@@ -213,8 +213,7 @@ def projected_inverse(gram: Gram, ridge: Array) -> Array:
     gram.factorize(ridge)
     inverse = gram.inverse()
     eta = inverse.sum(axis=1)
-    B: Array = inverse - np.outer(eta, eta) / eta.sum()
-    return B
+    return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
 
 
 def projected_diagonal(gram: Gram, ridge: Array) -> Array:

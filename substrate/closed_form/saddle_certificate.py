@@ -164,14 +164,12 @@ class Expansion:
     @property
     def weights(self) -> Array:
         """v up to a factor: gamma drops out of the bound."""
-        shares: Array = self.ridge.min() / self.ridge
-        return shares
+        return np.asarray(self.ridge.min() / self.ridge)
 
     @property
     def roots(self) -> Array:
         """Upper bounds of s_i."""
-        roots: Array = np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL))
-        return roots
+        return np.asarray(np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL)))
 
 
 @dataclass(frozen=True, slots=True)

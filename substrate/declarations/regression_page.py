@@ -5,8 +5,8 @@ r"""What pages of least squares share: their data, and all that follows from the
 
 with :math:`K = R R^T`. At w = 0, b = 0 the multipliers of the equalities are the pulls
 :math:`\gamma v_i \ell'(y_i)`, and the machine that fits a constant costs :math:`\gamma \sum_i v_i \ell(y_i - \bar y)`.
-These are the units in which two ways to a quantity are compared, and the unit of y in which a solver with absolute
-tolerances is handed the problem. A page with another loss derives a class of its own and says its pulls and its cost.
+These are the units in which two computations of a quantity are compared, and the cost gives the unit of y in which a
+solver with absolute tolerances receives the problem. A page with another loss derives a class with its pulls and cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ class RegressionData:
         return float(np.sqrt(self.cost))
 
     def units(self) -> dict[str, float]:
-        """How large each quantity is where w = 0: the units in which two ways to it are compared."""
+        """The size of each quantity where w = 0: the units in which two computations of it are compared."""
         largest = float(np.abs(self.y).max())
         return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
 
@@ -142,8 +142,8 @@ class RegressionData:
     ) -> Declared:
         """The problem with its names and units; ``build`` states it on data in another unit.
 
-        ``sizes`` says how large the quantities are that only this page has, ``accuracy`` bounds the answer where
-        least squares do not.
+        ``sizes`` returns the sizes of the quantities that only this page has; ``accuracy`` bounds the answer where the
+        loss is not squared.
         """
 
         def rescaled() -> tuple[Any, float]:

@@ -35,7 +35,7 @@ __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordi
 
 
 def component_grams(K: Any) -> tuple[Gram, ...]:
-    """One Gram a component from a list of matrices (one matrix: one component), refused where one is indefinite."""
+    """One Gram per component from a list of matrices (one matrix: one component), refused where one is indefinite."""
     grams = _grams(K)
     for gram in grams:
         gram.coordinates()

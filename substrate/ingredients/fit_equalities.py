@@ -102,8 +102,7 @@ def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
 
 def label_signed(K: Array, y: Array) -> Array:
     """Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
-    omega: Array = y[:, None] * K * y[None, :]
-    return omega
+    return np.asarray(y[:, None] * K * y[None, :])
 
 
 def signed_labels(y: Any, n: int, name: str = "y") -> Array:
