@@ -19,19 +19,17 @@ from sklearn.model_selection import train_test_split
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse, positive
-from substrate.closed_form.leave_one_out import ROBUST
+from substrate.closed_form.leave_one_out import ROBUST, Split, checked_splits
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
-from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import gamma_ends, lambda_range, search_spectra
+from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum, Validation
 
 __all__ = ["SMOOTH", "Judged", "Task", "centred_points", "held_out_rows", "judge", "judged_by", "trainable_splits"]

@@ -36,8 +36,7 @@ from problems.estimators.shared.encoding import PruningStep, ReducedReweighting,
 from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
-from substrate.reduced import Basis
-from substrate.reduced.basis import RULES
+from substrate.reduced import RULES, Basis
 from substrate.solvers import ORDER
 
 __all__ = ["FITTED", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
