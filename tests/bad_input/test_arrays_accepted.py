@@ -87,6 +87,7 @@ KINDS_OF_ROWS = [(estimator, case, {}) for estimator in ESTIMATORS for case in G
 
 
 @pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS, ids=way_in_words)
+@pytest.mark.some_cases(1)
 def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     X, y = make_data(estimator)
     given = GOOD_X[case](X, tmp_path)
@@ -108,6 +109,7 @@ def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     [list, tuple, pd.Series, pl.Series, read_only, lambda y: np.repeat(y, 2)[::2], lambda y: y.astype(object)],
     ids=["list", "tuple", "pandas", "polars", "read-only", "every second", "objects"],
 )
+@pytest.mark.some_cases(1)
 @pytest.mark.some_cases(1)
 def test_y_of_many_kinds(estimator, kind):
     X, y = make_data(estimator)

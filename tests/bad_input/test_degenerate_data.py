@@ -33,6 +33,7 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern
 
 @over_ways_of_regression
 @pytest.mark.parametrize("constant", [0.0, 3.7, -1e8])
+@pytest.mark.some_cases(1)
 def test_a_constant_target_is_the_bias(estimator, choice, constant):
     X, _ = make_data(estimator)
     model = made(estimator, **choice).fit(X, np.full(len(X), constant))
@@ -79,6 +80,7 @@ def test_degenerate_rows_work(estimator, choice):
 @pytest.mark.parametrize("estimator", WITH_GAMMA)
 @pytest.mark.parametrize("gamma", [1e-8, 1e-4, 1e4, 1e8, 1e10])
 @pytest.mark.parametrize("kernel", [RBF(SIGMA), RBF(30.0), Linear()], ids=repr)
+@pytest.mark.some_cases(1)
 def test_extreme_gamma_with_duplicates(estimator, gamma, kernel):
     X, y = make_data(estimator)
     X[1::2] = X[::2]
@@ -106,6 +108,7 @@ def test_bad_gamma_is_refused(estimator, gamma):
 
 @pytest.mark.parametrize("estimator", WITH_GAMMA)
 @pytest.mark.parametrize("gamma", [2, np.float32(2.0), np.int64(2), np.array(2.0), [2.0]], ids=repr)
+@pytest.mark.some_cases(1)
 def test_gamma_of_many_kinds(estimator, gamma):
     X, y = make_data(estimator)
     if estimator not in MULTI_OUTPUT and isinstance(gamma, list):
@@ -184,6 +187,7 @@ def test_a_linear_kernel_that_overflows_says_so(estimator):
 
 @over_ways_of_regression
 @pytest.mark.parametrize("factor", [1e12, 1e-12, -1.0])
+@pytest.mark.some_cases(1)
 def test_targets_on_an_extreme_scale(estimator, choice, factor):
     X, y = make_data(estimator)
     plain_model = made(estimator, **choice).fit(X, y)
