@@ -65,8 +65,9 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before(estimator):
     failures += [({"gamma": -1.0}, X, y)] if estimator in WITH_GAMMA else []
     failures += [({"kernel": raises}, X, y), ({"kernel": "nonsense"}, X, y)] if estimator in KERNELED else []
     failures += [({"solver": "nonsense"}, X, y)] if estimator in WITH_SOLVER else []
+    fitted = made(estimator).fit(X, y)
     for parameters, rows, target in failures:
-        model = made(estimator).fit(X, y)
+        model = copy.deepcopy(fitted)
         model.set_params(**parameters)
         with pytest.raises((ValueError, SubstrateError)):
             model.fit(rows, target)
