@@ -203,9 +203,9 @@ def test_where_rows_are_changes_no_bit(case, kind, of_arrays, folder):
     assert_same(model.set_params(**how).fit(*given), of_arrays(case))
 
 
-#: One estimator for each way of summing is quick; the others come with ``-m slow``.
+#: One estimator is quick; the others, and the other ways of summing, come with ``-m slow``.
 ON_A_CLUSTER = [
-    pytest.param(case, marks=() if case in ("SparseLSSVMRegressor", "folds of classes") else pytest.mark.slow)
+    pytest.param(case, marks=() if case == "folds of classes" else pytest.mark.slow)
     for case in (*READERS, "folds of classes", "basis pruned")
 ]
 

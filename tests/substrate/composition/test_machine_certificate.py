@@ -199,7 +199,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("unit", first(2, [1e-6, 1e6, 1e-3, 1e3]))
+@pytest.mark.parametrize("unit", first(1, [1e6, 1e-6, 1e-3, 1e3]))
 def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
     """The same machine in other units; its predictions scale where the loss is homogeneous with its penalty."""
     power = 2.0 if loss in ("squares", "huber") else 1.0
@@ -217,7 +217,7 @@ def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
         assert not recwarn.list
 
 
-@pytest.mark.parametrize("y", ["zero", "constant", "interpolated"])
+@pytest.mark.parametrize("y", [pytest.param("zero", marks=pytest.mark.slow), "constant", "interpolated"])
 def test_it_holds_where_the_objective_vanishes(y):
     X, values = data()
     target = {"zero": 0.0 * values, "constant": 0.0 * values + 7.0, "interpolated": X @ [1.0, -2.0] + 3.0}[y]
