@@ -26,6 +26,7 @@ The distances of vectors from a cone and from its dual use
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -184,7 +185,8 @@ class Witness:
     """A solver's point for a problem in standard form: x, and a multiplier for each cone.
 
     ``own`` are the identities of the problem's own variables, ``read`` the multipliers of its constraints as cvxpy
-    reads them from these; ``unit`` and ``worth`` as in :class:`WitnessedProblem`.
+    reads them from these; ``unit`` and ``worth`` as in :class:`WitnessedProblem`; ``structured`` is the point of
+    a method that used the structure of the program.
     """
 
     form: StandardForm
@@ -194,6 +196,7 @@ class Witness:
     x: Array
     duals: dict[int, Array]
     read: tuple[Array, ...]
+    structured: Any = None
 
     def rows(self, problem: Any, cost: float, tolerance: float) -> tuple[Row, ...]:
         """The conditions at the present values of a problem or its twin; none where a cone is not supported.
@@ -257,6 +260,36 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         for variable in self.variables():
             variable.save_value(None)
         return super().solve(*args, **kwargs)
+
+    def solve_by(self, name: str, method: Callable[[StandardForm], Any], base: cp.Problem) -> str:
+        """Solve by a method of our own, and return the status.
+
+        ``method`` takes the standard form and returns a point with x, the multipliers z of all rows and the number of
+        steps, or a word why it failed. This problem is ``base`` with further variables and constraints,
+        which come last; the multipliers of base are set too.
+        """
+        for variable in self.variables():
+            variable.save_value(None)
+        data, chain, inverse = self.get_problem_data("CLARABEL", solver_opts={})
+        form = StandardForm(data["param_prob"], "CLARABEL")
+        found = method(form)
+        if isinstance(found, str):
+            return found
+        x, P = found.x, form.numbers()[0]
+        answer = SimpleNamespace(
+            status="Solved", x=x, z=found.z, obj_val=0.5 * float(x @ (P @ x)) + float(data["c"] @ x), solve_time=0.0,
+            iterations=found.steps,
+        )  # fmt: skip
+        super().unpack_results(answer, chain, inverse)
+        for mine, theirs in zip(base.constraints, self.constraints, strict=False):
+            for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
+                dual.save_value(other.value)
+        duals = chain.solver.invert(answer, inverse[-1]).dual_vars
+        known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
+        own = tuple(variable.id for variable in base.variables())
+        witness = Witness(form, 1.0, 1.0, own, x.copy(), known, tuple(_multipliers(base)), found)
+        self._keep(name, str(self.status), witness)
+        return str(self.status)
 
     def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
         """Unpack a solver's answer as cvxpy does, and report it."""

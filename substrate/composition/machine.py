@@ -6,6 +6,7 @@ units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` bec
 """
 
 import numbers
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangia
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
+from substrate.composition.structured_solution import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
@@ -87,6 +89,16 @@ def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
     return cp.Minimize(objective), constraints
 
 
+def lifted(replacements: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
+    """Replacements in which every vector of values is a variable of its own, and the equalities that define these."""
+    exchange, definitions = dict(replacements), []
+    for key, value in replacements.items():
+        if value.size > 1 and value.is_affine() and not isinstance(value, cp.Variable):
+            exchange[key] = cp.Variable(value.shape, name="values")
+            definitions.append(exchange[key] == value)
+    return exchange, definitions
+
+
 def _attributes(variable: Any) -> dict[str, Any]:
     return {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
 
@@ -138,6 +150,7 @@ class Machine:
             )
         self._trials = Trials()
         self._record: SolverRecord | None = None
+        self._lifted: WitnessedProblem | None = None
         self._compile(objective)
 
     def solve(
@@ -152,8 +165,9 @@ class Machine:
         rescaled = self._twin if knows_units(self.problem) else None
         try:
             self._record = solve_problem(
-                self.problem, self._worst, solver, rescaled=rescaled, verbose=verbose, time_limit=time_limit
-            )
+                self.problem, self._worst, solver, rescaled=rescaled, first=(STRUCTURED, self._structured),
+                verbose=verbose, time_limit=time_limit,
+            )  # fmt: skip
         except SolverError:
             self._trials.refuse_unsolvable()
             raise
@@ -199,19 +213,22 @@ class Machine:
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
         self._answer = AnswerCheck(self._compiled)
-        exchange: dict[int, Any] = {}
-        for compiled in self._compiled:
-            exchange |= compiled.replacements()
-        total = objective.tree_copy(exchange)
-        for compiled in self._compiled:
-            if compiled.substrate.ridge > 0.0:
-                total = total + 0.5 * compiled.substrate.ridge * compiled.squared_norm()
+        exchange = self._replacements()
+        self._objective = objective
+        total = self._with_ridges(objective.tree_copy(exchange))
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         self.problem = WitnessedProblem(cp.Minimize(total), [*self._own, *structure], self._trials.keep)
         refuse_incomplete(self.problem, self._compiled)
         refuse_parameters(self.problem)
+
+    def _replacements(self) -> dict[int, Any]:
+        return {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
+
+    def _with_ridges(self, objective: Any) -> Any:
+        ridges = [(compiled.substrate.ridge, compiled) for compiled in self._compiled]
+        return objective + sum(0.5 * ridge * compiled.squared_norm() for ridge, compiled in ridges if ridge > 0.0)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         parameters = {parameter.name(): parameter for parameter in self.problem.parameters()}
@@ -255,6 +272,19 @@ class Machine:
                 answer, _ = self._answer.row(self.problem, self._trials.witness)
                 rows = rows if answer is None else (answer, *rows)
             return self._trials.weigh(rows)
+
+    def _structured(self, verbose: bool, limit: float | None) -> str:
+        """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once."""
+        if self._lifted is None:
+            exchange, definitions = lifted(self._replacements())
+            total, own = self._with_ridges(self._objective.tree_copy(exchange)), []
+            own = [constraint.tree_copy(exchange) for constraint in self._given]
+            structure = self.problem.constraints[len(own) :]
+            everything = [*own, *structure, *definitions]
+            self._lifted = WitnessedProblem(cp.Minimize(total), everything, self._trials.keep)
+            self._method = StructuredMethod([compiled.z.id for compiled in self._compiled])
+        deadline = None if limit is None else time.monotonic() + limit
+        return self._lifted.solve_by(STRUCTURED, lambda form: self._method(form, deadline, verbose), self.problem)
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""
