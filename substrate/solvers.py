@@ -39,10 +39,7 @@ _SOLVERS: dict[str, _Solver] = {
     ),
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver(
-        "osqp",
-        "osqp",
-        {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True},
-        clock="time_limit",
+        "osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}, clock="time_limit"
     ),
     "ECOS": _Solver(
         "ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, tolerance=1e-5

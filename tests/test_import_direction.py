@@ -22,9 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.namespaces",
         "substrate.threads",
         "substrate.child_process",
-        "substrate.strict_json",
         "substrate.whole_file",
-        "substrate.folds",
         "substrate.progress",
         "substrate.values",
     ),
@@ -69,7 +67,7 @@ _PAGES = {f"problems.{page}" for page in problems.PAGES}
 #: Files that look names up at run time, with all that they may find: these arrows count like those that are written.
 LOOKED_UP = {
     "problems": _PAGES | set(problems.ESTIMATORS.values()),
-    "problems.estimators.shared.pages": _PAGES,
+    "problems.estimators.shared.base": _PAGES,
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
 }
@@ -141,7 +139,7 @@ def test_the_walk_finds_the_files():
     assert "problems.estimators.shared.files" in GRAPH["problems.estimators.shared.base"], "the deferred import is seen"
     assert {"substrate.composition", "substrate.fusion"} <= GRAPH["substrate"], "and those of a root's __getattr__"
     assert {"problems.l1_substrate", "problems.estimators.chosen.selection"} <= GRAPH["problems"]
-    assert "problems.l1_substrate" in GRAPH["problems.estimators.shared.pages"], "what is looked up is seen"
+    assert "problems.l1_substrate" in GRAPH["problems.estimators.shared.base"], "what is looked up is seen"
 
 
 def test_a_room_of_a_package_has_its_own_floor():

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.certificate import NO_BOUND
+from substrate.certificates import NO_BOUND
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram

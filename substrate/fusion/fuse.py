@@ -21,9 +21,9 @@ import numpy as np
 from substrate.arrays import Array, positive, real_array, real_points
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
+from substrate.closed_form.leave_one_out import checked_splits
 from substrate.composition import Machine
 from substrate.errors import DataError, DeclarationError
-from substrate.folds import checked_splits
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined

@@ -18,7 +18,7 @@ from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, ones, width
 from substrate.kernels.distances import exact_squared_distance, median_distance, metric_distances, needs_number
-from substrate.kernels.distances_on_device import euclidean_distances
+from substrate.kernels.on_device import euclidean_distances
 from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]

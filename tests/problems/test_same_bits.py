@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 import problems
 from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
-from substrate.reduced import Basis
-from substrate.reduced.basis import RULES
+from substrate.reduced import RULES, Basis
 from substrate.streaming import array_source as row_numbers
 from substrate.streaming.executors import Joblib
 

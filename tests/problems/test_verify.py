@@ -67,7 +67,7 @@ AMBIGUOUS = """
 import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION
 from substrate.certificates import Row
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 
 def declare(K, y, gamma, form="primal"):
     x = cp.Variable(2, name="x")
@@ -91,7 +91,7 @@ def declare(K, y, gamma, form="primal"):
 CANNOT_BE_SOLVED = """
 import cvxpy as cp
 from problems.ls_svm_regression import DEMONSTRATION, closed_form
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 
 def declare(K, y, gamma, form="primal"):
     x = cp.Variable(name="x")

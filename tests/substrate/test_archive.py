@@ -595,7 +595,7 @@ def test_text_counts_as_the_objects_it_may_become(tmp_path):
 
 def test_json_counts_before_it_is_read(tmp_path, monkeypatch):
     write_archive(tmp_path / "m.npz", {"lists": [{}] * 10_000}, {})
-    monkeypatch.setattr(archive, "read_json", never)
+    monkeypatch.setattr(archive, "_read_json", never)
     with pytest.raises(DataError, match="bytes of memory"):
         read_archive(tmp_path / "m.npz", max_bytes=100_000)
 

@@ -16,7 +16,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy, where_it_lives
 from substrate.reduced import Basis
-from substrate.reduced.basis.candidates import (
+from substrate.reduced.candidates import (
     Candidates,
     Chosen,
     sample_of,
@@ -25,7 +25,7 @@ from substrate.reduced.basis.candidates import (
     select_spread,
     select_stochastically,
 )
-from substrate.reduced.basis.feature_vectors import select_by_pruning, select_feature_vectors
+from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Origin, RowWeights, origin_of
