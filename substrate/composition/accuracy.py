@@ -119,10 +119,11 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array) -> Reference
     starts = np.unique(np.searchsorted(edges, kept, side="right"), return_index=True)[1]
 
     inside = None if found.inside is None else found.inside[kept]
+    begins = {v.id: int(place[columns[key]]) for key, v in own.items()}
+    point = x[kept], z[rows]
     return Reference(
-        program, {v.id: int(place[columns[key]]) for key, v in own.items()}, tuple(int(i) for i in starts), witness.unit,
-        (x[kept], z[rows]), towards(program, x[kept], inside),
-    )  # fmt: skip
+        program, begins, tuple(int(i) for i in starts), witness.unit, point, towards(program, x[kept], inside)
+    )
 
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"

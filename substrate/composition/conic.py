@@ -26,7 +26,6 @@ The distances of vectors from a cone and from its dual use
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -43,6 +42,7 @@ __all__ = [
     "dual_excess",
     "jordan_product",
     "misalignment",
+    "multipliers_of",
     "primal_excess",
 ]
 
@@ -232,7 +232,7 @@ class Witness:
 
     def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
         """The multipliers of a problem, each with its expected value."""
-        return list(zip(_multipliers(problem), [self.unit * value for value in self.read], strict=True))
+        return list(zip(multipliers_of(problem), [self.unit * value for value in self.read], strict=True))
 
 
 class WitnessedProblem(cp.Problem):  # type: ignore[misc]
@@ -261,36 +261,6 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
             variable.save_value(None)
         return super().solve(*args, **kwargs)
 
-    def solve_by(self, name: str, method: Callable[[StandardForm], Any], base: cp.Problem) -> str:
-        """Solve by a method of our own, and return the status.
-
-        ``method`` takes the standard form and returns a point with x, the multipliers z of all rows and the number of
-        steps, or a word why it failed. This problem is ``base`` with further variables and constraints,
-        which come last; the multipliers of base are set too.
-        """
-        for variable in self.variables():
-            variable.save_value(None)
-        data, chain, inverse = self.get_problem_data("CLARABEL", solver_opts={})
-        form = StandardForm(data["param_prob"], "CLARABEL")
-        found = method(form)
-        if isinstance(found, str):
-            return found
-        x, P = found.x, form.numbers()[0]
-        answer = SimpleNamespace(
-            status="Solved", x=x, z=found.z, obj_val=0.5 * float(x @ (P @ x)) + float(data["c"] @ x), solve_time=0.0,
-            iterations=found.steps,
-        )  # fmt: skip
-        super().unpack_results(answer, chain, inverse)
-        for mine, theirs in zip(base.constraints, self.constraints, strict=False):
-            for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
-                dual.save_value(other.value)
-        duals = chain.solver.invert(answer, inverse[-1]).dual_vars
-        known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
-        own = tuple(variable.id for variable in base.variables())
-        witness = Witness(form, 1.0, 1.0, own, x.copy(), known, tuple(_multipliers(base)), found)
-        self._keep(name, str(self.status), witness)
-        return str(self.status)
-
     def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
         """Unpack a solver's answer as cvxpy does, and report it."""
         super().unpack_results(solution, chain, inverse_data)
@@ -304,7 +274,7 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
             duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in inner.dual_vars.items()}
             form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
             own = tuple(variable.id for variable in self.variables())
-            witness = Witness(form, self.unit, self.worth, own, x, duals, tuple(_multipliers(self)))
+            witness = Witness(form, self.unit, self.worth, own, x, duals, tuple(multipliers_of(self)))
         self._keep(name, str(self.status), witness)
 
 
@@ -312,5 +282,6 @@ def _duals(problem: Any) -> list[Any]:
     return [dual for constraint in problem.constraints for dual in constraint.dual_variables]
 
 
-def _multipliers(problem: Any) -> list[Array]:
+def multipliers_of(problem: Any) -> list[Array]:
+    """The values of all multipliers of a problem's constraints."""
     return [np.array(dual.value, dtype=np.float64) for dual in _duals(problem)]

@@ -6,7 +6,6 @@ units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` bec
 """
 
 import numbers
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangia
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
-from substrate.composition.structured_solution import STRUCTURED, StructuredMethod
+from substrate.composition.structured_method import STRUCTURED, StructuredMethod, lifted
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
@@ -89,16 +88,6 @@ def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
     return cp.Minimize(objective), constraints
 
 
-def lifted(replacements: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
-    """Replacements in which every vector of values is a variable of its own, and the equalities that define these."""
-    exchange, definitions = dict(replacements), []
-    for key, value in replacements.items():
-        if value.size > 1 and value.is_affine() and not isinstance(value, cp.Variable):
-            exchange[key] = cp.Variable(value.shape, name="values")
-            definitions.append(exchange[key] == value)
-    return exchange, definitions
-
-
 def _attributes(variable: Any) -> dict[str, Any]:
     return {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
 
@@ -150,7 +139,7 @@ class Machine:
             )
         self._trials = Trials()
         self._record: SolverRecord | None = None
-        self._lifted: WitnessedProblem | None = None
+        self._method: StructuredMethod | None = None
         self._compile(objective)
 
     def solve(
@@ -275,16 +264,17 @@ class Machine:
 
     def _structured(self, verbose: bool, limit: float | None) -> str:
         """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once."""
-        if self._lifted is None:
+        if self._method is None:
             exchange, definitions = lifted(self._replacements())
-            total, own = self._with_ridges(self._objective.tree_copy(exchange)), []
+            total = self._with_ridges(self._objective.tree_copy(exchange))
             own = [constraint.tree_copy(exchange) for constraint in self._given]
-            structure = self.problem.constraints[len(own) :]
-            everything = [*own, *structure, *definitions]
-            self._lifted = WitnessedProblem(cp.Minimize(total), everything, self._trials.keep)
-            self._method = StructuredMethod([compiled.z.id for compiled in self._compiled])
-        deadline = None if limit is None else time.monotonic() + limit
-        return self._lifted.solve_by(STRUCTURED, lambda form: self._method(form, deadline, verbose), self.problem)
+            constraints = [*own, *self.problem.constraints[len(own) :], *definitions]
+            dense = [compiled.z.id for compiled in self._compiled]
+            self._method = StructuredMethod(cp.Problem(cp.Minimize(total), constraints), self.problem, dense)
+        status, witness = self._method.solve(verbose, limit)
+        if status:
+            self._trials.keep(STRUCTURED, status, witness)
+        return status
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""

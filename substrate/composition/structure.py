@@ -1,4 +1,4 @@
-r"""The structure of a quadratic program built on kernels: dense kernel coordinates, and small sparse blocks beside them.
+r"""The structure of a quadratic program built on kernels: dense kernel coordinates beside small sparse blocks.
 
 Equalities that define a variable of their own (cvxpy's residuals of squares, values of f) are substituted, the others
 solved once by a QR decomposition. What remains is
@@ -18,36 +18,26 @@ Newton matrix in u is :math:`P + \sum (R_g F)^T (R_g F)`, one symmetric rank-k u
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dgeqp3, dormqr, dpotrf, dpotrs
-from scipy.sparse.csgraph import connected_components
+from scipy.linalg.lapack import dormqr, dpotrf, dpotrs
 from scipy.sparse.linalg import spsolve_triangular
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 
-__all__ = ["Factor", "Structure"]
+__all__ = ["Blocks", "Eliminated", "Factor", "Structure", "reflected"]
 
-#: A variable in more rows than this, or a block with more variables, counts as dense.
-_DEGREE, _BLOCK = 12, 24
-#: Largest number of dense coordinates.
-LARGEST = 12_000
-#: Largest number of patterns of entries in rows of F that are told apart.
-_PATTERNS = 32
 #: How often the diagonal of a singular Newton matrix is raised.
 _SHIFTS = 12
-#: Relative difference up to which a row counts as a multiple of another.
-_SAME = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks:
+class Blocks:
     """Blocks of one shape: their rows (-1: none), variables v, rows of F, and coefficients [C, T]."""
 
     rows: IntegerArray
@@ -57,7 +47,7 @@ class _Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Eliminated:
+class Eliminated:
     """x = [rest; defined]: the substituted columns, their constants and their rows over the other columns."""
 
     columns: IntegerArray
@@ -77,7 +67,7 @@ class Structure:
     program: ConeProgram
     own: IntegerArray
     dense: IntegerArray
-    eliminated: _Eliminated
+    eliminated: Eliminated
     offset: Array
     reflectors: tuple[Array, Array, int] | None
     equal: IntegerArray
@@ -90,41 +80,13 @@ class Structure:
     squares: Array
     squared: IntegerArray
     keep: IntegerArray
-    blocks: tuple[_Blocks, ...]
+    blocks: tuple[Blocks, ...]
     linear: Array
 
     @property
     def n_rows(self) -> int:
         """The number of inequalities."""
         return int(self.keep.size)
-
-    @classmethod
-    def of(cls, program: ConeProgram, dense: Iterable[int]) -> "Structure | str":
-        """The structure of a program whose ``dense`` columns are known, or why there is none."""
-        if not program.quadratic:
-            return "it has cones"
-        chosen = np.zeros(program.q.size, dtype=bool)
-        chosen[np.fromiter(dense, dtype=np.intp)] = True
-        return _Finder(program, chosen).structure()
-
-    def renewed(self, program: ConeProgram) -> "Structure | None":
-        """The structure of a program that differs in P and q only; None where it differs in more."""
-        mine = self.program
-        same = (
-            program.P.shape == mine.P.shape
-            and _equal(program.A, mine.A)
-            and np.array_equal(program.b, mine.b)
-            and np.array_equal(program.P.indptr, mine.P.indptr)
-            and np.array_equal(program.P.indices, mine.P.indices)
-            and np.array_equal(program.P.diagonal() > 0.0, mine.P.diagonal() > 0.0)
-        )
-        if not same:
-            return None
-        known = self.eliminated
-        weight = program.P.diagonal()
-        squares = np.concatenate([weight[known.columns], weight[self.own]])[self.squared]
-        linear, P = _quadratic(program, known, self.own, self.dense, self.offset, self.reflectors)
-        return replace(self, program=program, squares=squares, linear=linear, P=P)
 
     def rows(self, u: Array) -> Array:
         """The rows at u, without their constants."""
@@ -196,7 +158,7 @@ class Structure:
         if self.reflectors is None:
             return u
         factor, tau, rank = self.reflectors
-        return _multiplied(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
+        return reflected(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
 
 
 class Factor:
@@ -205,8 +167,9 @@ class Factor:
     def __init__(self, structure: Structure, weights: Array, shift: float = 0.0) -> None:
         self._structure = structure
         root = np.sqrt(np.append(weights, 0.0))  # the last one is the row -1
-        sizes, mixed = np.zeros(structure.F.shape[0]), []
-        self._solved: list[tuple[_Blocks, Array, Array]] = []
+        sizes = np.zeros(structure.F.shape[0])
+        mixed: list[tuple[IntegerArray, Array]] = []
+        self._solved: list[tuple[Blocks, Array, Array]] = []
         for blocks in structure.blocks:
             k = blocks.own.shape[1]
             rows = root[blocks.rows][:, :, None] * blocks.coefficients
@@ -215,7 +178,7 @@ class Factor:
                 continue
             # rows in order of their size: small weights are not drowned by large ones
             order = np.argsort(-np.abs(rows).max(axis=2), axis=1, kind="stable")
-            triangle = np.linalg.qr(np.take_along_axis(rows, order[:, :, None], axis=1), mode="r")
+            triangle: Array = np.asarray(np.linalg.qr(np.take_along_axis(rows, order[:, :, None], axis=1), mode="r"))
             if k:
                 inverse = _inverses(triangle[:, :k, :k])
                 self._solved.append((blocks, inverse, triangle[:, :k, k:]))
@@ -272,287 +235,10 @@ def _inverses(triangles: Array) -> Array:
     if tiny.any():
         triangles = triangles.copy()
         np.einsum("bii->bi", triangles)[...] = np.where(tiny, 1.0, diagonal)
-    return np.linalg.inv(triangles) if k > 1 else 1.0 / triangles
+    return np.asarray(np.linalg.inv(triangles) if k > 1 else 1.0 / triangles)
 
 
-def _multiplied(factor: Array, tau: Array, right: Array, side: str) -> Array:
+def reflected(factor: Array, tau: Array, right: Array, side: str) -> Array:
     """Q right, or Q' right for side "T", by Householder reflectors."""
     work = dormqr("L", side, factor, tau, right, -1)[1]
     return np.asarray(dormqr("L", side, factor, tau, np.asfortranarray(right), int(work[0]))[0])
-
-
-class _Finder:
-    """The steps from a program to its structure."""
-
-    def __init__(self, program: ConeProgram, dense: NDArray[np.bool_]) -> None:
-        self.program, self.is_dense = program, dense
-        self.E, self.I = sp.csr_array(program.A[program.equal]), sp.csr_array(program.A[program.linear])
-        off = sp.csc_array(program.P - sp.diags_array(program.P.diagonal()))
-        for matrix in (self.E, self.I, off):
-            matrix.eliminate_zeros()
-        #: Columns that P couples with others.
-        self.coupled = np.diff(off.indptr) > 0
-
-    def structure(self) -> Structure | str:
-        program = self.program
-        known = self._defined()
-        rest = np.ones(program.q.size, dtype=bool)
-        rest[known.columns] = False
-        equal = np.setdiff1d(np.arange(program.equal.size), known.rows)
-        through = sp.csr_array(self.I[:, known.columns])  # inequalities over the defined variables
-        weight = program.P.diagonal()
-        direct = sp.csr_array(self.I @ sp.diags_array(rest.astype(float)))
-        over = known.over
-        # the dense columns: those given, those of further equalities, those that P couples, those of many rows
-        in_equalities = np.diff(sp.csc_array(self.E[equal]).indptr) > 0
-        is_dense = rest & (self.is_dense | in_equalities | self.coupled)
-        squared = weight[known.columns] > 0.0
-        pattern = sp.vstack([abs(direct) + abs(through) @ abs(over), abs(over)[squared]], format="csc")
-        pattern.eliminate_zeros()
-        is_dense |= rest & (np.diff(pattern.indptr) > _DEGREE)
-        while True:
-            if int(is_dense.sum()) > LARGEST:
-                return f"it has more than {LARGEST} dense variables"
-            built = self._built(known, rest, is_dense, equal, direct, through, squared, weight)
-            if not isinstance(built, np.ndarray):
-                return built
-            is_dense = is_dense.copy()
-            is_dense[built] = True
-
-    def _defined(self) -> _Eliminated:
-        """A variable of its own for as many equalities as have one: not coupled by P, and in no other equality.
-
-        A definition may use variables that are defined later; it is then written over those that remain.
-        """
-        program = self.program
-        left = np.arange(program.equal.size)
-        free = ~self.is_dense & ~self.coupled
-        used = np.diff(self.I.tocsc().indptr)
-        levels = []
-        while left.size:
-            E = sp.csc_array(self.E[left])
-            columns = np.flatnonzero((np.diff(E.indptr) == 1) & free)
-            at = E.indptr[columns]
-            rows, values = E.indices[at], E.data[at]
-            order = np.lexsort((-np.abs(values), used[columns], rows))
-            first = order[np.unique(rows[order], return_index=True)[1]]
-            if not first.size:
-                break
-            columns, rows, values = columns[first], rows[first], values[first]
-            own = sp.csr_array((values, (np.arange(rows.size), columns)), shape=(rows.size, program.q.size))
-            over = sp.csr_array(sp.diags_array(-1.0 / values) @ (self.E[left[rows]] - own))
-            over.eliminate_zeros()
-            constants = -program.b[program.equal[left[rows]]] / values
-            levels.append(_Eliminated(columns, left[rows].astype(np.intp), values, constants, over))
-            free[columns] = False
-            left = np.delete(left, rows)
-        return _resolved(levels, program.q.size)
-
-    def _built(
-        self,
-        known: _Eliminated,
-        rest: NDArray[np.bool_],
-        is_dense: NDArray[np.bool_],
-        equal: IntegerArray,
-        direct: Any,
-        through: Any,
-        squared: NDArray[np.bool_],
-        weight: Array,
-    ) -> Structure | str | IntegerArray:
-        """The structure with these dense columns; further ones where a block is too large."""
-        program = self.program
-        dense, own = np.flatnonzero(is_dense), np.flatnonzero(rest & ~is_dense)
-        over_own, over_dense = known.over[:, own], known.over[:, dense]
-        C = sp.vstack([direct[:, own] + through @ over_own, over_own[squared]], format="csr")
-        D = sp.vstack([direct[:, dense] + through @ over_dense, over_dense[squared]], format="csr")
-        constants = np.concatenate([program.b[program.linear] + through @ known.constants, known.constants[squared]])
-        # squares of single sparse variables are rows too
-        single = np.flatnonzero(weight[own] > 0.0)
-        numbers = np.append(np.flatnonzero(squared), known.columns.size + single)
-        if single.size:
-            places = sp.csr_array((np.ones(single.size), (np.arange(single.size), single)), (single.size, own.size))
-            C = sp.vstack([C, places], format="csr")
-            D = sp.vstack([D, sp.csr_array((single.size, dense.size))], format="csr")
-            constants = np.append(constants, np.zeros(single.size))
-        C.eliminate_zeros()
-        D.eliminate_zeros()
-        filled = (np.diff(C.indptr) + np.diff(D.indptr)) > 0
-        m = program.linear.size
-        if (constants[:m][~filled[:m]] < 0.0).any():
-            return "a constraint without a variable is violated"
-        keep = np.flatnonzero(filled)
-        C, D, constants = C[keep], D[keep], constants[keep]
-        numbers = numbers[filled[m:]]
-        squares = np.append(weight[known.columns], weight[own])[numbers]
-        F, T = _dense_rows(D)
-        labels = _labels(C, T, own.size, F.shape[0])
-        sizes = np.bincount(labels[: own.size]) if own.size else np.zeros(1)
-        large = own[sizes[labels[: own.size]] > _BLOCK] if own.size else own
-        if large.size:
-            return np.asarray(large)
-        offset, reflectors = np.zeros(dense.size), None
-        if equal.size:
-            E = program.A[program.equal[equal]][:, dense].toarray()
-            solved = _solved_equalities(E, -program.b[program.equal[equal]])
-            if isinstance(solved, str):
-                return solved
-            offset, reflectors = solved
-            constants = constants + T @ (F @ offset)
-            F = _multiplied(*reflectors[:2], F.T, "T")[reflectors[2] :].T.copy()
-        linear, P = _quadratic(program, known, own, dense, offset, reflectors)
-        kept = keep[keep < m]
-        blocks = _blocks(C, T, labels, own.size)
-        parts = _parts(F)
-        return Structure(
-            program, own, dense, known, offset, reflectors, equal, P, F, parts, C, T, constants, squares, numbers, kept,
-            blocks, linear,
-        )  # fmt: skip
-
-
-def _quadratic(
-    program: ConeProgram,
-    known: _Eliminated,
-    own: IntegerArray,
-    dense: IntegerArray,
-    offset: Array,
-    reflectors: tuple[Array, Array, int] | None,
-) -> tuple[Array, Array]:
-    """The linear term and P, over the coordinates."""
-    q = program.q + known.over.T @ program.q[known.columns]
-    P, linear = program.P[dense][:, dense].toarray(), q[dense]
-    if reflectors is not None:
-        factor, tau, rank = reflectors
-        linear = _multiplied(factor, tau, (linear + P @ offset)[:, None], "T")[rank:, 0]
-        P = _multiplied(factor, tau, _multiplied(factor, tau, P, "T").T, "T")[rank:, rank:]
-        P = (P + P.T) / 2.0
-    return np.concatenate([q[own], linear]), P
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return one.shape == other.shape and all(
-        np.array_equal(a, b)
-        for a, b in ((one.indptr, other.indptr), (one.indices, other.indices), (one.data, other.data))
-    )
-
-
-def _resolved(levels: list[_Eliminated], width: int) -> _Eliminated:
-    """All definitions, over the variables that none of them defines."""
-    known = _Eliminated(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0), np.zeros(0), sp.csr_array((0, width)))
-    for level in reversed(levels):
-        inner = level.over[:, known.columns]
-        outer = np.ones(width)
-        outer[known.columns] = 0.0
-        over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ known.over)
-        constants = level.constants + inner @ known.constants
-        known = _Eliminated(
-            np.append(level.columns, known.columns), np.append(level.rows, known.rows),
-            np.append(level.pivots, known.pivots), np.append(constants, known.constants),
-            sp.csr_array(sp.vstack([over, known.over])),
-        )  # fmt: skip
-    return known
-
-
-def _dense_rows(D: Any) -> tuple[Array, Any]:
-    """F and T with D = T F: rows that are multiples of each other are kept once."""
-    filled = np.flatnonzero(np.diff(D.indptr) > 0)
-    rows = D[filled].toarray()
-    if not filled.size:
-        return np.zeros((0, D.shape[1])), sp.csr_array((D.shape[0], 0))
-    at = np.abs(rows).argmax(axis=1)
-    pivots = rows[np.arange(filled.size), at]
-    weights = np.random.default_rng(0).uniform(1.0, 2.0, D.shape[1])
-    keys = (rows @ weights) / pivots
-    order = np.argsort(keys, kind="stable")
-    owner = np.arange(filled.size)
-    scale = np.ones(filled.size)
-    previous = -1
-    for i in order:
-        if previous >= 0 and abs(keys[i] - keys[previous]) <= 1e-9 * abs(keys[i]):
-            factor = pivots[i] / rows[previous, at[i]] if rows[previous, at[i]] else 0.0
-            if np.abs(rows[i] - factor * rows[previous]).max() <= _SAME * abs(pivots[i]):
-                owner[i], scale[i] = previous, factor
-                continue
-        previous = int(i)
-    kept, place = np.unique(owner, return_inverse=True)
-    T = sp.csr_array((scale, (filled, place)), shape=(D.shape[0], kept.size))
-    return np.ascontiguousarray(rows[kept]), T
-
-
-def _labels(C: Any, T: Any, own: int, dense: int) -> IntegerArray:
-    """The block of each sparse variable and of each row of F."""
-    joined = sp.hstack([C, T], format="csr")
-    pattern = sp.csr_array((np.ones(joined.nnz), joined.indices, joined.indptr), shape=joined.shape)
-    m = joined.shape[0]
-    graph = sp.block_array([[None, pattern], [pattern.T, None]], format="csr")
-    _, labels = connected_components(graph, directed=False)
-    return np.asarray(labels[m:])
-
-
-def _blocks(C: Any, T: Any, labels: IntegerArray, own: int) -> tuple[_Blocks, ...]:
-    """Blocks of equal shape, together."""
-    joined = sp.hstack([C, T], format="csr")
-    # rows without a variable are not there: the first entry of a row names its block
-    row_label = labels[joined.indices[joined.indptr[:-1]]]
-    number = int(labels.max(initial=-1)) + 1
-    n_rows = np.bincount(row_label, minlength=number)
-    n_own, n_dense = np.bincount(labels[:own], minlength=number), np.bincount(labels[own:], minlength=number)
-    found = []
-    shapes = np.column_stack([n_rows, n_own, n_dense])
-    row_order, rank_row = np.argsort(row_label, kind="stable"), np.cumsum(np.append(0, n_rows))
-    own_order, rank_own = np.argsort(labels[:own], kind="stable"), np.cumsum(np.append(0, n_own))
-    dense_order, rank_dense = np.argsort(labels[own:], kind="stable"), np.cumsum(np.append(0, n_dense))
-    place = np.zeros(labels.size, dtype=np.intp)
-    place[own_order] = np.arange(own) - rank_own[labels[:own][own_order]]
-    place[own + dense_order] = (
-        np.arange(labels.size - own) - rank_dense[labels[own:][dense_order]] + n_own[labels[own:][dense_order]]
-    )
-    place_row = np.zeros(joined.shape[0], dtype=np.intp)
-    place_row[row_order] = np.arange(joined.shape[0]) - rank_row[row_label[row_order]]
-    at_row = np.repeat(np.arange(joined.shape[0]), np.diff(joined.indptr))
-    for shape in np.unique(shapes, axis=0):
-        r, k, g = (int(v) for v in shape)
-        if not r:
-            continue
-        which = np.flatnonzero((shapes == shape).all(axis=1))
-        height = max(r, k + g)  # a triangle needs as many rows as columns
-        rows = np.full((which.size, height), -1, dtype=np.intp)
-        rows[:, :r] = row_order[rank_row[which][:, None] + np.arange(r)]
-        own_at = own_order[rank_own[which][:, None] + np.arange(k)]
-        dense_at = dense_order[rank_dense[which][:, None] + np.arange(g)]
-        coefficients = np.zeros((which.size, height, k + g))
-        index = np.full(number, -1, dtype=np.intp)
-        index[which] = np.arange(which.size)
-        entries = np.flatnonzero(index[row_label[at_row]] >= 0)
-        coefficients[index[row_label[at_row[entries]]], place_row[at_row[entries]], place[joined.indices[entries]]] = (
-            joined.data[entries]
-        )
-        found.append(_Blocks(rows, own_at, dense_at, coefficients))
-    return tuple(found)
-
-
-def _parts(F: Array) -> tuple[tuple[IntegerArray, IntegerArray], ...]:
-    """Rows of F with the columns in which they have entries: products with zeros are spared."""
-    if not F.size:
-        return ()
-    patterns, which = np.unique(F != 0.0, axis=0, return_inverse=True) if _worthwhile(F) else (None, None)
-    if patterns is None or patterns.shape[0] > _PATTERNS:
-        return ((np.arange(F.shape[0]), np.arange(F.shape[1])),)
-    return tuple((np.flatnonzero(which == i), np.flatnonzero(pattern)) for i, pattern in enumerate(patterns))
-
-
-def _worthwhile(F: Array) -> bool:
-    return 2 * np.count_nonzero(F) < F.size
-
-
-def _solved_equalities(E: Array, right: Array) -> tuple[Array, tuple[Array, Array, int]] | str:
-    """A solution of E u = right, the reflectors whose first columns span the rows of E, and its rank."""
-    factor, pivots, tau, _, _ = dgeqp3(np.asfortranarray(E.T))
-    diagonal = np.abs(np.diagonal(factor))
-    rank = int((diagonal > 1e-12 * diagonal.max(initial=0.0)).sum())
-    triangle = np.triu(factor[:rank, :rank])
-    first = np.linalg.solve(triangle.T, right[pivots[:rank] - 1]) if rank else np.zeros(0)
-    offset = _multiplied(factor, tau, np.concatenate([first, np.zeros(E.shape[1] - rank)])[:, None], "N")[:, 0]
-    missed = float(np.abs(E @ offset - right).max(initial=0.0))
-    if missed > 1e-8 * (float(np.abs(right).max(initial=0.0)) + float(np.abs(E).max(initial=0.0))):
-        return "its equalities contradict each other"
-    return offset, (factor, tau, rank)

@@ -10,23 +10,15 @@ trusted: a certificate recomputes everything from the data.
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.cone_program import ConeProgram
-from substrate.composition.conic import StandardForm
 from substrate.composition.structure import Factor, Structure
 from substrate.solver_call import OUT_OF_TIME
 
-__all__ = ["STRUCTURED", "StructuredMethod", "StructuredPoint", "structured_solution"]
-
-#: The name of the method on a certificate.
-STRUCTURED = "STRUCTURED"
-#: The status where a machine is no quadratic program: nothing was tried.
-ABSENT = ""
+__all__ = ["StructuredPoint", "structured_solution"]
 
 
 _ITERATIONS = 100
@@ -37,6 +29,8 @@ _USABLE = 1e-5
 _STALLED = 3
 #: Relative gap down to which an iterate counts as well inside.
 _INSIDE = 1e-7
+#: Growth of the residual near the end that ends the iteration.
+_LOST = 100.0
 _REFINEMENTS = 2
 #: Share of the way to the boundary that a step takes.
 _SHARE = 0.995
@@ -170,12 +164,8 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
         gap = m * mu / size
         merit = max(gap, residual)
         if verbose:
-            print(
-                f"\r{STRUCTURED}: step {step}, gap {gap:.1e}, residual {residual:.1e} ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = f"\rstep {step}: gap {gap:.1e}, residual {residual:.1e} "
+            print(line, end="", file=sys.stderr, flush=True)
         if not np.isfinite(merit):
             break
         least = np.inf if best is None else max(best.gap, best.residual)
@@ -184,7 +174,12 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
             inside = u
         if best is None or merit < least:
             best = _Found(u, z, gap, residual, step)
-        if (gap <= _GAP and residual <= _RESIDUAL) or stalled >= (_STALLED if least < _USABLE else 4 * _STALLED):
+        lost = gap < _INSIDE and residual > _LOST * max(least, _RESIDUAL)  # in rounding
+        if (
+            lost
+            or (gap <= _GAP and residual <= _RESIDUAL)
+            or stalled >= (_STALLED if least < _USABLE else 4 * _STALLED)
+        ):
             break
         w = z / s
         newton = p.factor(w)
@@ -215,7 +210,7 @@ def _inside(values: Array) -> Array:
     """The values, shifted to be positive where they are not."""
     lowest = float(values.min())
     size = float(np.linalg.norm(values)) / np.sqrt(values.size)
-    return values if lowest > 1e-8 * max(size, 1.0) else values - lowest + max(size, 1e-2)
+    return values if lowest > 0.1 else values - lowest + max(size, 1.0)
 
 
 def _largest(value: Array, step: Array) -> float:
@@ -226,27 +221,3 @@ def _largest(value: Array, step: Array) -> float:
 
 def _power(value: float) -> float:
     return float(2.0 ** np.round(np.log2(value))) if 0.0 < value < np.inf else 1.0
-
-
-class StructuredMethod:
-    """The method for one machine: the structure is kept between values of its parameters."""
-
-    def __init__(self, dense: Sequence[int]) -> None:
-        self._dense = tuple(dense)
-        self._structure: Structure | None = None
-
-    def __call__(self, form: StandardForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:
-        """The point, or why there is none."""
-        if form.bounded or not {kind for kind, _, _ in form.cones} <= {"Zero", "NonNeg"}:
-            return ABSENT
-        program = ConeProgram.of(form.numbers(), form.cones)
-        structure = None if self._structure is None else self._structure.renewed(program)
-        if structure is None:
-            ends = sorted({*form.columns.values(), program.q.size})
-            starts = [form.columns[key] for key in self._dense if key in form.columns]
-            found = Structure.of(program, [j for a in starts for j in range(a, ends[ends.index(a) + 1])])
-            if isinstance(found, str):
-                return f"failed ({found})"
-            structure = found
-        self._structure = structure
-        return structured_solution(structure, deadline, verbose)

@@ -36,6 +36,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
 from substrate.composition.structure import Structure
+from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import equal_matrices, numbers_of
@@ -149,13 +150,13 @@ class ParametricQP:
 
     @cached_property
     def _structure(self) -> Structure | None:
-        found = Structure.of(self.program, self._dense)
+        found = find_structure(self.program, self._dense)
         return None if isinstance(found, str) else found
 
     def _by_structure(self, rho: float) -> Knot | None:
         """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
         program = replace(self.program, q=self.linear(rho))
-        structure = None if self._structure is None else self._structure.renewed(program)
+        structure = None if self._structure is None else renewed(self._structure, program)
         point = None if structure is None else structured_solution(structure)
         if point is None or isinstance(point, str):
             return None
