@@ -140,6 +140,8 @@ _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
 _ENOUGH = 0.1
+#: Number of variables up to which a better point is searched for although one is good enough.
+_SMALL = 1500
 
 #: Largest number of variables for which ties by squares are computed one by one.
 _LARGEST = 400
@@ -250,7 +252,7 @@ class AnswerCheck:
             worst = max(one.proved(found, start.unit) / one.tolerated() for one in known)
             if math.isfinite(worst) and (best is None or worst < best[0]):
                 best = worst, found, known, radius
-            if worst <= _ENOUGH:
+            if worst <= (_ENOUGH if start.program.q.size <= _SMALL else 1.0):
                 break
         if best is None:
             # ties are computed once more, at little cost: a divergent point has none

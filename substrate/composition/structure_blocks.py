@@ -18,30 +18,55 @@ _PATTERNS = 32
 _SAME = 1e-14
 
 
-def dense_rows(D: Any) -> tuple[Array, Any]:
-    """F and T with D = T F: rows that are multiples of each other are kept once."""
-    filled = np.flatnonzero(np.diff(D.indptr) > 0)
-    rows = D[filled].toarray()
-    if not filled.size:
-        return np.zeros((0, D.shape[1])), sp.csr_array((D.shape[0], 0))
+def dense_rows(direct: Any, via: Any, over: Any, height: int) -> tuple[Array, Any]:
+    """F and T with direct + via @ over = T F, in ``height`` rows (those missing are zero).
+
+    Rows of F that are multiples of each other are kept once.
+    """
+    used = np.flatnonzero(np.diff(over.indptr) > 0)
+    via = sp.csr_array(via[:, used])
+    via.eliminate_zeros()
+    beside = np.zeros(via.shape[0], dtype=bool)
+    beside[: direct.shape[0]] = np.diff(direct.indptr) > 0
+    mixed = np.flatnonzero(beside | (np.diff(via.indptr) > 1))
+    plain = np.flatnonzero(~beside & (np.diff(via.indptr) == 1))
+    own = sp.csr_array(direct[mixed[mixed < direct.shape[0]]])
+    own = sp.vstack([own, sp.csr_array((mixed.size - own.shape[0], own.shape[1]))])
+    chosen = np.unique(via[plain].indices)
+    rows = np.vstack([over[used[chosen]].toarray(), (own + via[mixed] @ over[used]).toarray()])
+    places = np.searchsorted(chosen, via.indices[via.indptr[plain]])
+    first = sp.csr_array(
+        (
+            np.append(via.data[via.indptr[plain]], np.ones(mixed.size)),
+            (np.append(plain, mixed), np.append(places, chosen.size + np.arange(mixed.size))),
+        ),
+        (height, rows.shape[0]),
+    )
+    filled = np.flatnonzero(rows.any(axis=1)) if rows.size else np.zeros(0, np.intp)
+    owner, scale = _owners(rows[filled])
+    kept, place = np.unique(owner, return_inverse=True)
+    T = sp.csr_array(first @ sp.csr_array((scale, (filled, place)), (rows.shape[0], kept.size)))
+    T.eliminate_zeros()
+    return np.ascontiguousarray(rows[filled][kept]), T
+
+
+def _owners(rows: Array) -> tuple[IntegerArray, Array]:
+    """For each row an equal one up to a factor, and the factor."""
+    owner, scale = np.arange(rows.shape[0]), np.ones(rows.shape[0])
+    if not rows.size:
+        return owner, scale
     at = np.abs(rows).argmax(axis=1)
-    pivots = rows[np.arange(filled.size), at]
-    weights = np.random.default_rng(0).uniform(1.0, 2.0, D.shape[1])
-    keys = (rows @ weights) / pivots
-    order = np.argsort(keys, kind="stable")
-    owner = np.arange(filled.size)
-    scale = np.ones(filled.size)
+    pivots = rows[np.arange(rows.shape[0]), at]
+    keys = (rows @ np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])) / pivots
     previous = -1
-    for i in order:
+    for i in np.argsort(keys, kind="stable"):
         if previous >= 0 and abs(keys[i] - keys[previous]) <= 1e-9 * abs(keys[i]):
             factor = pivots[i] / rows[previous, at[i]] if rows[previous, at[i]] else 0.0
             if np.abs(rows[i] - factor * rows[previous]).max() <= _SAME * abs(pivots[i]):
                 owner[i], scale[i] = previous, factor
                 continue
         previous = int(i)
-    kept, place = np.unique(owner, return_inverse=True)
-    T = sp.csr_array((scale, (filled, place)), shape=(D.shape[0], kept.size))
-    return np.ascontiguousarray(rows[kept]), T
+    return owner, scale
 
 
 def labels_of(C: Any, T: Any, own: int, dense: int) -> IntegerArray:

@@ -75,14 +75,14 @@ class _Finder:
         through = sp.csr_array(self.I[:, known.columns])  # inequalities over the defined variables
         weight = program.P.diagonal()
         direct = sp.csr_array(self.I @ sp.diags_array(rest.astype(float)))
-        over = known.over
         # the dense columns: those given, those of further equalities, those that P couples, those of many rows
         in_equalities = np.diff(sp.csc_array(self.E[equal]).indptr) > 0
         is_dense = rest & (self.is_dense | in_equalities | self.coupled)
         squared = weight[known.columns] > 0.0
-        pattern = sp.vstack([abs(direct) + abs(through) @ abs(over), abs(over)[squared]], format="csc")
-        pattern.eliminate_zeros()
-        is_dense |= rest & (np.diff(pattern.indptr) > _DEGREE)
+        unsure = np.flatnonzero(rest & ~is_dense)
+        over = abs(known.over[:, unsure])
+        pattern = sp.vstack([abs(direct[:, unsure]) + abs(through) @ over, over[squared]], format="csc")
+        is_dense[unsure[np.diff(pattern.indptr) > _DEGREE]] = True
         while True:
             if int(is_dense.sum()) > _LARGEST:
                 return f"it has more than {_LARGEST} dense variables"
@@ -137,27 +137,23 @@ class _Finder:
         dense, own = np.flatnonzero(is_dense), np.flatnonzero(rest & ~is_dense)
         over_own, over_dense = known.over[:, own], known.over[:, dense]
         C = sp.vstack([direct[:, own] + through @ over_own, over_own[squared]], format="csr")
-        D = sp.vstack([direct[:, dense] + through @ over_dense, over_dense[squared]], format="csr")
         constants = np.concatenate([program.b[program.linear] + through @ known.constants, known.constants[squared]])
         # squares of single sparse variables are rows too
         single = np.flatnonzero(weight[own] > 0.0)
         numbers = np.append(np.flatnonzero(squared), known.columns.size + single)
-        if single.size:
-            places = sp.csr_array((np.ones(single.size), (np.arange(single.size), single)), (single.size, own.size))
-            C = sp.vstack([C, places], format="csr")
-            D = sp.vstack([D, sp.csr_array((single.size, dense.size))], format="csr")
-            constants = np.append(constants, np.zeros(single.size))
+        C = sp.vstack([C, _unit_rows(single, own.size)], format="csr")
+        constants = np.append(constants, np.zeros(single.size))
         C.eliminate_zeros()
-        D.eliminate_zeros()
-        filled = (np.diff(C.indptr) + np.diff(D.indptr)) > 0
-        m = program.linear.size
+        m, width = program.linear.size, known.columns.size
+        via = sp.vstack([through, _unit_rows(np.flatnonzero(squared), width)])
+        F, T = dense_rows(sp.csr_array(direct[:, dense]), sp.csr_array(via), over_dense, C.shape[0])
+        filled = (np.diff(C.indptr) + np.diff(T.indptr)) > 0
         if (constants[:m][~filled[:m]] < 0.0).any():
             return "a constraint without a variable is violated"
         keep = np.flatnonzero(filled)
-        C, D, constants = C[keep], D[keep], constants[keep]
+        C, T, constants = C[keep], T[keep], constants[keep]
         numbers = numbers[filled[m:]]
         squares = np.append(weight[known.columns], weight[own])[numbers]
-        F, T = dense_rows(D)
         labels = labels_of(C, T, own.size, F.shape[0])
         sizes = np.bincount(labels[: own.size]) if own.size else np.zeros(1)
         large = own[sizes[labels[: own.size]] > _BLOCK] if own.size else own
@@ -180,6 +176,11 @@ class _Finder:
             program, own, dense, known, offset, reflectors, equal, P, F, parts, C, T, constants, squares, numbers, kept,
             blocks, linear,
         )  # fmt: skip
+
+
+def _unit_rows(columns: IntegerArray, width: int) -> Any:
+    """Rows with a single one."""
+    return sp.csr_array((np.ones(columns.size), (np.arange(columns.size), columns)), (columns.size, width))
 
 
 def _quadratic(

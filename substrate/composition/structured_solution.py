@@ -23,7 +23,7 @@ __all__ = ["StructuredPoint", "structured_solution"]
 
 _ITERATIONS = 100
 #: Relative gap and residual at which the iteration ends; it ends earlier where they shrink no more.
-_GAP, _RESIDUAL = 1e-12, 1e-13
+_GAP, _RESIDUAL = 1e-13, 1e-13
 #: Relative gap and residuals of a point that is returned.
 _USABLE = 1e-5
 _STALLED = 3
@@ -31,7 +31,6 @@ _STALLED = 3
 _INSIDE = 1e-7
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
-_REFINEMENTS = 2
 #: Share of the way to the boundary that a step takes.
 _SHARE = 0.995
 
@@ -79,9 +78,9 @@ class _Problem:
         """G'z."""
         return self.structure.pulled(np.append(z, np.zeros(self.structure.squares.size)))
 
-    def factor(self, w: Array) -> "_Newton":
+    def factor(self, w: Array, refinements: int = 2) -> "_Newton":
         """H + G'WG, factored."""
-        return _Newton(self, w, self.structure.factored(w / self.rate))
+        return _Newton(self, w, self.structure.factored(w / self.rate), refinements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +90,13 @@ class _Newton:
     problem: _Problem
     w: Array
     factor: Factor
+    refinements: int
 
     def solve(self, r1: Array, r2: Array) -> tuple[Array, Array]:
         """du and dz, refined as a pair: products with large w would hide the rounding of one alone."""
         du, dz = self._once(r1, r2)
         p = self.problem
-        for _ in range(_REFINEMENTS):
+        for _ in range(self.refinements):
             more, further = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - p.slacks(du) - dz / self.w)
             du, dz = du + more, dz + further
         return du, dz
@@ -182,7 +182,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
         ):
             break
         w = z / s
-        newton = p.factor(w)
+        newton = p.factor(w, 1 if gap > _INSIDE else 2)
         # predictor
         rc = s * z
         du, ds, dz = _direction(newton, s, z, rd, rp, rc)
