@@ -198,10 +198,10 @@ class Witness:
     read: tuple[Array, ...]
     structured: Any = None
 
-    def rows(self, problem: Any, cost: float, tolerance: float) -> tuple[Row, ...]:
+    def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
         """The conditions at the present values of a problem or its twin; none where a cone is not supported.
 
-        ``cost`` is the size of the objective.
+        ``cost`` is the size of the objective, ``natural`` that of the targets.
         """
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:
@@ -219,9 +219,10 @@ class Witness:
         slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         apart = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
         largest = max((float(np.abs(b).max(initial=0.0)) for _, b in self._pairs(problem)), default=0.0)
-        # where everything vanishes at the optimum, a number is measured by what it adds to the cost
-        pull += cost / max(float(ax.max(initial=0.0)), np.finfo(float).tiny)
-        weight = float(az.max(initial=0.0)) + cost / max(reach, np.finfo(float).tiny)
+        # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
+        # adds to the cost
+        pull += cost / max(float(ax.max(initial=0.0)), natural / self.unit)
+        weight = float(az.max(initial=0.0)) + cost / max(reach, natural / self.unit)
         return (
             Row("cones: feasible", max(outside, 0.0), reach, tolerance, "excess of A x + b over K"),
             Row("cones: multipliers", max(negative, 0.0), weight, tolerance, "excess of z over K*"),

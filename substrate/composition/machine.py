@@ -242,7 +242,7 @@ class Machine:
         rows += constraint_rows(self._own, names, cost, unit, tolerance)
         rows.append(lagrangian_row(objective, self.problem.constraints, variables, cost, tolerance))
         if self._trials.witness is not None:
-            rows += self._trials.witness.rows(self.problem, cost, tolerance)
+            rows += self._trials.witness.rows(self.problem, cost, tolerance, unit)
         return tuple(rows)
 
     def _trivial_cost(self) -> float:

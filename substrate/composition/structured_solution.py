@@ -27,6 +27,7 @@ _GAP, _RESIDUAL = 1e-13, 1e-13
 #: Relative gap and residuals of a point that is returned.
 _USABLE = 1e-5
 _STALLED = 3
+_FAILED = "failed (no convergence)"
 #: Relative gap down to which an iterate counts as well inside.
 _INSIDE = 1e-7
 #: Growth of the residual near the end that ends the iteration.
@@ -137,9 +138,10 @@ class _Found:
     inside: Array | None = None
 
 
-def _without_rows(p: _Problem) -> _Found:
+def _without_rows(p: _Problem) -> _Found | str:
     u, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
-    return _Found(u, np.zeros(0), 0.0, float(np.abs(p.hessian(u) + p.c).max(initial=0.0)), 1)
+    residual = float(np.abs(p.hessian(u) + p.c).max(initial=0.0)) / (1.0 + float(np.abs(p.c).max(initial=0.0)))
+    return _Found(u, np.zeros(0), 0.0, residual, 1) if residual <= _USABLE else _FAILED
 
 
 def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | str:
@@ -195,7 +197,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
         alpha = min(_SHARE * min(_largest(s, ds), _largest(z, dz)), 1.0)
         u, s, z = u + alpha * du, s + alpha * ds, z + alpha * dz
     if best is None or max(best.gap, best.residual) > _USABLE:
-        return "failed (no convergence)"
+        return _FAILED
     return replace(best, inside=inside)
 
 

@@ -247,11 +247,11 @@ def test_every_solvers_witness_is_understood(solver):
     problem.solve(solver=solver)
     name, word, witness = kept[-1]
     assert (name, word) == (solver, "optimal")
-    rows = witness.rows(problem, 1.0, 1e-4)
+    rows = witness.rows(problem, 1.0, 1e-4, 1.0)
     assert len(rows) == 5
     assert all(row.passes for row in rows), rows
     w.save_value(w.value + np.array([1e-2, -1e-2]))
-    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4))
+    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4, 1.0))
 
 
 def test_distances_from_cones():
