@@ -17,7 +17,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness, multipliers_of
 from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
-from substrate.composition.structured_solution import StructuredPoint, structured_solution
+from substrate.composition.structured_solution import Iterate, StructuredPoint, structured_solution
 
 __all__ = ["STRUCTURED", "StructuredMethod", "lifted"]
 
@@ -45,6 +45,7 @@ class StructuredMethod:
     def __init__(self, problem: cp.Problem, base: cp.Problem, dense: Sequence[int]) -> None:
         self._problem, self._base, self._dense = problem, base, tuple(dense)
         self._structure: Structure | None = None
+        self._warm: Iterate | None = None
 
     def solve(self, verbose: bool, limit: float | None) -> tuple[str, Witness | None]:
         """Set the values of the base problem; its status, empty where it is no quadratic program, and the witness."""
@@ -81,9 +82,10 @@ class StructuredMethod:
             found = find_structure(program, [j for a in starts for j in range(a, ends[ends.index(a) + 1])])
             if isinstance(found, str):
                 return f"failed ({found})"
-            structure = found
+            structure, self._warm = found, None
         self._structure = structure
-        point = structured_solution(structure, deadline, verbose)
+        point = structured_solution(structure, deadline, verbose, self._warm)
+        self._warm = None if isinstance(point, str) else point.warm
         if verbose:
             print(file=sys.stderr)
         return point

@@ -18,7 +18,7 @@ from substrate.arrays import Array
 from substrate.composition.structure import Factor, Structure
 from substrate.solver_call import OUT_OF_TIME
 
-__all__ = ["StructuredPoint", "structured_solution"]
+__all__ = ["Iterate", "StructuredPoint", "structured_solution"]
 
 
 _ITERATIONS = 100
@@ -30,17 +30,24 @@ _STALLED = 3
 _FAILED = "failed (no convergence)"
 #: Relative gap down to which an iterate counts as well inside.
 _INSIDE = 1e-7
+#: Relative gap of the iterate that a similar program begins with.
+_EARLY = 1e-2
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
 #: Share of the way to the boundary that a step takes.
 _SHARE = 0.995
 
 
+#: u, the slacks and their multipliers.
+Iterate = tuple[Array, Array, Array]
+
+
 @dataclass(frozen=True, slots=True)
 class StructuredPoint:
     """x and the multipliers of all rows of the program, and a point inside its inequalities where one was passed.
 
-    ``gap`` and ``residual`` are relative; ``steps`` is the number of steps taken.
+    ``gap`` and ``residual`` are relative; ``steps`` is the number of steps taken; ``warm`` is an early iterate, from
+    which a similar program is solved in fewer.
     """
 
     structure: Structure
@@ -50,6 +57,7 @@ class StructuredPoint:
     gap: float
     residual: float
     steps: int
+    warm: Iterate | None = None
 
 
 class _Problem:
@@ -78,6 +86,15 @@ class _Problem:
     def pulled(self, z: Array) -> Array:
         """G'z."""
         return self.structure.pulled(np.append(z, np.zeros(self.structure.squares.size)))
+
+    def into(self, given: Iterate) -> Iterate:
+        """An iterate in our units."""
+        u, s, z = given
+        return u / self.unit, s / self.unit, z * (self.unit / self.worth)
+
+    def out(self, ours: Iterate | None) -> Iterate | None:
+        """An iterate of ours in the units of the program."""
+        return None if ours is None else (ours[0] * self.unit, ours[1] * self.unit, ours[2] * (self.worth / self.unit))
 
     def factor(self, w: Array, refinements: int = 2) -> "_Newton":
         """H + G'WG, factored."""
@@ -109,21 +126,24 @@ class _Newton:
 
 
 def structured_solution(
-    structure: Structure, deadline: float | None = None, verbose: bool = False
+    structure: Structure, deadline: float | None = None, verbose: bool = False, warm: Iterate | None = None
 ) -> StructuredPoint | str:
-    """A solution, to the accuracy that rounding allows; or the status of a method that failed."""
+    """A solution, to the accuracy that rounding allows; or the status of a method that failed.
+
+    ``warm`` is that of a program of the same shape, to begin with.
+    """
     p = _Problem(structure)
     with np.errstate(all="ignore"):
         try:
-            found = _iterated(p, deadline, verbose) if p.m else _without_rows(p)
+            found = _iterated(p, deadline, verbose, warm) if p.m else _without_rows(p)
         except np.linalg.LinAlgError as error:
-            return f"failed ({error})"
+            found = f"failed ({error})"
     if isinstance(found, str):
-        return found
+        return found if warm is None or found == OUT_OF_TIME else structured_solution(structure, deadline, verbose)
     x = structure.whole(found.u * p.unit)
     inside = None if found.inside is None else structure.whole(found.inside * p.unit)
     z = structure.multipliers(x, found.z * (p.worth / p.unit))
-    return StructuredPoint(structure, x, z, inside, found.gap, found.residual, found.steps)
+    return StructuredPoint(structure, x, z, inside, found.gap, found.residual, found.steps, p.out(found.warm))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +156,7 @@ class _Found:
     residual: float
     steps: int
     inside: Array | None = None
+    warm: Iterate | None = None
 
 
 def _without_rows(p: _Problem) -> _Found | str:
@@ -144,11 +165,10 @@ def _without_rows(p: _Problem) -> _Found | str:
     return _Found(u, np.zeros(0), 0.0, residual, 1) if residual <= _USABLE else _FAILED
 
 
-def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | str:
+def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate | None) -> _Found | str:
     m = p.m
-    first = p.factor(np.ones(m))
-    u, z = first.solve(-p.c, -p.h)
-    s, z = _inside(p.slacks(u) + p.h), _inside(z)
+    u, s, z = _cold(p) if warm is None else p.into(warm)
+    early: Iterate | None = None
     best: _Found | None = None
     inside: Array | None = None
     stalled = 0
@@ -174,6 +194,8 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
         stalled = 0 if merit < 0.9 * least else stalled + 1
         if gap >= _INSIDE and float(slack.min()) > 0.0:
             inside = u
+        if gap >= _EARLY or early is None:
+            early = u, s, z
         if best is None or merit < least:
             best = _Found(u, z, gap, residual, step)
         lost = gap < _INSIDE and residual > _LOST * max(least, _RESIDUAL)  # in rounding
@@ -198,7 +220,13 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool) -> _Found | st
         u, s, z = u + alpha * du, s + alpha * ds, z + alpha * dz
     if best is None or max(best.gap, best.residual) > _USABLE:
         return _FAILED
-    return replace(best, inside=inside)
+    return replace(best, inside=inside, warm=early)
+
+
+def _cold(p: _Problem) -> Iterate:
+    """A first iterate: the solution with quadratic penalties, moved inside."""
+    u, z = p.factor(np.ones(p.m)).solve(-p.c, -p.h)
+    return u, _inside(p.slacks(u) + p.h), _inside(z)
 
 
 def _direction(newton: _Newton, s: Array, z: Array, rd: Array, rp: Array, rc: Array) -> tuple[Array, Array, Array]:

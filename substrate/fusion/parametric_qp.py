@@ -37,7 +37,7 @@ from substrate.composition.determined import CoordinateTies, Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
 from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
-from substrate.composition.structured_solution import structured_solution
+from substrate.composition.structured_solution import Iterate, structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import equal_matrices, numbers_of
 
@@ -111,6 +111,7 @@ class ParametricQP:
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
+        self._warm: Iterate | None = None
         places = [self.columns[key] for key in dense]
         self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
 
@@ -157,9 +158,10 @@ class ParametricQP:
         """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
         program = replace(self.program, q=self.linear(rho))
         structure = None if self._structure is None else renewed(self._structure, program)
-        point = None if structure is None else structured_solution(structure)
+        point = None if structure is None else structured_solution(structure, warm=self._warm)
         if point is None or isinstance(point, str):
             return None
+        self._warm = point.warm
         m = self.b.size
         dual = np.append(-point.z[:m], np.maximum(point.z[m:], 0.0))
         return self._knot(rho, point.x, dual, towards(self.program, point.x, point.inside))

@@ -213,7 +213,7 @@ def test_machines_with_cones_do_not_mention_it():
 def test_a_wrong_point_is_rejected_and_a_solver_takes_over(monkeypatch):
     right = structured_method.structured_solution
 
-    def wrong(structure, deadline=None, verbose=False):
+    def wrong(structure, deadline=None, verbose=False, warm=None):
         point = right(structure, deadline, verbose)
         return dataclasses.replace(point, x=point.x + 1e-2)
 
@@ -236,7 +236,7 @@ def test_contradictions_are_refused_in_words():
 
 
 def test_zero_is_not_certified_as_the_optimum_of_an_unbounded_machine(monkeypatch):
-    def nothing(structure, deadline=None, verbose=False):
+    def nothing(structure, deadline=None, verbose=False, warm=None):
         program = structure.program
         x, z = np.zeros(program.q.size), np.zeros(program.b.size)
         return structured_method.StructuredPoint(structure, x, z, None, 0.0, 0.0, 1)
