@@ -207,7 +207,8 @@ def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
 def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
-    program = ParametricQP(machine.problem, parameter, power_of_two(size))
+    dense = [compiled.z.id for compiled in machine._compiled]
+    program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
     M = np.zeros((y_val.size, program.q0.size))
     for compiled in machine._compiled:
         s, frame = compiled.substrate, compiled.frame
