@@ -18,7 +18,8 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
 Directions below ``cutoff`` times the largest are left out; the cut-off is part of the model and is on its certificate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -133,8 +134,9 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
 class CompiledSubstrate:
     """The choice of coordinates for the place-holders a machine mentions, and the way back."""
 
-    def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> None:
+    def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
         self.substrate = substrate
+        self.label = label
         roles = {holder.role for holder in mentioned}
         self.frame = _choose(substrate, roles)
         self.mentioned = mentioned
@@ -199,21 +201,8 @@ class CompiledSubstrate:
         return self.frame.training * self.substrate.signs if self._signed else self.frame.training
 
     def write_back(self) -> None:
-        """Assign values to the user's place-holders, those of other machines included."""
-        a, b = self.coefficients(), self.bias()
-        s = self.substrate
-        for holder in s.holders():
-            if holder.role == "alpha":
-                value: Any = s.signs * a
-            elif holder.role == "b":
-                value = np.asarray(b)
-            elif holder.role == "squared_norm":
-                value = np.asarray(max(float(a @ s.gram.product(a)), 0.0))
-            elif holder.role == "f":
-                value = s.kernel_rows(holder.points) @ a + b
-            else:
-                value = s.kernel_rows(holder.points, holder.part) @ a
-            holder.leaf.save_value(value)
+        """Assign values to the user's place-holders, those of other machines and of later questions included."""
+        self.substrate.remember(partial(_value, self.substrate, self.coefficients(), self.bias()))
 
     def expansion(self) -> Expansion:
         """The solution as plain numbers."""
@@ -236,7 +225,7 @@ class CompiledSubstrate:
             # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
             rows.append(zero_sum_row(a, tolerance, np.array([self.unit / largest]), letter="1"))
-        return tuple(rows)
+        return tuple(replace(row, name=self._labelled(row.name)) for row in rows)
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Coordinates, cut-off and ridge, for the certificate."""
@@ -245,7 +234,11 @@ class CompiledSubstrate:
         facts = [("coordinates", f"{frame.kind}, {cut}")]
         if self.substrate.ridge > 0.0:
             facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
-        return (*self.substrate.gram.record(), *facts)
+        return tuple((self._labelled(name), value) for name, value in (*self.substrate.gram.record(), *facts))
+
+    def _labelled(self, name: str) -> str:
+        """A row or fact with the substrate it belongs to, where that has a name or there are several."""
+        return f"{self.label}: {name}" if self.label else name
 
     def _expression(self, holder: PlaceHolder) -> Any:
         frame, s = self.frame, self.substrate
@@ -262,6 +255,19 @@ class CompiledSubstrate:
         if holder.points is None and frame.components is not None:
             return frame.components[holder.part] @ self._a
         return frame.map_from(s.kernel_rows(holder.points, holder.part)) @ self._a
+
+
+def _value(s: Substrate, a: Array, b: float, holder: PlaceHolder) -> Any:
+    """What a place-holder stands for in the machine of coefficients a and bias b."""
+    if holder.role == "alpha":
+        return s.signs * a
+    if holder.role == "b":
+        return np.asarray(b)
+    if holder.role == "squared_norm":
+        return np.asarray(max(float(a @ s.gram.product(a)), 0.0))
+    if holder.role == "f":
+        return s.kernel_rows(holder.points) @ a + b
+    return s.kernel_rows(holder.points, holder.part) @ a
 
 
 def _choose(substrate: Substrate, roles: set[str]) -> Frame:

@@ -9,9 +9,11 @@ r"""Level 1 of a hierarchical machine: the LS-SVM substrate, as expressions.
 constraint on the expressions of this level, is left to the levels above.
 
 The expressions are built on place-holder variables. A machine replaces them by affine expressions in coordinates of its
-choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual.
+choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual, also of points
+that are first asked for after the solution.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import signed_labels
@@ -41,7 +44,7 @@ class PlaceHolder:
     part: int = 0
 
 
-class Substrate:
+class Substrate(Term):
     """An LS-SVM substrate: alpha, b, c, e and f as cvxpy expressions.
 
     Parameters
@@ -53,12 +56,17 @@ class Substrate:
     task
         ``"regression"`` or ``"classification"``.
     bias
-        Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates needs only one.
+        Whether there is an unpenalised b (and with it 1'a = 0). Substrates that are summands of one output share one
+        bias: two would not be determined, so give all but one ``bias=False``. Substrates that are outputs of their
+        own have a bias each.
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
         a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
+    name
+        What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
+        its name, see :class:`~substrate.Machine`.
 
     Examples
     --------
@@ -83,7 +91,11 @@ class Substrate:
         bias: bool = True,
         cutoff: float | None = None,
         ridge: float = 0.0,
+        name: str | None = None,
     ) -> None:
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise DeclarationError(f"name must be text that is not empty, received {name!r}")
+        self.name = name
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
         self.X = real_points(X)
@@ -102,6 +114,7 @@ class Substrate:
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
         self.gram = Gram.of(self.kernel, self.X)
         self._holders: list[PlaceHolder] = []
+        self._latest: Callable[[PlaceHolder], Any] | None = None
 
     @property
     def n(self) -> int:
@@ -188,6 +201,12 @@ class Substrate:
         """All place-holders created so far."""
         return tuple(self._holders)
 
+    def remember(self, values: Callable[[PlaceHolder], Any]) -> None:
+        """Take the values of place-holders from a solution: of those there are, and of those created later."""
+        self._latest = values
+        for holder in self._holders:
+            holder.leaf.save_value(values(holder))
+
     def _values(self, role: str, points: Any, part: int) -> Any:
         if points is not None:
             points = real_points(points, "points")
@@ -204,4 +223,6 @@ class Substrate:
                 return holder.leaf
         holder = PlaceHolder(Standing(shape, name=role, nonneg=nonneg), role, points, part)
         self._holders.append(holder)
+        if self._latest is not None:
+            holder.leaf.save_value(self._latest(holder))
         return holder.leaf

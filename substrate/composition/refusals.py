@@ -1,6 +1,6 @@
 """Checks of a machine before it is solved, in the user's terms, and the fitted values that its certificate bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,15 @@ from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.level import Standing
+from substrate.composition.outputs import Outputs
+from substrate.composition.terms import LinearPart
 from substrate.errors import DeclarationError
 
-__all__ = ["Question", "questions", "refuse_incomplete", "refuse_non_convex", "refuse_parameters", "summed"]
+__all__ = ["Question", "output_questions", "questions", "refuse_incomplete", "refuse_non_convex", "refuse_parameters"]
+
+
+#: What a certificate bounds.
+FITTED = "fitted values"
 
 
 def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[Any]) -> None:
@@ -41,14 +47,15 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
         raise DeclarationError("a machine is convex: variables of your own cannot be boolean or integer")
     present = {id(variable) for variable in variables}
     for number, compiled in enumerate(substrates, start=1):
+        name = compiled.substrate.name
+        which = f"substrate {number}" if name is None else f"substrate {name!r}"
         absent = [leaf.name() for leaf in compiled.leaves() if leaf.size and id(leaf) not in present]
         if absent == ["b"]:
             raise DeclarationError(
-                f"no term contains the bias of substrate {number}, so it is not determined; use its f or e, or "
-                "bias=False"
+                f"no term contains the bias of {which}, so it is not determined; use its f or e, or bias=False"
             )
         if absent:
-            raise DeclarationError(f"no term uses substrate {number}; leave it out, or use its f, e or alpha")
+            raise DeclarationError(f"no term uses {which}; leave it out, or use its f, e or alpha")
 
 
 def refuse_parameters(problem: Any) -> None:
@@ -77,23 +84,38 @@ class Question:
     about: str
 
 
-def questions(compiled: list[CompiledSubstrate], columns: dict[int, int]) -> list[Question]:
-    """One question per substrate; ``columns`` gives the first column of each variable."""
-    return [_question([one], columns, "fitted values") for one in compiled]
+def questions(compiled: list[CompiledSubstrate], columns: dict[int, int], outputs: Outputs) -> list[Question]:
+    """One question per substrate and per output with a linear part; ``columns`` gives each variable's first column."""
+    each = [_question([one], columns, f"fitted values of {one.label}" if one.label else FITTED) for one in compiled]
+    partly = {name: terms for name, terms in outputs.terms.items() if any(isinstance(t, LinearPart) for t in terms)}
+    return [*each, *output_questions(compiled, columns, Outputs(partly))]
 
 
-def summed(compiled: list[CompiledSubstrate], columns: dict[int, int]) -> Question | None:
-    """The sum of the substrates' fitted values, which ``predict`` of the result returns; None where rows differ."""
+def output_questions(compiled: list[CompiledSubstrate], columns: dict[int, int], outputs: Outputs) -> list[Question]:
+    """One question per output, which ``predict`` of the result returns; none where training rows differ."""
+    found = []
+    for name, terms in outputs.terms.items():
+        used = [one for one in compiled if any(one.substrate is term for term in terms)]
+        if used and _same_rows(used):
+            about = FITTED if name is None else f"fitted values of {name}"
+            if len(terms) > 1:
+                about = "sums of the substrates' fitted values" if name is None else f"sums of fitted values of {name}"
+            found.append(_question(used, columns, about, [term for term in terms if isinstance(term, LinearPart)]))
+    return found
+
+
+def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
     first = compiled[0].substrate
-    same = all(
+    return all(
         one.substrate.X is first.X
         or (one.substrate.X.shape == first.X.shape and not bool((one.substrate.X != first.X).sum()))
         for one in compiled[1:]
     )
-    return _question(compiled, columns, "sums of the substrates' fitted values") if same else None
 
 
-def _question(compiled: list[CompiledSubstrate], columns: dict[int, int], about: str) -> Question:
+def _question(
+    compiled: list[CompiledSubstrate], columns: dict[int, int], about: str, parts: Sequence[LinearPart] = ()
+) -> Question:
     places, blocks = [], []
     for one in compiled:
         start = columns[one.z.id]
@@ -102,8 +124,14 @@ def _question(compiled: list[CompiledSubstrate], columns: dict[int, int], about:
         if one.substrate.bias:
             places.append(np.array([columns[one.shift.id]]))
             blocks.append(np.ones((one.substrate.n, 1)))
+    X = compiled[0].substrate.X
+    for part in parts:
+        start = columns[part.weights.id]
+        places.append(np.arange(start, start + part.weights.size))
+        blocks.append(part.matrix(X))
 
     def fitted() -> Array:
-        return np.asarray(np.sum([one.fitted_values() for one in compiled], axis=0))
+        values = [one.fitted_values() for one in compiled] + [part.fitted().predict(X) for part in parts]
+        return np.asarray(np.sum(values, axis=0))
 
     return Question(np.concatenate(places), np.hstack(blocks), compiled[0].substrate.y, fitted, about)

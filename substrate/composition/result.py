@@ -1,7 +1,7 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
+from substrate.composition.outputs import Outputs
+from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
 from substrate.solvers import SolverRecord
@@ -60,7 +62,7 @@ class Result:
     """A machine's solution.
 
     With one substrate its quantities are attributes here: ``alpha, b, c, e, f, squared_norm, maximal_variation``; with
-    several, ``result[s]`` has those of s, and ``predict`` returns the sum of their values.
+    several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
     """
 
     objective: float
@@ -68,17 +70,30 @@ class Result:
     expansions: tuple[Expansion, ...]
     certificate: Certificate
     solver_record: SolverRecord
+    outputs: InitVar[Outputs]
+    #: The fitted terms of each output by its name; None is that of the only one.
+    fitted: Mapping[str | None, tuple[Expansion | FittedPart, ...]] = field(init=False)
 
-    def __getitem__(self, substrate: Substrate) -> Expansion:
+    def __post_init__(self, outputs: Outputs) -> None:
+        fitted = {name: tuple(self._fitted(term) for term in terms) for name, terms in outputs.terms.items()}
+        object.__setattr__(self, "fitted", fitted)
+
+    def _fitted(self, term: Term) -> Expansion | FittedPart:
+        return term.fitted() if isinstance(term, LinearPart) else self[term]
+
+    def __getitem__(self, substrate: Any) -> Expansion:
+        named = isinstance(substrate, str)
         for expansion in self.expansions:
-            if expansion.substrate is substrate:
+            if expansion.substrate is substrate or (named and expansion.substrate.name == substrate):
                 return expansion
+        if named:
+            raise KeyError(f"no substrate of the machine is named {substrate!r}")
         raise KeyError("this substrate is not part of the machine")
 
-    def predict(self, X: Any) -> Array:
-        """The machine's values: the sum over its substrates."""
-        total: Array = np.sum([expansion.predict(X) for expansion in self.expansions], axis=0)
-        return total
+    def predict(self, X: Any) -> Any:
+        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        values = {name: _total([term.predict(X) for term in terms]) for name, terms in self.fitted.items()}
+        return values.get(None, values)
 
     def component(self, part: int, X: Any) -> Array:
         """One component of a machine with one substrate."""
@@ -93,3 +108,7 @@ class Result:
         if name in ("alpha", "b", "c", "e", "f", "squared_norm", "maximal_variation"):
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
+
+
+def _total(values: list[Array]) -> Array:
+    return np.asarray(np.sum(values, axis=0))

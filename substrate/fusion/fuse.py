@@ -12,22 +12,23 @@ path states how far from the global optimum the answer can be (:mod:`substrate.p
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, positive, real_array, real_points
+from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
-from substrate.composition import Machine
-from substrate.errors import DataError, DeclarationError
-from substrate.folds import checked_splits
+from substrate.composition import LinearPart, Machine
+from substrate.composition.terms import Term
+from substrate.errors import DeclarationError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.validation import Validation, checked_validation, folds_of
 
 __all__ = ["fuse"]
 
@@ -66,14 +67,16 @@ def fuse(
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
         program: the weight of a norm, a maximum, a hinge.
     validation
-        Points and targets to validate on.
+        Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
+        an output that is not validated, and the sum of the outputs' errors is minimised.
     cv
-        A sequence of ``(train, test)`` rows, for a function or an estimator, with ``data``; ``"loo"`` where an
-        estimator offers it.
+        A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function or
+        an estimator, with ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in
+        classification.
     gap
         Relative distance between validation error and lower bound at which the search ends.
     data
-        X and y, for a function or an estimator.
+        X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
     budget
         Largest number of solves; a search that uses all of them reports it.
     up_to
@@ -107,16 +110,16 @@ def fuse(
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
             )
-        machines, sets = [machine], [_checked_validation(machine, *validation)]
+        machines, sets = [machine], [checked_validation(machine, *validation)]
         final = machine
     elif callable(machine):
-        machines, sets, final = _folds(machine, data, cv, validation)
+        machines, sets, final = folds_of(machine, data, cv, validation)
     else:
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
         )
     parameters = [_parameter(one, over) for one in machines]
-    folds = [_fold(one, parameter, *known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+    folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
     found = refined(folds, target, budget, _shown(progress), n_jobs, top)
     return _fusion(final, _parameter(final, over), folds, sets, found, target)
 
@@ -133,7 +136,14 @@ def _shown(progress: Progress | bool | None) -> Progress:
 
 
 def _parameter(machine: Machine, over: Any) -> Any:
+    if isinstance(over, (list, tuple, set, frozenset, dict)):
+        raise DeclarationError(
+            f"fuse chooses one parameter, received {len(over)}; give all but one a value (parameter.value = ...) and "
+            "fuse over the other, or fuse over each in turn"
+        )
     name = over.name() if isinstance(over, cp.Parameter) else over
+    if not isinstance(name, str):
+        raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
     known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
     if name not in known:
         raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
@@ -146,70 +156,22 @@ def _parameter(machine: Machine, over: Any) -> Any:
     return parameter
 
 
-def _checked_validation(machine: Machine, X_val: Any, y_val: Any) -> tuple[Array, Array]:
-    X, y = real_points(X_val, "X_val"), real_array(y_val, "y_val", ndim=1)
-    width = machine.substrates[0].X.shape[1]
-    if X.shape[0] == 0:
-        raise DataError("X_val is empty; give at least one validation row")
-    if X.shape[1] != width:
-        raise DataError(f"X_val has {X.shape[1]} columns, the training points have {width}")
-    if y.size != X.shape[0]:
-        raise DataError(f"y_val must have one entry per row of X_val: expected {X.shape[0]}, received {y.size}")
-    _refuse_fitted(machine, X)
-    if machine.substrates[0].task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
-        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(y)[:5]}")
-    return X, y
-
-
-def _refuse_fitted(machine: Machine, X: Array) -> None:
-    """Rows that the objective already fits cannot choose its weight: the search would end where it fits them best."""
-    for points in machine.fitted_points:
-        known = {row.tobytes() for row in np.asarray(points.toarray() if hasattr(points, "toarray") else points)}
-        again = [number for number, row in enumerate(np.asarray(X)) if row.tobytes() in known]
-        if again:
-            raise DataError(
-                f"rows {again[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), so "
-                "they cannot choose its weight; hold other rows back"
-            )
-
-
-def _folds(
-    build: Callable[[Any, Any], Any], data: Any, cv: Any, validation: Any
-) -> tuple[list[Machine], list[tuple[Array, Array]], Machine]:
-    """One machine and one validation set per fold, and the machine of all rows."""
-    if data is None:
-        raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
-    X, y = real_points(data[0], "X"), real_array(data[1], "y", ndim=1)
-    if (cv is None) == (validation is None):
-        raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
-    if validation is not None:
-        final = _built(build, X, y)
-        return [final], [_checked_validation(final, *validation)], final
-    if isinstance(cv, (str, bytes)) or not isinstance(cv, Sequence):
-        raise DeclarationError(f"cv must be a sequence of (train, test) rows, received {cv!r}")
-    splits = checked_splits(cv, y.size)
-    final = _built(build, X, y)
-    machines, sets = [], []
-    for train, test in splits:
-        one = _built(build, X[train], y[train])
-        machines.append(one)
-        sets.append(_checked_validation(one, X[test], y[test]))
-    return machines, sets, final
-
-
-def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
-    machine = build(X, y)
-    if not isinstance(machine, Machine):
-        raise DeclarationError(f"the function must return a Machine, received {machine!r}")
-    return machine
-
-
-def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
+def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     program = ParametricQP(machine.problem, parameter, power_of_two(size))
-    M = np.zeros((y_val.size, program.q0.size))
+    M = np.vstack([_map(machine, program, machine.outputs.terms[name], known.X) for name in known.targets])
+    tie = program.tie(M, program.solve(size).x)
+    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
+    return Fold(program, M, known.known, sigma, {}, rest, size)
+
+
+def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val: Array) -> Array:
+    """The matrix that takes a solution of the program to the values of one output."""
+    M = np.zeros((X_val.shape[0], program.q0.size))
     for compiled in machine._compiled:
+        if not any(compiled.substrate is term for term in terms):
+            continue
         s, frame = compiled.substrate, compiled.frame
         start = program.columns[compiled.z.id]
         block = frame.map_from(s.kernel_rows(X_val) - frame.centre)
@@ -218,20 +180,21 @@ def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
         M[:, start : start + compiled.z.size] += block
         if s.bias:
             M[:, program.columns[compiled.shift.id]] += 1.0
-    tie = program.tie(M, program.solve(size).x)
-    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
-    return Fold(program, M, y_val, sigma, {}, rest, size)
+    for part in (term for term in terms if isinstance(term, LinearPart)):
+        start = program.columns[part.weights.id]
+        M[:, start : start + part.weights.size] += part.matrix(X_val, "X_val")
+    return M
 
 
 def _fusion(
     final: Machine,
     parameter: Any,
     folds: list[Fold],
-    sets: list[tuple[Array, Array]],
+    sets: list[Validation],
     found: Refined,
     gap: float,
 ) -> Fusion:
-    rows = sum(y.size for _, y in sets)
+    rows = sum(known.rows for known in sets)
     best = found.best
     value, error = float(found.values[best]), float(found.squares[best]) / rows
     lower = found.lower_bound / rows
@@ -245,24 +208,24 @@ def _fusion(
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
         *found.ends(),
     ]
-    rows_known = np.concatenate([y for _, y in sets])
+    rows_known = np.concatenate([known.known for known in sets])
     proof: tuple[Row, ...] = ()
     if proved:
         formula = "validation error - lower bound over the values covered"
         # an error of rounding size requires no bound
-        _, rounding = spread_of(rows_known, np.ones(rows))
+        _, rounding = spread_of(rows_known, np.ones(rows_known.size))
         scale = error + 1e-12 * float(np.var(rows_known)) + rounding**2
         proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
         facts.append(("radius of the bound", _RADIUS))
     else:
         facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
     if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
-        again = sets[0][1] - result.predict(sets[0][0])
+        again = sets[0].errors(result.predict(sets[0].X))
         known = folds[0].errors(folds[0].knots[value])
         # where the errors do not determine the predictions, two solvers may differ more
         tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
-        spread, rounding = spread_of(rows_known, np.ones(rows))
-        size = np.sqrt(rows) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
+        spread, rounding = spread_of(rows_known, np.ones(rows_known.size))
+        size = np.sqrt(rows_known.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
         if np.isfinite(folds[0].sigma):  # validation errors magnify those of the fit
             size += folds[0].sigma * folds[0].program.unit
         difference = float(np.linalg.norm(again - known))

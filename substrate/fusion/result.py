@@ -67,7 +67,7 @@ class Fusion:
     parameter, value
         The name of the parameter, and its best value.
     validation_error
-        The mean square of y - f over the validation rows.
+        The mean square of y - f over the validation rows; with several outputs, the sum of theirs.
     lower_bound
         No value of the parameter within ``path.coverage`` validates better; minus infinity where nothing is proved.
     result
@@ -93,9 +93,9 @@ class Fusion:
             return 0.0
         return (self.validation_error - self.lower_bound) / self.validation_error
 
-    def predict(self, X: Any) -> Array:
-        """The machine's values at the rows of X."""
-        return np.asarray(self.result.predict(X))
+    def predict(self, X: Any) -> Any:
+        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        return self.result.predict(X)
 
     def plot(self, ax: Any = None) -> Any:
         """The evolution diagram: maximal variations, where there are any, above the validation error and its bound.

@@ -118,6 +118,24 @@ def test_values_are_written_back(data, additive):
     assert_allclose(bound.dual_value * (s.f().value - np.quantile(y, 0.8)), 0.0, atol=1e-6)
 
 
+def test_values_first_asked_for_after_the_solution_are_numbers(data, additive):
+    X, y = data
+    s, new = additive, X[:4] + 0.1
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + weight * cp.sum_squares(s.errors(X, y)))
+    assert s.b.value is None
+    for value in (10.0, 1.0):  # the latest solution speaks
+        result = machine.solve(weight=value)
+        assert_allclose(s.b.value, result.b)
+        assert_allclose(s.f(new).value, result.predict(new))
+        assert_allclose(s.component(1, new + value).value, result.component(1, new + value))
+        assert_allclose(s.alpha.value, result.alpha)
+        assert_allclose(s.c.value, result.c, atol=1e-12)
+        assert_allclose(s.squared_norm.value, result.squared_norm, rtol=1e-9)
+        assert_allclose(s.maximal_variation.value, result.maximal_variation)
+        assert_allclose(s.errors(new, np.zeros(4)).value, -result.predict(new))
+
+
 def test_the_multipliers_are_sensitivities(s):
     """d objective / d bound = -lambda, by differences."""
     level = cp.Parameter(name="level")
@@ -265,7 +283,7 @@ def test_names_of_ones_own_variables_are_free(s):
 def test_what_is_left_undetermined_is_refused(data, s):
     other = Substrate(Linear(), *data)
     with pytest.raises(DeclarationError, match="no term uses substrate 2"):
-        Machine(s, other, minimize=ridge(s))
+        Machine(s, other, minimize=ridge(s), predict=s)
     with pytest.raises(DeclarationError, match="bias of substrate 1"):
         Machine(s, minimize=s.squared_norm)
     with pytest.raises(DeclarationError, match="boolean or integer"):
@@ -293,12 +311,13 @@ def test_what_is_not_grammar_is_refused(data, s):
         s.errors(data[0][:3], [1.0, 2.0])
 
 
-def test_several_substrates_are_listed_or_named(data):
+def test_several_substrates_are_one_list_or_several_arguments(data):
     X, y = data
     one, two = Substrate(RBF(1.0), X, y), Substrate(Linear(), X, y, bias=False)
     objective = one.squared_norm + two.squared_norm + cp.sum_squares(one.e - two.f())
-    listed, named = Machine([one, two], minimize=objective).solve(), Machine(one, two, minimize=objective).solve()
-    assert_allclose(listed.predict(X), named.predict(X), atol=1e-7)
+    listed = Machine([one, two], minimize=objective, predict=one + two).solve()
+    apart = Machine(one, two, minimize=objective, predict=one + two).solve()
+    assert_allclose(listed.predict(X), apart.predict(X), atol=1e-7)
     assert_allclose(listed.predict(X), listed[one].predict(X) + listed[two].predict(X))
     with pytest.raises(DeclarationError, match="ambiguous"):
         _ = listed.alpha
