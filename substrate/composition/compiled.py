@@ -180,6 +180,11 @@ class CompiledSubstrate:
         factor = self.frame.norm_factor
         return cp.sum_squares(self._a if factor is None else factor @ self._a)
 
+    def norm(self) -> Any:
+        """The norm of w in these coordinates."""
+        factor = self.frame.norm_factor
+        return cp.norm2(self._a if factor is None else factor @ self._a)
+
     def coefficients(self) -> Array:
         """a at the current values."""
         return self.frame.expand(np.asarray(self._a.value, dtype=np.float64))
@@ -248,6 +253,8 @@ class CompiledSubstrate:
             return self.shift - frame.map_from(frame.centre[None, :])[0] @ self._a
         if holder.role == "squared_norm":
             return self.squared_norm()
+        if holder.role == "norm":
+            return self.norm()
         if holder.role == "f":
             if holder.points is None:
                 return frame.training @ self._a + self.shift
@@ -263,15 +270,16 @@ def _value(s: Substrate, a: Array, b: float, holder: PlaceHolder) -> Any:
         return s.signs * a
     if holder.role == "b":
         return np.asarray(b)
-    if holder.role == "squared_norm":
-        return np.asarray(max(float(a @ s.gram.product(a)), 0.0))
+    if holder.role in ("norm", "squared_norm"):
+        square = max(float(a @ s.gram.product(a)), 0.0)
+        return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
     if holder.role == "f":
         return s.kernel_rows(holder.points) @ a + b
     return s.kernel_rows(holder.points, holder.part) @ a
 
 
 def _choose(substrate: Substrate, roles: set[str]) -> Frame:
-    with_norm = "squared_norm" in roles or substrate.ridge > 0.0
+    with_norm = bool(roles & {"norm", "squared_norm"}) or substrate.ridge > 0.0
     parts = None
     if "component" in roles:
         parts = tuple(substrate.kernel_rows(None, part) for part in range(len(substrate.components)))

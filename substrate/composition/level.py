@@ -189,6 +189,15 @@ class Substrate(Term):
         """w'w = a'K a, in factor form."""
         return self._holder("squared_norm", (), nonneg=True)
 
+    @property
+    def norm(self) -> Any:
+        r"""The norm of w, :math:`\sqrt{a^T K a}`; sums of norms over substrates select whole kernels.
+
+        :math:`\sum_k \|w_k\|` is the penalty of multiple kernel learning [Bach2004]_, which sets some of the functions
+        to zero.
+        """
+        return self._holder("norm", (), nonneg=True)
+
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
         """Kernel values of points (None: training) against the training points, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]

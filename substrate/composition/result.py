@@ -1,5 +1,6 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any
@@ -40,6 +41,11 @@ class Expansion:
         """a: alpha, or y∘alpha in classification."""
         return self.substrate.signs * self.alpha
 
+    @property
+    def norm(self) -> float:
+        """The norm of w."""
+        return math.sqrt(self.squared_norm)
+
     def predict(self, X: Any) -> Array:
         """f at the rows of X."""
         return self._values(X, None) + self.b
@@ -61,8 +67,8 @@ class Expansion:
 class Result:
     """A machine's solution.
 
-    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, squared_norm, maximal_variation``; with
-    several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
+    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``;
+    with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
     """
 
     objective: float
@@ -105,7 +111,7 @@ class Result:
         return self.expansions[0]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("alpha", "b", "c", "e", "f", "squared_norm", "maximal_variation"):
+        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation"):
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
 

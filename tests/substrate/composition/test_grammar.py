@@ -39,7 +39,8 @@ def ridge(s, weight=1.0):
 def test_everything_a_substrate_offers_is_a_cvxpy_expression(data, additive):
     X, _ = data
     shapes = {
-        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "squared_norm": (), "maximal_variation": (2,),
+        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "norm": (), "squared_norm": (),
+        "maximal_variation": (2,),
     }  # fmt: skip
     for name, shape in shapes.items():
         expression = getattr(additive, name)
@@ -79,6 +80,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
     [
         (lambda s: cp.sum_squares(s.e), "fitted values"),
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "features"),
+        (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "stacked components"),
         (lambda s: cp.sum_squares(s.e) + cp.norm1(s.alpha), "coefficients"),
@@ -132,6 +134,7 @@ def test_values_first_asked_for_after_the_solution_are_numbers(data, additive):
         assert_allclose(s.alpha.value, result.alpha)
         assert_allclose(s.c.value, result.c, atol=1e-12)
         assert_allclose(s.squared_norm.value, result.squared_norm, rtol=1e-9)
+        assert_allclose(s.norm.value, result.norm, rtol=1e-9)
         assert_allclose(s.maximal_variation.value, result.maximal_variation)
         assert_allclose(s.errors(new, np.zeros(4)).value, -result.predict(new))
 
