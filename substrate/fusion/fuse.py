@@ -65,7 +65,9 @@ def fuse(
         estimator that supports fusion.
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
-        program: the weight of a norm, a maximum, a hinge.
+        program: the weight of a 1-norm, a maximum, a hinge. It may also be the weight of all squares where the rest is
+        linear, as that of w'w beside a hinge, absolute values or a pinball loss: the machine divided by it has the
+        weight 1/parameter on the rest.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised.
@@ -80,7 +82,8 @@ def fuse(
     budget
         Largest number of solves; a search that uses all of them reports it.
     up_to
-        The largest value of the parameter that is considered; ``None`` ends where a larger one changes nothing.
+        The largest value of the parameter that is considered, or of 1/parameter where it is the weight of all squares;
+        ``None`` ends where a larger one changes nothing.
     n_jobs
         How many folds are solved at a time.
     progress
@@ -195,19 +198,23 @@ def _fusion(
     gap: float,
 ) -> Fusion:
     rows = sum(known.rows for known in sets)
-    best = found.best
-    value, error = float(found.values[best]), float(found.squares[best]) / rows
+    inverse = folds[0].program.inverse
+    best = found.best_positive if inverse else found.best  # at rho = 0 the weight 1/rho is infinite
+    rho, error = float(found.values[best]), float(found.squares[best]) / rows
+    value = 1.0 / rho if inverse else rho
     lower = found.lower_bound / rows
     chosen: dict[str, Any] = {parameter.name(): value}
     result = final.solve(**chosen)
     proved = np.isfinite(lower)
-    top = np.inf if found.complete else float(found.values[-1])
+    searched = f"1/{parameter.name()}" if inverse else parameter.name()
     reach = "on" if found.complete else f"to {found.values[-1]:g}"
     facts = [
-        ("fused over", f"{parameter.name()} from {found.values[0]:g} {reach}"),
+        ("fused over", f"{searched} from {found.values[0]:g} {reach}"),
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
         *found.ends(),
     ]
+    if inverse:
+        facts.append(("chosen", f"{parameter.name()} = {value:.6g}; the machine is the one divided by it"))
     rows_known = np.concatenate([known.known for known in sets])
     proof: tuple[Row, ...] = ()
     if proved:
@@ -221,7 +228,7 @@ def _fusion(
         facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
     if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
         again = sets[0].errors(result.predict(sets[0].X))
-        known = folds[0].errors(folds[0].knots[value])
+        known = folds[0].errors(folds[0].knots[rho])
         # where the errors do not determine the predictions, two solvers may differ more
         tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
         spread, rounding = spread_of(rows_known, np.ones(rows_known.size))
@@ -234,11 +241,24 @@ def _fusion(
     certificate = Certificate(
         f"Fusion over {parameter.name()}", (*result.certificate.rows, *proof), (*result.certificate.record, *facts)
     )
-    knots = tuple(tuple(fold.knots[float(v)] for v in found.values) for fold in folds)
-    covered = (float(found.values[0]), top)
-    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
-    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, covered, (), found.stop, variation)
+    path = _path(parameter.name(), final, folds, found, rows)
     return Fusion(parameter.name(), value, error, lower, result, path, certificate)
+
+
+def _path(name: str, final: Machine, folds: list[Fold], found: Refined, rows: int) -> FusedPath:
+    """The knots in the parameter, ascending."""
+    values, errors = found.values, found.squares / rows
+    knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
+    top = np.inf if found.complete else float(values[-1])
+    covered = (float(values[0]), top)
+    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
+    if folds[0].program.inverse:
+        with np.errstate(divide="ignore"):  # rho = 0 is an infinite weight
+            values = 1.0 / values[::-1]
+        errors, knots = errors[::-1], tuple(each[::-1] for each in knots)
+        covered = (1.0 / top, np.inf)
+        variation = None if variation is None else variation[::-1]
+    return FusedPath(name, values, errors, knots, covered, (), found.stop, variation)
 
 
 def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:

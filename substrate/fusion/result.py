@@ -106,7 +106,7 @@ class Fusion:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
-        shown = self.path.values > 0.0
+        shown = (self.path.values > 0.0) & np.isfinite(self.path.values)  # the axis is logarithmic
         if ax is None and self.path.maximal_variation is not None:
             _, (above, ax) = plt.subplots(2, 1, sharex=True, layout="constrained", figsize=(6.4, 6.4))
             for part, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
