@@ -210,13 +210,9 @@ def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
     program = ParametricQP(machine.problem, parameter, power_of_two(size))
     M = np.zeros((y_val.size, program.q0.size))
     for compiled in machine._compiled:
-        s, frame = compiled.substrate, compiled.frame
         start = program.columns[compiled.z.id]
-        block = frame.map_from(s.kernel_rows(X_val) - frame.centre)
-        if frame.kind == "coefficients":
-            block = block * s.signs
-        M[:, start : start + compiled.z.size] += block
-        if s.bias:
+        M[:, start : start + compiled.z.size] += compiled.values_at(X_val)
+        if compiled.substrate.bias:
             M[:, program.columns[compiled.shift.id]] += 1.0
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
