@@ -6,7 +6,8 @@ r"""Level 1 of a hierarchical machine: the LS-SVM substrate, as expressions.
 
 ([Pelckmans2005]_ eq. (9)-(11)), with :math:`a = \alpha` in regression; in classification :math:`e = 1 - y \circ f` and
 :math:`a = y \circ \alpha`. The additive regularization constants c are free: fixing them, or any convex term or
-constraint on the expressions of this level, is left to the levels above.
+constraint on the expressions of this level, is left to the levels above. Where these mention f at further points, the
+expansion may have terms there too (:mod:`substrate.composition.span`).
 
 The expressions are built on place-holder variables. A machine replaces them by affine expressions in coordinates of its
 choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual, also of points
@@ -64,6 +65,10 @@ class Substrate(Term):
         a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
+    span
+        ``"mentioned"``: where a machine penalises w, every point at which it mentions f or a component joins the
+        expansion, so that its optimum is that over all w; its coefficients are ``result.further``. ``"training"``: the
+        expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the certificate.
     name
         What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
         its name, see :class:`~substrate.Machine`.
@@ -91,6 +96,7 @@ class Substrate(Term):
         bias: bool = True,
         cutoff: float | None = None,
         ridge: float = 0.0,
+        span: str = "mentioned",
         name: str | None = None,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
@@ -111,6 +117,9 @@ class Substrate(Term):
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
         self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
+        if span not in ("mentioned", "training"):
+            raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
+        self.span = span
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
         self.gram = Gram.of(self.kernel, self.X)
         self._holders: list[PlaceHolder] = []

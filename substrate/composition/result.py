@@ -11,12 +11,32 @@ from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs
+from substrate.composition.span import Reading, inner_products
 from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
 from substrate.solvers import SolverRecord
 
-__all__ = ["Expansion", "Result"]
+__all__ = ["Expansion", "Further", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Coefficients of points that the machine mentions beside the training rows: of f, or of its component ``part``."""
+
+    points: Any
+    coefficients: Array
+    part: int | None
+
+    @classmethod
+    def of(cls, reading: Reading, coefficients: Array) -> "Further":
+        """The coefficients of a reading."""
+        return cls(reading.points, coefficients, reading.part)
+
+    @property
+    def reading(self) -> Reading:
+        """What the coefficients belong to."""
+        return Reading(self.points, self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +50,8 @@ class Expansion:
     f: Array
     squared_norm: float
     maximal_variation: Array
+    #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
+    further: tuple[Further, ...] = ()
 
     @property
     def c(self) -> Array:
@@ -59,7 +81,10 @@ class Expansion:
         a = self.coefficients
         out = np.empty(X.shape[0])
         for rows in row_blocks(X.shape[0], a.size):
-            out[rows] = self.substrate.kernel_rows(X[rows], part) @ a
+            here = Reading(X[rows], part)
+            out[rows] = self.substrate.kernel_rows(here.points, part) @ a
+            for other in self.further:
+                out[rows] += inner_products(self.substrate, here, other.reading) @ other.coefficients
         return out
 
 
@@ -67,8 +92,8 @@ class Expansion:
 class Result:
     """A machine's solution.
 
-    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``;
-    with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
+    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``
+    and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
     """
 
     objective: float
@@ -111,7 +136,7 @@ class Result:
         return self.expansions[0]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation"):
+        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further"):
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
 

@@ -175,13 +175,9 @@ def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val
     for compiled in machine._compiled:
         if not any(compiled.substrate is term for term in terms):
             continue
-        s, frame = compiled.substrate, compiled.frame
         start = program.columns[compiled.z.id]
-        block = frame.map_from(s.kernel_rows(X_val) - frame.centre)
-        if frame.kind == "coefficients":
-            block = block * s.signs
-        M[:, start : start + compiled.z.size] += block
-        if s.bias:
+        M[:, start : start + compiled.z.size] += compiled.values_at(X_val)
+        if compiled.substrate.bias:
             M[:, program.columns[compiled.shift.id]] += 1.0
     for part in (term for term in terms if isinstance(term, LinearPart)):
         start = program.columns[part.weights.id]

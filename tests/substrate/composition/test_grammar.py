@@ -366,7 +366,8 @@ def test_sparse_points_are_points(data):
 def test_a_precomputed_matrix_is_a_kernel(data):
     X, y = data
     K, new = RBF(1.5)(X), RBF(1.5)(X[:3] + 0.1, X)
-    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y)
+    # kernel values between further points are not known, so that the expansion stays on the training rows
+    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y, span="training")
     found = Machine(given, minimize=ridge(given), subject_to=[given.f(new) <= 1.0]).solve()
     expected = Machine(known, minimize=ridge(known), subject_to=[known.f(X[:3] + 0.1) <= 1.0]).solve()
     assert_allclose(found.f, expected.f, atol=1e-6)
@@ -411,6 +412,7 @@ def test_a_substrate_without_bias_has_none(data):
         ({"ridge": np.nan}, DeclarationError, "ridge must be a finite number"),
         ({"cutoff": -1e-3}, DeclarationError, "cutoff must be >= 0"),
         ({"cutoff": "small"}, DeclarationError, "cutoff must be"),
+        ({"span": "everything"}, DeclarationError, "span must be 'mentioned' or 'training', received 'everything'"),
     ],
 )
 def test_bad_input_is_refused_by_name(data, change, error, words):
