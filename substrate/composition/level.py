@@ -53,7 +53,8 @@ class Substrate(Term):
     kernel
         A kernel of :mod:`substrate.kernels`, a name, or a callable; ``Componentwise`` gives the machine components.
     X, y
-        Training points and targets; labels -1 and +1 for ``task="classification"``.
+        Training points and targets; labels -1 and +1 for ``task="classification"``. With one column of y per output,
+        f, e and alpha have these columns too: one coefficient vector and one bias each, on one kernel matrix.
     task
         ``"regression"`` or ``"classification"``.
     bias
@@ -107,12 +108,7 @@ class Substrate(Term):
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
-        if task == "classification":
-            self.y: Array = signed_labels(y, self.X.shape[0])
-        else:
-            self.y = real_array(y, "y", ndim=1)
-            if self.y.size != self.X.shape[0]:
-                raise DataError(f"y must have one entry per point: expected {self.X.shape[0]}, received {self.y.size}")
+        self.y: Array = _targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
@@ -131,9 +127,14 @@ class Substrate(Term):
         return int(self.X.shape[0])
 
     @property
+    def columns(self) -> tuple[int, ...]:
+        """The number of columns of y as a shape: () for one target per point, (m,) for m columns."""
+        return self.y.shape[1:]
+
+    @property
     def signs(self) -> Array:
         """The factors from alpha to the coefficients a of the expansion: ones, or the labels."""
-        return self.y if self.task == "classification" else np.ones(self.n)
+        return self.y if self.task == "classification" else np.ones(self.y.shape)
 
     @property
     def components(self) -> tuple[Kernel, ...]:
@@ -145,12 +146,12 @@ class Substrate(Term):
     @property
     def alpha(self) -> Any:
         """The support values, as a variable; a machine that mentions them is solved in them, uncut."""
-        return self._holder("alpha", self.n)
+        return self._holder("alpha", self.y.shape)
 
     @property
     def b(self) -> Any:
-        """The bias."""
-        return self._holder("b", ())
+        """The bias, one per column of y."""
+        return self._holder("b", self.columns)
 
     @property
     def c(self) -> Any:
@@ -168,9 +169,10 @@ class Substrate(Term):
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
         values = self.f(points)
-        known = real_array(targets, "targets", ndim=1)
-        if known.size != values.size:
-            raise DataError(f"targets must have one entry per point: expected {values.size}, received {known.size}")
+        known = real_array(targets, "targets", ndim=self.y.ndim)
+        if known.shape != values.shape:
+            expected, received = (values.size, known.size) if known.ndim == 1 else (values.shape, known.shape)
+            raise DataError(f"targets must have one entry per point: expected {expected}, received {received}")
         y = cp.Constant(known, name="y")  # named, so that a message can print the term
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
@@ -189,21 +191,24 @@ class Substrate(Term):
     def maximal_variation(self) -> Any:
         """The vector of ``max_i |f^l(x_i)|`` over the training points, one per component ([Pelckmans2005]_ eq. (13)).
 
+        Over all columns of y, where there are several, so that they share the inputs that are found to matter.
+
         :equation [Pelckmans2005]_ (13): the maximal variation of a component
         """
-        return cp.hstack([cp.norm_inf(self.component(part)) for part in range(len(self.components))])
+        parts = [self.component(part) for part in range(len(self.components))]
+        return cp.hstack([cp.max(cp.abs(part)) if self.columns else cp.norm_inf(part) for part in parts])
 
     @property
     def squared_norm(self) -> Any:
-        """w'w = a'K a, in factor form."""
+        """w'w = a'K a, in factor form; the sum over the columns of y."""
         return self._holder("squared_norm", (), nonneg=True)
 
     @property
     def norm(self) -> Any:
-        r"""The norm of w, :math:`\sqrt{a^T K a}`; sums of norms over substrates select whole kernels.
+        r"""The norm of w, :math:`\sqrt{a^T K a}`, that of Frobenius where y has several columns.
 
-        :math:`\sum_k \|w_k\|` is the penalty of multiple kernel learning [Bach2004]_, which sets some of the functions
-        to zero.
+        The sum of norms over several substrates, :math:`\sum_k \|w_k\|`, is the penalty of multiple kernel learning
+        [Bach2004]_: it sets whole functions to zero.
         """
         return self._holder("norm", (), nonneg=True)
 
@@ -233,7 +238,7 @@ class Substrate(Term):
             if points.shape == self.X.shape and isinstance(points, np.ndarray) and np.array_equal(points, self.X):
                 points = None
         n = self.n if points is None else points.shape[0]
-        return self._holder(role, n, points=points, part=part)
+        return self._holder(role, (n, *self.columns), points=points, part=part)
 
     def _holder(self, role: str, shape: Any, *, points: Any = None, part: int = 0, nonneg: bool = False) -> Any:
         for holder in self._holders:
@@ -244,3 +249,13 @@ class Substrate(Term):
         if self._latest is not None:
             holder.leaf.save_value(self._latest(holder))
         return holder.leaf
+
+
+def _targets(y: Any, n: int, task: str) -> Array:
+    """One target per point, or a column of them per output."""
+    known = real_array(y, "y", ndim=(1, 2))
+    if known.shape[0] != n:
+        raise DataError(f"y must have one entry per point: expected {n}, received {known.shape[0]}")
+    if task == "classification" and known.ndim == 2:
+        return np.column_stack([signed_labels(column, n, f"y[:, {j}]") for j, column in enumerate(known.T)])
+    return signed_labels(y, n) if task == "classification" else known

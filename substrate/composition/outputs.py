@@ -12,7 +12,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.terms import LinearPart, Term, terms_of
 from substrate.errors import DeclarationError
 
-__all__ = ["Outputs", "declared_outputs", "labels_of"]
+__all__ = ["Outputs", "columns_of", "declared_outputs", "labels_of"]
 
 _ADVICE = (
     "a machine of several substrates says what it predicts: give all of them a name, Substrate(..., name='low'), for "
@@ -83,4 +83,16 @@ def _checked(output: Any, substrates: tuple[Substrate, ...], name: str = "") -> 
     for term in terms:
         if isinstance(term, Substrate) and not any(term is s for s in substrates):
             raise DeclarationError(f"output{name} of predict uses a substrate that the machine was not given")
+    shapes = {columns_of(term) for term in terms}
+    if len(shapes) > 1:
+        raise DeclarationError(
+            f"the terms of output{name} of predict have different columns, {sorted(shapes)}; give them the same number"
+        )
     return terms
+
+
+def columns_of(term: Term) -> tuple[int, ...]:
+    """The number of columns of a term's values as a shape: () for one value per row."""
+    if isinstance(term, Substrate):
+        return term.columns
+    return term.columns_of_values if isinstance(term, LinearPart) else ()

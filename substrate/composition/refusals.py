@@ -84,14 +84,18 @@ class Question:
     about: str
 
 
-def questions(compiled: list[CompiledSubstrate], columns: dict[int, int], outputs: Outputs) -> list[Question]:
-    """One question per substrate and per output with a linear part; ``columns`` gives each variable's first column."""
-    each = [_question([one], columns, f"fitted values of {one.label}" if one.label else FITTED) for one in compiled]
+def questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
+    """One question per substrate and per output with a linear part; ``starts`` gives each variable's first column."""
+    each = [
+        _question([one], starts, f"fitted values of {one.label}" if one.label else FITTED, column)
+        for one in compiled
+        for column in _columns(one)
+    ]
     partly = {name: terms for name, terms in outputs.terms.items() if any(isinstance(t, LinearPart) for t in terms)}
-    return [*each, *output_questions(compiled, columns, Outputs(partly))]
+    return [*each, *output_questions(compiled, starts, Outputs(partly))]
 
 
-def output_questions(compiled: list[CompiledSubstrate], columns: dict[int, int], outputs: Outputs) -> list[Question]:
+def output_questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
     """One question per output, which ``predict`` of the result returns; none where training rows differ."""
     found = []
     for name, terms in outputs.terms.items():
@@ -100,8 +104,13 @@ def output_questions(compiled: list[CompiledSubstrate], columns: dict[int, int],
             about = FITTED if name is None else f"fitted values of {name}"
             if len(terms) > 1:
                 about = "sums of the substrates' fitted values" if name is None else f"sums of fitted values of {name}"
-            found.append(_question(used, columns, about, [term for term in terms if isinstance(term, LinearPart)]))
+            parts = [term for term in terms if isinstance(term, LinearPart)]
+            found += [_question(used, starts, about, column, parts) for column in _columns(used[0])]
     return found
+
+
+def _columns(compiled: CompiledSubstrate) -> range:
+    return range(*compiled.substrate.columns) if compiled.substrate.columns else range(1)
 
 
 def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
@@ -114,24 +123,27 @@ def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
 
 
 def _question(
-    compiled: list[CompiledSubstrate], columns: dict[int, int], about: str, parts: Sequence[LinearPart] = ()
+    compiled: list[CompiledSubstrate],
+    starts: dict[int, int],
+    about: str,
+    column: int,
+    parts: Sequence[LinearPart] = (),
 ) -> Question:
     places, blocks = [], []
     for one in compiled:
-        start = columns[one.z.id]
-        places.append(np.arange(start, start + one.z.size))
-        blocks.append(one.in_variables())
+        places.append(one.places(starts, column))
+        blocks.append(one.in_variables(column))
         if one.substrate.bias:
-            places.append(np.array([columns[one.shift.id]]))
             blocks.append(np.ones((one.substrate.n, 1)))
-    X = compiled[0].substrate.X
+    first = compiled[0].substrate
     for part in parts:
-        start = columns[part.weights.id]
-        places.append(np.arange(start, start + part.weights.size))
-        blocks.append(part.matrix(X))
+        places.append(part.places(starts, column))
+        blocks.append(part.matrix(first.X))
 
     def fitted() -> Array:
-        values = [one.fitted_values() for one in compiled] + [part.fitted().predict(X) for part in parts]
-        return np.asarray(np.sum(values, axis=0))
+        values = [one.fitted_values() for one in compiled] + [part.fitted().predict(first.X) for part in parts]
+        total = np.asarray(np.sum(values, axis=0))
+        return total[:, column] if total.ndim == 2 else total
 
-    return Question(np.concatenate(places), np.hstack(blocks), compiled[0].substrate.y, fitted, about)
+    y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
+    return Question(np.concatenate(places), np.hstack(blocks), y, fitted, where)

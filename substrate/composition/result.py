@@ -41,11 +41,14 @@ class Further:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One substrate's part of a solution: all its quantities, and its values at any points."""
+    """One substrate's part of a solution: all its quantities, and its values at any points.
+
+    Where y has columns, so have alpha, e, f and the values, and b has one entry per column.
+    """
 
     substrate: Substrate
     alpha: Array
-    b: float
+    b: Any
     e: Array
     f: Array
     squared_norm: float
@@ -70,7 +73,7 @@ class Expansion:
 
     def predict(self, X: Any) -> Array:
         """f at the rows of X."""
-        return self._values(X, None) + self.b
+        return np.asarray(self._values(X, None) + self.b)
 
     def component(self, part: int, X: Any) -> Array:
         """One component at the rows of X."""
@@ -79,8 +82,8 @@ class Expansion:
     def _values(self, X: Any, part: int | None) -> Array:
         X = real_points(X)
         a = self.coefficients
-        out = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], a.size):
+        out = np.empty((X.shape[0], *a.shape[1:]))
+        for rows in row_blocks(X.shape[0], a.shape[0]):
             here = Reading(X[rows], part)
             out[rows] = self.substrate.kernel_rows(here.points, part) @ a
             for other in self.further:

@@ -13,6 +13,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.errors import DataError, DeclarationError
@@ -109,6 +110,16 @@ class LinearPart(Term):
     def height(self) -> int:
         """Number of columns of the matrix that the weights multiply."""
         return int(self.weights.shape[0]) if self.weights.ndim else 1
+
+    def places(self, starts: dict[int, int], column: int = 0) -> NDArray[np.intp]:
+        """Where a program has a column of the weights; ``starts`` has the first place of each variable."""
+        first = starts[self.weights.id] + column * self.height
+        return np.arange(first, first + self.height)
+
+    @property
+    def columns_of_values(self) -> tuple[int, ...]:
+        """The number of columns of the values as a shape: () for one value per row."""
+        return tuple(self.weights.shape[1:])
 
     def matrix(self, X: Any, name: str = "X") -> Array:
         """The matrix that the weights multiply at the rows of X."""

@@ -22,6 +22,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
 from substrate.composition import LinearPart, Machine
+from substrate.composition.outputs import columns_of
 from substrate.composition.terms import Term
 from substrate.errors import DeclarationError
 from substrate.fusion.fold import Fold
@@ -163,25 +164,25 @@ def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     program = ParametricQP(machine.problem, parameter, power_of_two(size))
-    M = np.vstack([_map(machine, program, machine.outputs.terms[name], known.X) for name in known.targets])
+    terms = [machine.outputs.terms[name] for name in known.targets]
+    M = np.vstack(
+        [_map(machine, program, one, known.X, k) for one in terms for k in range(*columns_of(one[0]) or (1,))]
+    )
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
     return Fold(program, M, known.known, sigma, {}, rest, size)
 
 
-def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val: Array) -> Array:
-    """The matrix that takes a solution of the program to the values of one output."""
+def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val: Array, column: int) -> Array:
+    """The matrix that takes a solution of the program to the values of one output, or of one of its columns."""
     M = np.zeros((X_val.shape[0], program.q0.size))
     for compiled in machine._compiled:
-        if not any(compiled.substrate is term for term in terms):
-            continue
-        start = program.columns[compiled.z.id]
-        M[:, start : start + compiled.z.size] += compiled.values_at(X_val)
-        if compiled.substrate.bias:
-            M[:, program.columns[compiled.shift.id]] += 1.0
+        if any(compiled.substrate is term for term in terms):
+            block = compiled.values_at(X_val, column)
+            ones = np.ones((X_val.shape[0], int(compiled.substrate.bias)))
+            M[:, compiled.places(program.columns, column)] += np.hstack([block, ones])
     for part in (term for term in terms if isinstance(term, LinearPart)):
-        start = program.columns[part.weights.id]
-        M[:, start : start + part.weights.size] += part.matrix(X_val, "X_val")
+        M[:, part.places(program.columns, column)] += part.matrix(X_val, "X_val")
     return M
 
 
@@ -263,8 +264,11 @@ def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array 
     parts = compiled.frame.components
     if len(machine._compiled) > 1 or parts is None or len(parts) < 2:
         return None
-    start = fold.program.columns[compiled.z.id]
-    Z = np.array([knot.x[start : start + compiled.z.size] for knot in knots]) * fold.program.unit
-    if compiled.frame.kind == "coefficients":
-        Z = Z * compiled.substrate.signs
-    return np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts])
+    sizes = np.zeros((len(knots), len(parts)))
+    for column in range(*compiled.substrate.columns or (1,)):
+        places = compiled.places(fold.program.columns, column)[: parts[0].shape[1]]
+        Z = np.array([knot.x[places] for knot in knots]) * fold.program.unit
+        if compiled.frame.kind == "coefficients":
+            Z = Z * compiled.substrate.signs.reshape(len(compiled.substrate.y), -1)[:, column]
+        sizes = np.maximum(sizes, np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts]))
+    return sizes

@@ -12,6 +12,7 @@ import numpy as np
 
 from substrate.arrays import Array, real_array, real_points
 from substrate.composition import Machine, Substrate
+from substrate.composition.outputs import columns_of
 from substrate.errors import DataError, DeclarationError
 from substrate.folds import Split, checked_splits
 
@@ -83,10 +84,14 @@ def _by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
 
 def _checked_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
     called = "y_val" if name is None else f"y_val[{name!r}]"
-    y = real_array(y_val, called, ndim=1)
+    terms = machine.outputs.terms[name]
+    columns = columns_of(terms[0])
+    y = real_array(y_val, called, ndim=1 + len(columns))
+    if y.shape[1:] != columns:
+        raise DataError(f"{called} must have {columns[0]} columns, as the output has, received {y.shape[1]}")
     if y.shape[0] != X.shape[0]:
         raise DataError(f"{called} must have one entry per row of X_val: expected {X.shape[0]}, received {y.shape[0]}")
-    signed = any(isinstance(t, Substrate) and t.task == "classification" for t in machine.outputs.terms[name])
+    signed = any(isinstance(t, Substrate) and t.task == "classification" for t in terms)
     if signed and not np.isin(y, (-1.0, 1.0)).all():
         raise DataError(f"{called} must hold labels -1 and +1, received {np.unique(y)[:5]}")
     return y
@@ -128,8 +133,8 @@ def folds_of(
 
 def _checked_data(y: Any) -> Any:
     if isinstance(y, Mapping):
-        return {name: real_array(target, f"y[{name!r}]", ndim=1) for name, target in y.items()}
-    return real_array(y, "y", ndim=1)
+        return {name: real_array(target, f"y[{name!r}]", ndim=(1, 2)) for name, target in y.items()}
+    return real_array(y, "y", ndim=(1, 2))
 
 
 def _taken(y: Any, rows: Any) -> Any:
@@ -155,11 +160,11 @@ def _refuse_cv(cv: Any) -> None:
 
 
 def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
-    """The splits as scikit-learn makes them: stratified where all outputs are classes."""
+    """The splits as scikit-learn makes them: stratified where the first substrate has one column of classes."""
     from sklearn.model_selection import LeaveOneOut, check_cv
 
     first = machine.substrates[0]
-    labels = first.y if first.task == "classification" and first.y.shape[0] == n else None
+    labels = first.y if first.task == "classification" and first.y.shape == (n,) else None
     splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=labels is not None)
     try:
         return checked_splits(splitter.split(np.arange(n), labels), n)
