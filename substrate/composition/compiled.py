@@ -166,7 +166,7 @@ class CompiledSubstrate:
             values = frame.representers[place]
         elif holder.points is None and holder.role == "f":
             values = frame.training
-        elif holder.points is None and frame.components is not None:
+        elif holder.points is None and holder.role == "component" and frame.components is not None:
             values = frame.components[holder.part]
         else:
             rows = self.span.rows(reading_of(holder))

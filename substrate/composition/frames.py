@@ -133,15 +133,16 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
 def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
     """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
     relative = span.size * _EPS if cutoff is None else cutoff
-    G, m = span.matrix(), span.values
+    lengths, m = span.lengths(), span.values
+    G = lengths[:, None] * span.matrix() * lengths
     inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
     found = Coordinates.of((inner + inner.T) / 2.0, relative)  # refuses a matrix that is not positive semi-definite
     U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
     if span.balanced:
         U = _reflected(np.vstack([np.zeros((1, U.shape[1])), U]), m)
-    centre = G[:m].mean(axis=0) if span.balanced else np.zeros(span.size)
+    centre = G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size)
     root = np.sqrt(s)
-    A, values = U / root, U * root
+    A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
     components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
     training = np.ascontiguousarray(values[: span.substrate.n])
     return Frame("features", found.rank, A, training, components, None, centre, relative, values)

@@ -24,6 +24,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import signed_labels
 from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels.derivatives import checked_column
 
 __all__ = ["PlaceHolder", "Standing", "Substrate"]
 
@@ -34,7 +35,10 @@ class Standing(cp.Variable):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaceHolder:
-    """A variable that stands for values of the machine: of f or component ``part`` at ``points`` (None: training)."""
+    """A variable that stands for values of the machine at ``points`` (None: training).
+
+    ``part`` is the number of a component, or the input of a derivative.
+    """
 
     leaf: Any
     role: str
@@ -61,9 +65,10 @@ class Substrate:
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
     span
-        ``"mentioned"``: where a machine penalises w, every point at which it mentions f or a component joins the
-        expansion, so that its optimum is that over all w; its coefficients are ``result.further``. ``"training"``: the
-        expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the certificate.
+        ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
+        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
+        ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
+        certificate.
 
     Examples
     --------
@@ -171,6 +176,15 @@ class Substrate:
         if not -count <= part < count:
             raise DeclarationError(f"component {part} was asked for, there are {count}")
         return self._values("component", points, part % count)
+
+    def gradient(self, points: Any, column: int) -> Any:
+        """The derivative of f in input ``column`` at points (None: the training points), for kernels that have one.
+
+        ``s.gradient(grid, 0) >= 0`` makes f rise on a grid, and ``cp.diff(s.gradient(grid, 0)) >= 0`` makes it convex
+        there, for a grid that rises in its only column.
+        """
+        self.kernel.refuse_derivatives()
+        return self._values("gradient", points, checked_column(column, self.X.shape[1]))
 
     @property
     def maximal_variation(self) -> Any:

@@ -1,7 +1,8 @@
 r"""What the expansion of a substrate is built on: the training rows, and the points that a machine mentions elsewhere.
 
 A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
-:math:`\varphi^l(p)` for that of component l. Where it penalises the norm of w, the part of w that is orthogonal to all
+:math:`\varphi^l(p)` for that of component l, and :math:`\partial \varphi(p) / \partial p_c` for the derivative of f in
+input c (:mod:`substrate.kernels.derivatives`). Where it penalises the norm of w, the part of w that is orthogonal to all
 :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
@@ -32,7 +33,7 @@ from substrate.kernels.base import row_blocks
 __all__ = ["Reading", "Span", "inner_products", "penalises", "reading_of"]
 
 #: Place-holders that read w at points.
-_READ = ("f", "component")
+_READ = ("f", "component", "gradient")
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
 
@@ -41,15 +42,20 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Values of f without its bias, or of the component ``part``, at points (None: the training rows)."""
+    """f without its bias, its component ``part`` or its derivative in input ``column``, at points (None: training)."""
 
     points: Any = None
     part: int | None = None
+    column: int | None = None
 
 
 def reading_of(holder: PlaceHolder) -> Reading:
     """What a place-holder of values reads."""
-    return Reading(holder.points, holder.part if holder.role == "component" else None)
+    return _read(holder.role, holder.points, holder.part)
+
+
+def _read(role: str, points: Any, part: int) -> Reading:
+    return Reading(points, part if role == "component" else None, part if role == "gradient" else None)
 
 
 def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
@@ -57,12 +63,24 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
     if left.part is not None and right.part is not None and left.part != right.part:
         return np.zeros((_points(substrate, left).shape[0], _points(substrate, right).shape[0]))
     part = right.part if left.part is None else left.part
+    if left.column is not None or right.column is not None:
+        return _derivatives(substrate, left, right, part)
     if right.points is None:
         return substrate.kernel_rows(left.points, part)
     if left.points is None:
         return substrate.kernel_rows(right.points, part).T
     kernel = substrate.kernel if part is None else substrate.components[part]
     return np.asarray(kernel(left.points) if left is right else kernel(left.points, right.points))
+
+
+def _derivatives(substrate: Substrate, left: Reading, right: Reading, part: int | None) -> Array:
+    kernel = substrate.kernel if part is None else substrate.components[part]
+    P, Q = _points(substrate, left), _points(substrate, right)
+    if left.column is None:
+        return kernel.gradient(Q, P, right.column).T  # type: ignore[arg-type]
+    if right.column is None:
+        return kernel.gradient(P, Q, left.column)
+    return kernel.mixed_derivative(P, Q, left.column, right.column)
 
 
 def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
@@ -99,7 +117,7 @@ class Span:
             return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
         readings, values = joined.readings()
         reach = "components share the coefficients of the training rows" if joined.shared else "the optimum over all w"
-        fact = f"{substrate.n} training rows and {joined.counted()}, which the machine mentions: {reach}"
+        fact = f"{substrate.n} training rows and what the machine mentions beside them, {joined.counted()}: {reach}"
         return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
 
     @property
@@ -122,6 +140,19 @@ class Span:
         if len(self.readings) == 1:
             return inner_products(self.substrate, reading, self.readings[0])
         return np.hstack([inner_products(self.substrate, reading, own) for own in self.readings])
+
+    def lengths(self) -> Array:
+        """A factor for every representer, by which derivatives have the length of values: their unit is another one."""
+        factors, typical = [], 0.0
+        for reading, size in zip(self.readings, self.sizes, strict=True):
+            one = 1.0
+            if reading.column is None:
+                typical = typical or float(np.mean(self.substrate.kernel.diag(_points(self.substrate, reading))))
+            else:
+                own = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))
+                one = float(np.sqrt(typical / own)) if typical > 0.0 and own > 0.0 else 1.0
+            factors.append(np.full(size, one))
+        return np.concatenate(factors)
 
     def product(self, a: Array) -> Array:
         """The fitted values without bias."""
@@ -196,19 +227,19 @@ class _Joined:
         self._known: dict[tuple[str, int], dict[bytes, int]] = {}
         self._points: dict[tuple[str, int], list[Any]] = {}
         self._at: dict[int, tuple[tuple[str, int], Numbers]] = {}
-        elsewhere = [holder for holder in holders if holder.points is not None]
+        elsewhere = [holder for holder in holders if holder.points is not None or holder.role == "gradient"]
         own: dict[bytes, int] = {}
         for row, key in enumerate(_keys(substrate.X) if elsewhere else ()):
             own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
         for holder in elsewhere:
-            self._add(holder, own)
+            self._add(holder, substrate.X if holder.points is None else holder.points, own)
 
-    def _add(self, holder: PlaceHolder, own: dict[bytes, int]) -> None:
+    def _add(self, holder: PlaceHolder, points: Any, own: dict[bytes, int]) -> None:
         kind = (holder.role, holder.part)
         known = self._known.setdefault(kind, {})
         at, fresh = [], []
-        for row, key in enumerate(_keys(holder.points)):
-            if key in own:
+        for row, key in enumerate(_keys(points)):
+            if key in own and holder.role != "gradient":
                 at.append(own[key])
                 continue
             if key not in known:
@@ -216,7 +247,7 @@ class _Joined:
                 fresh.append(row)
             at.append(known[key])
         if fresh:
-            self._points.setdefault(kind, []).append(holder.points[fresh])
+            self._points.setdefault(kind, []).append(points[fresh])
         places = np.array(at, dtype=np.intp)
         if holder.role != "component" or (places >= 0).all():
             self._at[id(holder.leaf)] = (kind, places)
@@ -236,7 +267,7 @@ class _Joined:
         """The readings, and how many representers of values of f there are, with the training rows."""
         made = []
         for role, part in self._kinds():
-            made.append(Reading(_stacked(self._points[role, part]), part if role == "component" else None))
+            made.append(_read(role, _stacked(self._points[role, part]), part))
         return made, self._first + len(self._known.get(("f", 0), {}))
 
     def places(self) -> dict[int, Numbers]:
@@ -252,8 +283,8 @@ class _Joined:
     def counted(self) -> str:
         """The number of representers, in words."""
         count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in _READ}
-        words = {"f": "further points", "component": "points of components"}
-        return " and ".join(f"{count[role]} {words[role]}" for role in _READ if count[role])
+        words = {"f": "further points", "component": "points of components", "gradient": "derivatives"}
+        return ", ".join(f"{count[role]} {words[role]}" for role in _READ if count[role])
 
 
 def _keys(points: Any) -> Iterable[bytes]:
