@@ -14,6 +14,7 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.composition.frames import (
     Frame,
+    basis_frame,
     coefficient_frame,
     feature_frame,
     fitted_frame,
@@ -21,8 +22,9 @@ from substrate.composition.frames import (
     stacked_frame,
 )
 from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
-from substrate.composition.span import Reading, Span, penalises, reading_of
+from substrate.composition.span import Span, penalises
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -44,7 +46,7 @@ class CompiledSubstrate:
         self._a = cp.multiply(substrate.signs, self.z) if signed else self.z
         self._signed = signed
         self.constraints: list[Any] = []
-        if self.frame.kind == "coefficients" and substrate.bias:
+        if self.frame.kind == "coefficients" and self.span.balanced:
             self.constraints.append(zero_sum(self._a, letter="y" if signed else "1").constraint)
 
     @property
@@ -82,7 +84,7 @@ class CompiledSubstrate:
 
     def support_values(self) -> Array:
         """alpha at the current values, in the paper's sign."""
-        return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.n])
+        return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.size])
 
     def bias(self) -> float:
         """b at the current values."""
@@ -107,7 +109,7 @@ class CompiledSubstrate:
         s = self.substrate
         for holder in s.holders():
             if holder.role == "alpha":
-                value: Any = s.signs * a[: s.n]
+                value: Any = s.signs * a[: s.size]
             elif holder.role == "b":
                 value = np.asarray(b)
             elif holder.role == "squared_norm":
@@ -147,6 +149,8 @@ class CompiledSubstrate:
         frame = self.frame
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         facts = [("coordinates", f"{frame.kind}, {cut}")]
+        if self.substrate.basis is not None:
+            facts.append(("basis", f"{self.substrate.described}; f is in their span, and the certificate is for that"))
         if self.span.fact:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:
@@ -177,6 +181,8 @@ class CompiledSubstrate:
 def _choose(span: Span, roles: set[str]) -> Frame:
     substrate = span.substrate
     with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
+    if substrate.basis is not None:
+        return basis_frame(span, count, with_norm, "alpha" in roles)
     if not span.plain:
         return span_frame(span, count, substrate.cutoff)
     parts = tuple(substrate.kernel_rows(None, part) for part in range(count)) if count else None

@@ -20,6 +20,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.composition.basis_vectors import basis_vectors
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients import signed_labels
@@ -69,6 +70,11 @@ class Substrate:
         joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
         ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
         certificate.
+    basis
+        For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
+        and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
+        a :class:`~substrate.reduced.Basis`. The grammar is the same, but that ``alpha`` has one entry per vector, that
+        these need not sum to zero, and that there is no ``c``. The certificate is of the machine on the basis.
 
     Examples
     --------
@@ -94,6 +100,7 @@ class Substrate:
         cutoff: float | None = None,
         ridge: float = 0.0,
         span: str = "mentioned",
+        basis: Any = None,
     ) -> None:
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
@@ -114,7 +121,13 @@ class Substrate:
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
         self.span = span
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
-        self.gram = Gram.of(self.kernel, self.X)
+        #: The vectors of the expansion, where they are not the training points, and how they came about.
+        self.basis: Any = None
+        self.described = ""
+        if basis is not None:
+            self.basis, self.described = basis_vectors(basis, self.kernel, self.X, self.y)
+        self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
+        self._rows: Array | None = None
         self._holders: list[PlaceHolder] = []
 
     @property
@@ -123,9 +136,14 @@ class Substrate:
         return int(self.X.shape[0])
 
     @property
+    def size(self) -> int:
+        """Number of coefficients: one per training point, or per vector of the basis."""
+        return self.n if self.basis is None else int(self.basis.shape[0])
+
+    @property
     def signs(self) -> Array:
-        """The factors from alpha to the coefficients a of the expansion: ones, or the labels."""
-        return self.y if self.task == "classification" else np.ones(self.n)
+        """The factors from alpha to the coefficients a: ones, or the labels; ones on a basis, which has no labels."""
+        return self.y if self.task == "classification" and self.basis is None else np.ones(self.size)
 
     @property
     def components(self) -> tuple[Kernel, ...]:
@@ -136,8 +154,11 @@ class Substrate:
 
     @property
     def alpha(self) -> Any:
-        """The support values, as a variable; a machine that mentions them is solved in them, uncut."""
-        return self._holder("alpha", self.n)
+        """The support values, as a variable; a machine that mentions them is solved in them, uncut.
+
+        One per training point; with a basis, the coefficients of its vectors.
+        """
+        return self._holder("alpha", self.size)
 
     @property
     def b(self) -> Any:
@@ -147,7 +168,16 @@ class Substrate:
     @property
     def c(self) -> Any:
         """The additive regularization constants, c = e - alpha."""
+        self.refuse_constants()
         return self.e - self.alpha
+
+    def refuse_constants(self) -> None:
+        """Raise where there are no constants c."""
+        if self.basis is not None:
+            raise DeclarationError(
+                f"c = e - alpha needs one alpha per row; the basis has {self.size} for {self.n} rows. Write terms in "
+                "s.e and s.alpha, or leave the basis out"
+            )
 
     @property
     def e(self) -> Any:
@@ -200,12 +230,23 @@ class Substrate:
         return self._holder("squared_norm", (), nonneg=True)
 
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
-        """Kernel values of points (None: training) against the training points, of one component if asked."""
+        """Kernel values of points (None: training) against those of the expansion, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
+        if self.basis is not None:
+            return self._basis_rows(points, kernel)
         if points is None:
             return self.gram.matrix if part is None else kernel(self.X)
         rows: Array = kernel(points, self.X)
         return rows
+
+    def _basis_rows(self, points: Any, kernel: Kernel) -> Array:
+        if points is self.basis and kernel is self.kernel:
+            return self.gram.matrix
+        if points is not None or kernel is not self.kernel:
+            return np.asarray(kernel(self.X if points is None else points, self.basis))
+        if self._rows is None:  # N x n, read at every check
+            self._rows = np.asarray(kernel(self.X, self.basis))
+        return self._rows
 
     def holders(self) -> tuple[PlaceHolder, ...]:
         """All place-holders created so far."""

@@ -9,7 +9,7 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.span import Reading, inner_products
+from substrate.composition.reading import Reading, inner_products
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
 from substrate.solvers import SolverRecord
@@ -42,7 +42,10 @@ class Further:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One substrate's part of a solution: all its quantities, and its values at any points."""
+    """One substrate's part of a solution: all its quantities, and its values at any points.
+
+    ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one.
+    """
 
     substrate: Substrate
     alpha: Array
@@ -57,6 +60,7 @@ class Expansion:
     @property
     def c(self) -> Array:
         """The additive regularization constants, e - alpha."""
+        self.substrate.refuse_constants()
         return self.e - self.alpha
 
     @property
@@ -82,7 +86,7 @@ class Expansion:
         out = np.empty(X.shape[0])
         for rows in row_blocks(X.shape[0], a.size):
             here = replace(wanted, points=X[rows])
-            out[rows] = inner_products(self.substrate, here, Reading()) @ a
+            out[rows] = inner_products(self.substrate, here, Reading(self.substrate.basis)) @ a
             for other in self.further:
                 out[rows] += inner_products(self.substrate, here, other.reading) @ other.coefficients
         return out
