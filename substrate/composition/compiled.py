@@ -17,15 +17,18 @@ from substrate.certificates import Row
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.frames import (
     Frame,
+    basis_frame,
     coefficient_frame,
     feature_frame,
     fitted_frame,
     span_frame,
     stacked_frame,
 )
-from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
+from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
-from substrate.composition.span import Reading, Span, penalises, reading_of
+from substrate.composition.span import Span, penalises
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -48,7 +51,7 @@ class CompiledSubstrate:
         self._a = cp.multiply(substrate.signs, self.z) if signed else self.z
         self._signed = signed
         self.constraints: list[Any] = []
-        if self.frame.kind == "coefficients" and substrate.bias:
+        if self.frame.kind == "coefficients" and self.span.balanced:
             self.constraints.append(zero_sum(self._a, letter="y" if signed else "1").constraint)
 
     @property
@@ -91,7 +94,7 @@ class CompiledSubstrate:
 
     def support_values(self) -> Array:
         """alpha at the current values, in the paper's sign."""
-        return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.n])
+        return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.size])
 
     def bias(self) -> Any:
         """b at the current values: a number, or one per column of y."""
@@ -134,7 +137,7 @@ class CompiledSubstrate:
         e = s.y - f if s.task == "regression" else 1.0 - s.y * f
         parts = [self.span.rows(Reading(part=part)) @ a for part in range(len(s.components))]
         variation = np.array([float(np.abs(values).max()) for values in parts])
-        norm = _squared_norm(self.span, a)
+        norm = self.span.squared_norm(a)
         own, *others = self.span.parts(a)
         further = tuple(map(Further.of, self.span.readings[1:], others))
         return Expansion(s, s.signs * own, b, e, f, norm, variation, further)
@@ -158,6 +161,8 @@ class CompiledSubstrate:
         frame = self.frame
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         facts = [("coordinates", f"{frame.kind}, {cut}")]
+        if self.substrate.basis is not None:
+            facts.append(("basis", f"{self.substrate.described}; f is in their span, and the certificate is for that"))
         if self.span.fact:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:
@@ -183,7 +188,7 @@ class CompiledSubstrate:
             values = frame.representers[place]
         elif holder.points is None and holder.role == "f":
             values = frame.training
-        elif holder.points is None and frame.components is not None:
+        elif holder.points is None and holder.role == "component" and frame.components is not None:
             values = frame.components[holder.part]
         else:
             rows = self.span.rows(reading_of(holder))
@@ -196,20 +201,15 @@ class CompiledSubstrate:
         return values + np.ones((values.shape[0], 1)) @ cp.reshape(self.shift, (1, values.shape[1]), order="F")
 
 
-def _squared_norm(span: Span, a: Array) -> float:
-    """w'w, summed over the columns of the coefficients."""
-    return span.squared_norm(a) if a.ndim == 1 else sum(span.squared_norm(column) for column in a.T)
-
-
 def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
     """What a place-holder stands for in the machine of coefficients a and bias b."""
     s = span.substrate
     if holder.role == "alpha":
-        return s.signs * a[: s.n]
+        return s.signs * a[: s.size]
     if holder.role == "b":
         return np.asarray(b)
     if holder.role in ("norm", "squared_norm"):
-        square = _squared_norm(span, a)
+        square = span.squared_norm(a)
         return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
     return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
 
@@ -217,6 +217,8 @@ def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
 def _choose(span: Span, roles: set[str]) -> Frame:
     substrate = span.substrate
     with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
+    if substrate.basis is not None:
+        return basis_frame(span, count, with_norm, "alpha" in roles)
     if not span.plain:
         return span_frame(span, count, substrate.cutoff)
     parts = tuple(substrate.kernel_rows(None, part) for part in range(count)) if count else None

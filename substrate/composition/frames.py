@@ -17,6 +17,10 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
   (:mod:`substrate.composition.span`). Only the coefficients of values of f take part in the sum to zero; the centring
   P is that of these, and the identity for the others.
 
+- *on a basis*: the same choices for an expansion on n vectors, from their own n x n matrix and the N x n kernel values
+  of the training rows: features from the former, fitted values and stacked components from the latter, and the
+  coefficients. They need not sum to zero, so that only the values are centred.
+
 Directions below ``cutoff`` times the largest are left out; the cut-off is part of the model and is on its certificate.
 """
 
@@ -27,7 +31,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import CUTOFF, stacked_directions
 from substrate.closed_form.stacked_least_squares import off_ones, reflect
-from substrate.composition.span import Reading, Span
+from substrate.composition.reading import Reading
+from substrate.composition.span import Span
 from substrate.gram import Gram
 from substrate.kernel_matrix import Coordinates
 from substrate.threads import blas_threads
@@ -35,6 +40,7 @@ from substrate.threads import blas_threads
 __all__ = [
     "DEFAULT_CUTOFF",
     "Frame",
+    "basis_frame",
     "coefficient_frame",
     "feature_frame",
     "fitted_frame",
@@ -133,15 +139,16 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
 def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
     """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
     relative = span.size * _EPS if cutoff is None else cutoff
-    G, m = span.matrix(), span.values
+    lengths, m = span.lengths(), span.values
+    G = lengths[:, None] * span.matrix() * lengths
     inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
     found = Coordinates.of((inner + inner.T) / 2.0, relative)  # refuses a matrix that is not positive semi-definite
     U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
     if span.balanced:
         U = _reflected(np.vstack([np.zeros((1, U.shape[1])), U]), m)
-    centre = G[:m].mean(axis=0) if span.balanced else np.zeros(span.size)
+    centre = G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size)
     root = np.sqrt(s)
-    A, values = U / root, U * root
+    A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
     components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
     training = np.ascontiguousarray(values[: span.substrate.n])
     return Frame("features", found.rank, A, training, components, None, centre, relative, values)
@@ -150,3 +157,34 @@ def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
 def _reflected(V: Array, count: int) -> Array:
     """The reflection of the first entries of every column."""
     return np.vstack([reflect(V[:count]), V[count:]])
+
+
+def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool) -> Frame:
+    """The coordinates of an expansion on a basis, with the values of so many components."""
+    s = span.substrate
+    K = s.kernel_rows(None)
+    components = tuple(span.rows(Reading(part=part)) for part in range(parts)) if parts else None
+    centre = K.mean(axis=0) if s.bias else np.zeros(span.size)
+    if with_alpha:
+        norm_factor = s.gram.coordinates().factor.T if with_norm else None
+        return Frame("coefficients", span.size, None, K, components, norm_factor, np.zeros(span.size), 0.0)
+    if with_norm:
+        relative = span.size * _EPS if s.cutoff is None else s.cutoff
+        found = s.gram.coordinates(relative)
+        kind, A, rank = "features", found.basis / np.sqrt(found.values), found.rank
+    else:
+        relative = DEFAULT_CUTOFF if s.cutoff is None else s.cutoff
+        kind = "fitted values" if components is None else "stacked components"
+        A, rank = _tall_directions(K - centre if components is None else np.vstack(components), relative)
+    A = A if rank else np.zeros((span.size, 1))
+    made = None if components is None else tuple(component @ A for component in components)
+    return Frame(kind, rank, A, (K - centre) @ A, made, None, centre, relative)
+
+
+def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:
+    """A for which the columns of ``values @ A`` are orthonormal, and how many are kept."""
+    rounding = values.shape[1] * _EPS * float(np.linalg.norm(values))
+    with blas_threads(values.shape[1]):
+        _, s, Vt = np.linalg.svd(values, full_matrices=False)
+    keep = s > max(relative * float(s[0]), rounding)
+    return np.ascontiguousarray(Vt[keep].T / s[keep]), int(keep.sum())

@@ -15,34 +15,22 @@ that are first asked for after the solution.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.composition.basis_vectors import basis_vectors
+from substrate.composition.place_holders import PlaceHolder, Standing
+from substrate.composition.targets import checked_targets
 from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.ingredients import signed_labels
 from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels.derivatives import checked_column
 
-__all__ = ["PlaceHolder", "Standing", "Substrate"]
-
-
-class Standing(cp.Variable):  # type: ignore[misc]
-    """The variable of a place-holder: it stands for values of a substrate, and is never passed to a solver."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlaceHolder:
-    """A variable that stands for values of the machine: of f or component ``part`` at ``points`` (None: training)."""
-
-    leaf: Any
-    role: str
-    points: Any = None
-    part: int = 0
+__all__ = ["Substrate"]
 
 
 class Substrate(Term):
@@ -67,9 +55,15 @@ class Substrate(Term):
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
     span
-        ``"mentioned"``: where a machine penalises w, every point at which it mentions f or a component joins the
-        expansion, so that its optimum is that over all w; its coefficients are ``result.further``. ``"training"``: the
-        expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the certificate.
+        ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
+        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
+        ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
+        certificate.
+    basis
+        For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
+        and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
+        a :class:`~substrate.reduced.Basis`. The grammar is the same, but that ``alpha`` has one entry per vector, that
+        these need not sum to zero, and that there is no ``c``. The certificate is of the machine on the basis.
     name
         What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
         its name, see :class:`~substrate.Machine`.
@@ -98,6 +92,7 @@ class Substrate(Term):
         cutoff: float | None = None,
         ridge: float = 0.0,
         span: str = "mentioned",
+        basis: Any = None,
         name: str | None = None,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
@@ -108,7 +103,7 @@ class Substrate(Term):
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
-        self.y: Array = _targets(y, self.X.shape[0], task)
+        self.y: Array = checked_targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
@@ -117,7 +112,13 @@ class Substrate(Term):
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
         self.span = span
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
-        self.gram = Gram.of(self.kernel, self.X)
+        #: The vectors of the expansion, where they are not the training points, and how they came about.
+        self.basis: Any = None
+        self.described = ""
+        if basis is not None:
+            self.basis, self.described = basis_vectors(basis, self.kernel, self.X, self.y)
+        self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
+        self._rows: Array | None = None
         self._holders: list[PlaceHolder] = []
         self._latest: Callable[[PlaceHolder], Any] | None = None
 
@@ -127,14 +128,20 @@ class Substrate(Term):
         return int(self.X.shape[0])
 
     @property
+    def size(self) -> int:
+        """Number of coefficients: one per training point, or per vector of the basis."""
+        return self.n if self.basis is None else int(self.basis.shape[0])
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """The number of columns of y as a shape: () for one target per point, (m,) for m columns."""
         return self.y.shape[1:]
 
     @property
     def signs(self) -> Array:
-        """The factors from alpha to the coefficients a of the expansion: ones, or the labels."""
-        return self.y if self.task == "classification" else np.ones(self.y.shape)
+        """The factors from alpha to the coefficients a: ones, or the labels; ones on a basis, which has no labels."""
+        labelled = self.task == "classification" and self.basis is None
+        return self.y if labelled else np.ones((self.size, *self.columns))
 
     @property
     def components(self) -> tuple[Kernel, ...]:
@@ -145,8 +152,11 @@ class Substrate(Term):
 
     @property
     def alpha(self) -> Any:
-        """The support values, as a variable; a machine that mentions them is solved in them, uncut."""
-        return self._holder("alpha", self.y.shape)
+        """The support values, as a variable; a machine that mentions them is solved in them, uncut.
+
+        One per training point; with a basis, the coefficients of its vectors.
+        """
+        return self._holder("alpha", (self.size, *self.columns))
 
     @property
     def b(self) -> Any:
@@ -156,7 +166,16 @@ class Substrate(Term):
     @property
     def c(self) -> Any:
         """The additive regularization constants, c = e - alpha."""
+        self.refuse_constants()
         return self.e - self.alpha
+
+    def refuse_constants(self) -> None:
+        """Raise where there are no constants c."""
+        if self.basis is not None:
+            raise DeclarationError(
+                f"c = e - alpha needs one alpha per row; the basis has {self.size} for {self.n} rows. Write terms in "
+                "s.e and s.alpha, or leave the basis out"
+            )
 
     @property
     def e(self) -> Any:
@@ -187,6 +206,15 @@ class Substrate(Term):
             raise DeclarationError(f"component {part} was asked for, there are {count}")
         return self._values("component", points, part % count)
 
+    def gradient(self, points: Any, column: int) -> Any:
+        """The derivative of f in input ``column`` at points (None: the training points), for kernels that have one.
+
+        ``s.gradient(grid, 0) >= 0`` makes f rise on a grid, and ``cp.diff(s.gradient(grid, 0)) >= 0`` makes it convex
+        there, for a grid that rises in its only column.
+        """
+        self.kernel.refuse_derivatives()
+        return self._values("gradient", points, checked_column(column, self.X.shape[1]))
+
     @property
     def maximal_variation(self) -> Any:
         """The vector of ``max_i |f^l(x_i)|`` over the training points, one per component ([Pelckmans2005]_ eq. (13)).
@@ -213,12 +241,23 @@ class Substrate(Term):
         return self._holder("norm", (), nonneg=True)
 
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
-        """Kernel values of points (None: training) against the training points, of one component if asked."""
+        """Kernel values of points (None: training) against those of the expansion, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
+        if self.basis is not None:
+            return self._basis_rows(points, kernel)
         if points is None:
             return self.gram.matrix if part is None else kernel(self.X)
         rows: Array = kernel(points, self.X)
         return rows
+
+    def _basis_rows(self, points: Any, kernel: Kernel) -> Array:
+        if points is self.basis and kernel is self.kernel:
+            return self.gram.matrix
+        if points is not None or kernel is not self.kernel:
+            return np.asarray(kernel(self.X if points is None else points, self.basis))
+        if self._rows is None:  # N x n, read at every check
+            self._rows = np.asarray(kernel(self.X, self.basis))
+        return self._rows
 
     def holders(self) -> tuple[PlaceHolder, ...]:
         """All place-holders created so far."""
@@ -249,13 +288,3 @@ class Substrate(Term):
         if self._latest is not None:
             holder.leaf.save_value(self._latest(holder))
         return holder.leaf
-
-
-def _targets(y: Any, n: int, task: str) -> Array:
-    """One target per point, or a column of them per output."""
-    known = real_array(y, "y", ndim=(1, 2))
-    if known.shape[0] != n:
-        raise DataError(f"y must have one entry per point: expected {n}, received {known.shape[0]}")
-    if task == "classification" and known.ndim == 2:
-        return np.column_stack([signed_labels(column, n, f"y[:, {j}]") for j, column in enumerate(known.T)])
-    return signed_labels(y, n) if task == "classification" else known

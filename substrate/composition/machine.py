@@ -14,6 +14,7 @@ import numpy as np
 
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck
+from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
@@ -190,6 +191,7 @@ class Machine:
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
         facts += remarks
+        facts += self._all_rows.facts()
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
@@ -210,6 +212,7 @@ class Machine:
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
         self._answer = AnswerCheck(self._compiled, self.outputs)
+        self._all_rows = AllRows(self._compiled, objective, self._given)
         exchange: dict[int, Any] = {}
         for compiled in self._compiled:
             exchange |= compiled.replacements()

@@ -9,8 +9,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
-from substrate.composition.level import Standing
 from substrate.composition.outputs import Outputs
+from substrate.composition.place_holders import Standing
 from substrate.composition.terms import LinearPart
 from substrate.errors import DeclarationError
 

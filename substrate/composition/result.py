@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs
-from substrate.composition.span import Reading, inner_products
+from substrate.composition.reading import Reading, inner_products
 from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
@@ -22,28 +22,33 @@ __all__ = ["Expansion", "Further", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """Coefficients of points that the machine mentions beside the training rows: of f, or of its component ``part``."""
+    """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of its derivative.
+
+    ``column`` is the input of the derivative; both are None for f itself.
+    """
 
     points: Any
     coefficients: Array
     part: int | None
+    column: int | None
 
     @classmethod
     def of(cls, reading: Reading, coefficients: Array) -> "Further":
         """The coefficients of a reading."""
-        return cls(reading.points, coefficients, reading.part)
+        return cls(reading.points, coefficients, reading.part, reading.column)
 
     @property
     def reading(self) -> Reading:
         """What the coefficients belong to."""
-        return Reading(self.points, self.part)
+        return Reading(self.points, self.part, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """One substrate's part of a solution: all its quantities, and its values at any points.
 
-    Where y has columns, so have alpha, e, f and the values, and b has one entry per column.
+    ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one. Where y has
+    columns, so have alpha, e, f and the values, and b has one entry per column.
     """
 
     substrate: Substrate
@@ -59,6 +64,7 @@ class Expansion:
     @property
     def c(self) -> Array:
         """The additive regularization constants, e - alpha."""
+        self.substrate.refuse_constants()
         return self.e - self.alpha
 
     @property
@@ -73,19 +79,23 @@ class Expansion:
 
     def predict(self, X: Any) -> Array:
         """f at the rows of X."""
-        return np.asarray(self._values(X, None) + self.b)
+        return np.asarray(self._values(Reading(real_points(X))) + self.b)
 
     def component(self, part: int, X: Any) -> Array:
         """One component at the rows of X."""
-        return self._values(X, part)
+        return self._values(Reading(real_points(X), part=part))
 
-    def _values(self, X: Any, part: int | None) -> Array:
-        X = real_points(X)
-        a = self.coefficients
+    def gradient(self, X: Any, column: int) -> Array:
+        """The derivative of f in input ``column`` at the rows of X."""
+        self.substrate.kernel.refuse_derivatives()
+        return self._values(Reading(real_points(X), column=column))
+
+    def _values(self, wanted: Reading) -> Array:
+        X, a = wanted.points, self.coefficients
         out = np.empty((X.shape[0], *a.shape[1:]))
         for rows in row_blocks(X.shape[0], a.shape[0]):
-            here = Reading(X[rows], part)
-            out[rows] = self.substrate.kernel_rows(here.points, part) @ a
+            here = replace(wanted, points=X[rows])
+            out[rows] = inner_products(self.substrate, here, Reading(self.substrate.basis)) @ a
             for other in self.further:
                 out[rows] += inner_products(self.substrate, here, other.reading) @ other.coefficients
         return out
@@ -132,6 +142,10 @@ class Result:
     def component(self, part: int, X: Any) -> Array:
         """One component of a machine with one substrate."""
         return self._only("component").component(part, X)
+
+    def gradient(self, X: Any, column: int) -> Array:
+        """The derivative of f in input ``column``, of a machine with one substrate."""
+        return self._only("gradient").gradient(X, column)
 
     def _only(self, name: str) -> Expansion:
         if len(self.expansions) != 1:

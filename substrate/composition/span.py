@@ -1,8 +1,9 @@
 r"""What the expansion of a substrate is built on: the training rows, and the points that a machine mentions elsewhere.
 
 A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
-:math:`\varphi^l(p)` for that of component l. Where it penalises the norm of w, the part of w that is orthogonal to all
-:math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
+:math:`\varphi^l(p)` for that of component l, and :math:`\partial \varphi(p) / \partial p_c` for the derivative of f in
+input c (:mod:`substrate.kernels.derivatives`). Where it penalises the norm of w, the part of w that is orthogonal to
+all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
 
@@ -15,54 +16,25 @@ zero, over all points and not over the training rows alone. Where the machine me
 and the coefficients need not sum to zero.
 
 Where w is not penalised, the readings elsewhere do not determine the shape of f between them; then the training rows
-span it, which is part of the model and is on its certificate.
+span it, which is part of the model and is on its certificate. Where the substrate has a basis, its vectors span f, and
+nothing joins; their coefficients need not sum to zero.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from substrate.arrays import Array, check_memory, is_sparse
-from substrate.composition.level import PlaceHolder, Substrate
-from substrate.kernels.base import row_blocks
+from substrate.arrays import Array, check_memory
+from substrate.composition.further_points import READ, FurtherPoints, Numbers
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
+from substrate.composition.reading import Reading, inner_products, points_of
 
-__all__ = ["Reading", "Span", "inner_products", "penalises", "reading_of"]
+__all__ = ["Span", "penalises"]
 
-#: Place-holders that read w at points.
-_READ = ("f", "component")
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
-
-Numbers = NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """Values of f without its bias, or of the component ``part``, at points (None: the training rows)."""
-
-    points: Any = None
-    part: int | None = None
-
-
-def reading_of(holder: PlaceHolder) -> Reading:
-    """What a place-holder of values reads."""
-    return Reading(holder.points, holder.part if holder.role == "component" else None)
-
-
-def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
-    """The matrix of all inner products of the representers of two readings."""
-    if left.part is not None and right.part is not None and left.part != right.part:
-        return np.zeros((_points(substrate, left).shape[0], _points(substrate, right).shape[0]))
-    part = right.part if left.part is None else left.part
-    if right.points is None:
-        return substrate.kernel_rows(left.points, part)
-    if left.points is None:
-        return substrate.kernel_rows(right.points, part).T
-    kernel = substrate.kernel if part is None else substrate.components[part]
-    return np.asarray(kernel(left.points) if left is right else kernel(left.points, right.points))
 
 
 def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
@@ -72,7 +44,7 @@ def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """The readings whose representers carry coefficients, the training rows first, then further values of f.
+    """The readings whose representers carry coefficients: the training rows or the basis, then further values of f.
 
     ``values`` counts the representers of values of f; ``balanced`` says whether their coefficients sum to zero;
     ``places`` gives the representers of a mention, where each of its points has one; ``fact`` is for the certificate.
@@ -88,8 +60,10 @@ class Span:
     @classmethod
     def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "Span":
         """The span of a machine that mentions these place-holders."""
+        if substrate.basis is not None:
+            return cls(substrate, (Reading(substrate.basis),), substrate.basis.shape[0], False, {})
         roles = {holder.role for holder in mentioned}
-        joined = _Joined(substrate, [holder for holder in mentioned if holder.role in _READ])
+        joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ])
         why = _why_not(substrate, roles)
         free = substrate.bias and "b" in roles and not _decided(substrate, roles)
         balanced = substrate.bias and not free
@@ -99,13 +73,13 @@ class Span:
             return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
         readings, values = joined.readings()
         reach = "components share the coefficients of the training rows" if joined.shared else "the optimum over all w"
-        fact = f"{substrate.n} training rows and {joined.counted()}, which the machine mentions: {reach}"
+        fact = f"{substrate.n} training rows and what the machine mentions beside them, {joined.counted()}: {reach}"
         return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
 
     @property
     def sizes(self) -> list[int]:
         """The number of representers of every reading."""
-        return [_points(self.substrate, reading).shape[0] for reading in self.readings]
+        return [points_of(self.substrate, reading).shape[0] for reading in self.readings]
 
     @property
     def size(self) -> int:
@@ -115,7 +89,7 @@ class Span:
     @property
     def plain(self) -> bool:
         """Whether the expansion is that of level 1: the training rows, with coefficients that sum to zero."""
-        return len(self.readings) == 1 and self.balanced == self.substrate.bias
+        return self.substrate.basis is None and len(self.readings) == 1 and self.balanced == self.substrate.bias
 
     def rows(self, reading: Reading) -> Array:
         """The inner products of the representers of a reading with those of the span, one column per coefficient."""
@@ -123,12 +97,25 @@ class Span:
             return inner_products(self.substrate, reading, self.readings[0])
         return np.hstack([inner_products(self.substrate, reading, own) for own in self.readings])
 
+    def lengths(self) -> Array:
+        """A factor for every representer, by which derivatives have the length of values: their unit is another one."""
+        factors, typical = [], 0.0
+        for reading, size in zip(self.readings, self.sizes, strict=True):
+            one = 1.0
+            if reading.column is None:
+                typical = typical or float(np.mean(self.substrate.kernel.diag(points_of(self.substrate, reading))))
+            else:
+                own = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))
+                one = float(np.sqrt(typical / own)) if typical > 0.0 and own > 0.0 else 1.0
+            factors.append(np.full(size, one))
+        return np.concatenate(factors)
+
     def product(self, a: Array) -> Array:
         """The fitted values without bias."""
-        n, s = self.substrate.n, self.substrate
-        fitted: Array = s.gram.product(a[:n])
-        for reading, part in zip(self.readings[1:], self.parts(a)[1:], strict=True):
-            fitted = fitted + inner_products(s, self.readings[0], reading) @ part
+        s, (own, *others) = self.substrate, self.parts(a)
+        fitted: Array = s.gram.product(own) if s.basis is None else s.kernel_rows(None) @ own
+        for reading, part in zip(self.readings[1:], others, strict=True):
+            fitted = fitted + inner_products(s, Reading(), reading) @ part
         return fitted
 
     def parts(self, a: Array) -> list[Array]:
@@ -136,9 +123,12 @@ class Span:
         return np.split(a, np.cumsum(self.sizes)[:-1])
 
     def squared_norm(self, a: Array) -> float:
-        """w'w of the coefficients."""
-        total = float(a[: self.substrate.n] @ self.product(a))
-        for reading, part in zip(self.readings[1:], self.parts(a)[1:], strict=True):
+        """w'w of the coefficients, summed over their columns."""
+        if a.ndim == 2:
+            return sum(self.squared_norm(column) for column in a.T)
+        own, *others = self.parts(a)
+        total = float(own @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own)))
+        for reading, part in zip(self.readings[1:], others, strict=True):
             total += float(part @ (self.rows(reading) @ a))
         return max(total, 0.0)
 
@@ -158,10 +148,6 @@ class Span:
                 G[edges[i] : edges[i + 1], edges[j] : edges[j + 1]] = block
                 G[edges[j] : edges[j + 1], edges[i] : edges[i + 1]] = block.T
         return (G + G.T) / 2.0
-
-
-def _points(substrate: Substrate, reading: Reading) -> Any:
-    return substrate.X if reading.points is None else reading.points
 
 
 def _decided(substrate: Substrate, roles: set[str]) -> bool:
@@ -184,88 +170,3 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
 
 def _with_bias(fact: str, free: bool) -> str:
     return f"{fact}; the machine mentions b, so the coefficients need not sum to zero" if free else fact
-
-
-class _Joined:
-    """The points of some mentions that are not training rows, each once, by what is read there."""
-
-    def __init__(self, substrate: Substrate, holders: list[PlaceHolder]) -> None:
-        self._first = substrate.n
-        #: Whether a component is read at a training row, where its coefficient is that of all components.
-        self.shared = any(holder.role == "component" and holder.points is None for holder in holders)
-        self._known: dict[tuple[str, int], dict[bytes, int]] = {}
-        self._points: dict[tuple[str, int], list[Any]] = {}
-        self._at: dict[int, tuple[tuple[str, int], Numbers]] = {}
-        elsewhere = [holder for holder in holders if holder.points is not None]
-        own: dict[bytes, int] = {}
-        for row, key in enumerate(_keys(substrate.X) if elsewhere else ()):
-            own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
-        for holder in elsewhere:
-            self._add(holder, own)
-
-    def _add(self, holder: PlaceHolder, own: dict[bytes, int]) -> None:
-        kind = (holder.role, holder.part)
-        known = self._known.setdefault(kind, {})
-        at, fresh = [], []
-        for row, key in enumerate(_keys(holder.points)):
-            if key in own:
-                at.append(own[key])
-                continue
-            if key not in known:
-                known[key] = len(known)
-                fresh.append(row)
-            at.append(known[key])
-        if fresh:
-            self._points.setdefault(kind, []).append(holder.points[fresh])
-        places = np.array(at, dtype=np.intp)
-        if holder.role != "component" or (places >= 0).all():
-            self._at[id(holder.leaf)] = (kind, places)
-        else:  # a component at a training row has no representer of its own
-            self.shared = True
-
-    @property
-    def size(self) -> int:
-        """How many representers."""
-        return sum(len(known) for known in self._known.values())
-
-    def _kinds(self) -> list[tuple[str, int]]:
-        """Those of further values of f first."""
-        return sorted(self._points, key=lambda kind: (kind[0] != "f", kind))
-
-    def readings(self) -> tuple[list[Reading], int]:
-        """The readings, and how many representers of values of f there are, with the training rows."""
-        made = []
-        for role, part in self._kinds():
-            made.append(Reading(_stacked(self._points[role, part]), part if role == "component" else None))
-        return made, self._first + len(self._known.get(("f", 0), {}))
-
-    def places(self) -> dict[int, Numbers]:
-        """The representers of every mention that has one for each of its points."""
-        starts, start = {}, self._first
-        for kind in self._kinds():
-            starts[kind] = start
-            start += len(self._known[kind])
-        return {
-            leaf: np.where(at < 0, at + self._first, at + starts.get(kind, 0)) for leaf, (kind, at) in self._at.items()
-        }
-
-    def counted(self) -> str:
-        """The number of representers, in words."""
-        count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in _READ}
-        words = {"f": "further points", "component": "points of components"}
-        return " and ".join(f"{count[role]} {words[role]}" for role in _READ if count[role])
-
-
-def _keys(points: Any) -> Iterable[bytes]:
-    """One key per row, equal for equal rows."""
-    for rows in row_blocks(points.shape[0], points.shape[1]):
-        block = points[rows].toarray() if is_sparse(points) else points[rows]
-        yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two
-
-
-def _stacked(blocks: list[Any]) -> Any:
-    if not any(is_sparse(block) for block in blocks):
-        return np.vstack(blocks)
-    from scipy.sparse import csr_array, vstack
-
-    return csr_array(vstack([csr_array(block) for block in blocks]))

@@ -269,6 +269,7 @@ def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array 
         places = compiled.places(fold.program.columns, column)[: parts[0].shape[1]]
         Z = np.array([knot.x[places] for knot in knots]) * fold.program.unit
         if compiled.frame.kind == "coefficients":
-            Z = Z * compiled.substrate.signs.reshape(len(compiled.substrate.y), -1)[:, column]
+            signs = compiled.substrate.signs
+            Z = Z * signs.reshape(signs.shape[0], -1)[:, column]
         sizes = np.maximum(sizes, np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts]))
     return sizes

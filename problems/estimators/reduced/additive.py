@@ -20,11 +20,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import ReducedFit, prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.reduced.basis_choice import ChosenBasis, Prepared, basis_facts, chosen_basis
 from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.prepared import Prepared, basis_facts
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.device_gram import gram_kind
@@ -16,6 +16,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, namespace_of, room_on_device
 from substrate.reduced import Basis
+from substrate.reduced.basis.choice import ChosenBasis, chosen_basis
 from substrate.reduced.features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.fit_data import FitData
 from problems.estimators.reduced.l1_check import L1Answers
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds

@@ -215,3 +215,38 @@ def test_validation_of_other_columns_is_refused(targets, words):
         s.errors(X[:4] + 0.1, Y[:4, :2])
     with pytest.raises(DataError, match=r"y\[:, 1\] must hold labels"):
         Substrate(KERNEL, X, np.column_stack([np.sign(Y[:, 0]), Y[:, 1]]), task="classification")
+
+
+# --- with what else a substrate has ---------------------------------------------------------------------------------
+
+
+def test_derivatives_have_the_columns():
+    X, Y = case()
+    s, new = Substrate(KERNEL, X, Y), X[:4] + 0.1
+    rising = s.gradient(new, 0)[:, 0] >= 0.5
+    result = solved(Machine(s, minimize=ridge(s), subject_to=[rising]))
+    step = 1e-5 * np.eye(2)[0]
+    slopes = (result.predict(new + step) - result.predict(new - step)) / 2e-5
+    assert result[s].gradient(new, 0).shape == (4, 3)
+    assert_allclose(result[s].gradient(new, 0), slopes, atol=1e-5)
+    assert_allclose(s.gradient(new, 1).value, result[s].gradient(new, 1), atol=1e-9)
+    assert slopes[:, 0].min() >= 0.5 - 1e-5
+
+
+def test_a_basis_serves_all_columns():
+    X, Y = case(n=40)
+    s = Substrate(KERNEL, X, Y, basis=X[:12])
+    result = solved(Machine(s, minimize=ridge(s)))
+    assert result.alpha.shape == (12, 3)
+    for j, y in enumerate(Y.T):
+        alone = Substrate(KERNEL, X, y, basis=X[:12])
+        one = Machine(alone, minimize=ridge(alone)).solve()
+        assert_allclose(result.predict(X)[:, j], one.predict(X), atol=1e-6)
+    assert result.certificate.holds
+    reached = float(dict(result.certificate.record)["all rows as basis"].split(" of ")[1].split()[0])
+    assert_allclose(reached, result.objective, rtol=1e-5)
+    full = Substrate(KERNEL, X, Y)
+    gain = float(dict(result.certificate.record)["all rows as basis"].split("at most ")[1].split()[0])
+    assert result.objective - Machine(full, minimize=ridge(full)).solve().objective <= gain * (1.0 + 1e-2)
+    drawn = Substrate(KERNEL, X, Y, basis=6)
+    assert Machine(drawn, minimize=ridge(drawn)).solve().predict(X).shape == (40, 3)
