@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, real_array, real_points
+from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.composition import Machine, Substrate
 from substrate.composition.outputs import columns_of
 from substrate.errors import DataError, DeclarationError
@@ -50,9 +50,9 @@ def checked_validation(machine: Machine, X_val: Any, y_val: Any) -> Validation:
     X = real_points(X_val, "X_val")
     if X.shape[0] == 0:
         raise DataError("X_val is empty; give at least one validation row")
-    width = machine.substrates[0].X.shape[1]
-    if X.shape[1] != width:
-        raise DataError(f"X_val has {X.shape[1]} columns, the training points have {width}")
+    for term in (term for terms in machine.outputs.terms.values() for term in terms):
+        if isinstance(term, Substrate) and term.X.shape[1] != X.shape[1]:
+            raise DataError(f"X_val has {X.shape[1]} columns, the training points have {term.X.shape[1]}")
     _refuse_fitted(machine, X)
     given = _by_output(machine, y_val)
     return Validation(X, {name: _checked_target(machine, name, y, X) for name, y in given.items() if y is not None})
@@ -100,13 +100,17 @@ def _checked_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array
 def _refuse_fitted(machine: Machine, X: Array) -> None:
     """Rows that the objective already fits cannot choose its weight: the search would end where it fits them best."""
     for points in machine.fitted_points:
-        known = {row.tobytes() for row in np.asarray(points.toarray() if hasattr(points, "toarray") else points)}
-        again = [number for number, row in enumerate(np.asarray(X)) if row.tobytes() in known]
+        known = {row.tobytes() for row in _dense(points)}
+        again = [number for number, row in enumerate(_dense(X)) if row.tobytes() in known]
         if again:
             raise DataError(
                 f"rows {again[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), so "
                 "they cannot choose its weight; hold other rows back"
             )
+
+
+def _dense(points: Any) -> Array:
+    return np.ascontiguousarray(points.toarray() if is_sparse(points) else points, dtype=np.float64)
 
 
 def folds_of(
@@ -170,5 +174,5 @@ def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
         return checked_splits(splitter.split(np.arange(n), labels), n)
     except DataError:
         raise
-    except ValueError as error:
-        raise DataError(f"cv={cv!r} does not split {n} rows: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"cv={cv!r} does not split {n} rows into (train, test): {error}") from error

@@ -243,6 +243,7 @@ def test_a_function_with_one_validation_set_is_a_machine():
         (2.5, DeclarationError, "a number of folds from 2 on"),
         ("folds", DeclarationError, "a number of folds from 2 on"),
         (13, DataError, "cv=13 does not split 12 rows"),
+        ([1, 2], DataError, r"cv=\[1, 2\] does not split 12 rows into \(train, test\)"),
         ([(np.arange(6), np.arange(5, 9))], DataError, "trains on row 5 and validates on it"),
         ([(np.arange(6), np.arange(0))], DataError, "test must be row numbers, at least one"),
         ([(np.arange(0), np.arange(3))], DataError, "train must be row numbers, at least one"),

@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
 from substrate import LinearPart, Machine, Substrate, fuse
@@ -120,6 +121,20 @@ def test_a_dict_for_an_output_without_a_name_is_refused():
     zeta, s = weight(), Substrate(RBF(1.0), X, y)
     with pytest.raises(DataError, match=r"targets for \['f'\], but the one output of this machine has no name"):
         fuse(Machine(s, minimize=sparse(s, zeta)), over=zeta, validation=(V, {"f": w}))
+
+
+def test_sparse_rows_are_rows():
+    X, y, V, w = case()
+    X, V = np.where(np.abs(X) > 0.7, X, 0.0), np.where(np.abs(V) > 0.7, V, 0.0)
+    found = []
+    for form in (np.asarray, csr_array):
+        s, zeta = Substrate(RBF(1.0), form(X), y), weight()
+        held = cp.sum_squares(s.errors(form(V[:2]), w[:2]))
+        machine = Machine(s, minimize=sparse(s, zeta) + 0.5 * held)
+        found.append(fuse(machine, over=zeta, validation=(form(V[2:]), w[2:]), gap=0.1))
+        with pytest.raises(DataError, match=r"rows \[0, 1\] of X_val are fitted by the objective already"):
+            fuse(machine, over=zeta, validation=(form(V), w))
+    assert_allclose(found[0].validation_error, found[1].validation_error, rtol=1e-6)
 
 
 # --- folds ----------------------------------------------------------------------------------------------------------
