@@ -54,7 +54,7 @@ class AllRows:
         if s.n > LARGEST:
             return ((_NAME, f"no bound on the gain: it reads all kernel values, for up to {LARGEST} rows"),)
         e = s.y - one.fitted_values()
-        reached = p * one.span.squared_norm(one.coefficients()) + q * float(e @ e)
+        reached = p * one.span.squared_norm(one.coefficients()) + q * float(np.sum(e * e))
         gain = max(reached - 2.0 * p * dual_bound(s, e, q / p), 0.0)
         share = f" ({gain / reached:.1%})" if reached > 0.0 else ""
         return ((_NAME, f"would lower the objective by at most {gain:.3g} of {reached:.6g}{share}, by duality"),)
@@ -71,15 +71,16 @@ class AllRows:
 
 
 def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
-    """The largest D over multiples of the errors, without their mean where there is a bias."""
-    alpha = errors - errors.mean() if substrate.bias else errors
-    products, X = np.empty(alpha.size), substrate.X
-    for rows in row_blocks(alpha.size, alpha.size):
-        block = np.empty((rows.stop - rows.start, alpha.size))
+    """The largest D over multiples of the errors, without their mean where there is a bias; summed over columns."""
+    alpha = errors - errors.mean(axis=0) if substrate.bias else errors
+    products, X, n = np.empty(alpha.shape), substrate.X, substrate.n
+    for rows in row_blocks(n, n):
+        block = np.empty((rows.stop - rows.start, n))
         substrate.kernel.fill(X[rows], X, block)
         products[rows] = block @ alpha
-    curvature = float(alpha @ products + alpha @ alpha / gamma)
-    return 0.5 * float(alpha @ substrate.y) ** 2 / curvature if curvature > 0.0 else 0.0
+    curvature = np.sum(alpha * products + alpha**2 / gamma, axis=0)
+    slope = np.sum(alpha * substrate.y, axis=0)
+    return float(np.sum(0.5 * slope**2 / np.where(curvature > 0.0, curvature, np.inf)))
 
 
 def _collect(term: Any, weight: float, s: Substrate, found: dict[str, float]) -> bool:
@@ -109,11 +110,11 @@ def _are_errors(expression: Any, s: Substrate) -> bool:
     """Whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
     leaf, *others = expression.variables()
     own = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
-    if others or not own or leaf is not own[0] or expression.shape != (s.n,):
+    if others or not own or leaf is not own[0] or expression.shape != s.y.shape:
         return False
     kept, size = leaf.value, float(np.abs(s.y).max()) or 1.0
     same = []
-    for values in (np.zeros(s.n), size * np.random.default_rng(0).normal(size=s.n)):
+    for values in (np.zeros(s.y.shape), size * np.random.default_rng(0).normal(size=s.y.shape)):
         leaf.save_value(values)
         same.append(np.allclose(np.abs(expression.value), np.abs(s.y - values), rtol=1e-12, atol=1e-14 * size))
     leaf.save_value(kept)

@@ -5,6 +5,8 @@ the points that the expansion is built on (:mod:`substrate.composition.span`) an
 (:mod:`substrate.composition.frames`).
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
@@ -12,6 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.composition.cone_program import IntegerArray
 from substrate.composition.frames import (
     Frame,
     basis_frame,
@@ -21,7 +24,8 @@ from substrate.composition.frames import (
     span_frame,
     stacked_frame,
 )
-from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
 from substrate.composition.span import Span, penalises
@@ -33,14 +37,15 @@ __all__ = ["CompiledSubstrate"]
 class CompiledSubstrate:
     """The choice of coordinates for the place-holders a machine mentions, and the way back."""
 
-    def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> None:
+    def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
         self.substrate = substrate
+        self.label = label
         self.span = Span.of(substrate, mentioned)
         self.frame = _choose(self.span, {holder.role for holder in mentioned})
         self.mentioned = mentioned
         name = "alpha" if self.frame.kind == "coefficients" else "z"
-        self.z = cp.Variable(self.frame.training.shape[1], name=name)
-        self.shift = cp.Variable(name="b") if substrate.bias else cp.Constant(0.0)
+        self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
+        self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
         # In the frame of coefficients the variable is alpha itself, in the paper's sign.
         signed = self.frame.kind == "coefficients" and substrate.task == "classification"
         self._a = cp.multiply(substrate.signs, self.z) if signed else self.z
@@ -55,9 +60,9 @@ class CompiledSubstrate:
         return float(np.abs(self.substrate.y).max()) or 1.0
 
     @property
-    def mean(self) -> float:
-        """The mean of the targets: the machine without a kernel."""
-        return float(self.substrate.y.mean()) if self.substrate.bias else 0.0
+    def mean(self) -> Any:
+        """The mean of the targets, one per column: the machine without a kernel."""
+        return self.substrate.y.mean(axis=0) if self.substrate.bias else 0.0
 
     @property
     def spread(self) -> float:
@@ -78,6 +83,11 @@ class CompiledSubstrate:
         factor = self.frame.norm_factor
         return cp.sum_squares(self._a if factor is None else factor @ self._a)
 
+    def norm(self) -> Any:
+        """The norm of w in these coordinates."""
+        factor = self.frame.norm_factor
+        return cp.norm(self._a if factor is None else factor @ self._a, "fro" if self.substrate.columns else 2)
+
     def coefficients(self) -> Array:
         """a at the current values, those of further representers after those of the training rows."""
         return self.frame.expand(np.asarray(self._a.value, dtype=np.float64))
@@ -86,37 +96,39 @@ class CompiledSubstrate:
         """alpha at the current values, in the paper's sign."""
         return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.size])
 
-    def bias(self) -> float:
-        """b at the current values."""
-        return float(self.shift.value) - float(self.frame.centre @ self.coefficients())
+    def bias(self) -> Any:
+        """b at the current values: a number, or one per column of y."""
+        b = np.asarray(self.shift.value - self.frame.centre @ self.coefficients())
+        return b if self.substrate.columns else float(b)
 
     def fitted_values(self) -> Array:
         """f at the training points by the expansion, as predictions are made."""
         return np.asarray(self.span.product(self.coefficients()) + self.bias())
 
-    def in_variables(self) -> Array:
-        """The matrix that takes the variable z to the fitted values without bias."""
-        return self.frame.training * self.substrate.signs if self._signed else self.frame.training
+    def in_variables(self, column: int = 0) -> Array:
+        """The matrix that takes a column of the variable z to the fitted values without bias."""
+        return self._in_sign(self.frame.training, column)
 
-    def values_at(self, points: Any) -> Array:
-        """The matrix that takes the variable z to the values of f at points, without the variable ``shift``."""
-        rows = self.frame.map_from(self.span.rows(Reading(points)) - self.frame.centre)
-        return rows * self.substrate.signs if self._signed else rows
+    def values_at(self, points: Any, column: int = 0) -> Array:
+        """The matrix that takes a column of z to the values of f at points, without the variable ``shift``."""
+        return self._in_sign(self.frame.map_from(self.span.rows(Reading(points)) - self.frame.centre), column)
+
+    def places(self, starts: dict[int, int], column: int = 0) -> IntegerArray:
+        """Where a program has a column of z, and then of ``shift``; ``starts`` has the first place of each variable."""
+        r = self.frame.training.shape[1]
+        first = starts[self.z.id] + column * r
+        last = [starts[self.shift.id] + column] if self.substrate.bias else []
+        return np.append(np.arange(first, first + r), np.array(last, dtype=np.intp))
+
+    def _in_sign(self, rows: Array, column: int) -> Array:
+        if not self._signed:
+            return rows
+        signs = self.substrate.signs
+        return np.asarray(rows * (signs[:, column] if signs.ndim == 2 else signs))
 
     def write_back(self) -> None:
-        """Assign values to the user's place-holders, those of other machines included."""
-        a, b = self.coefficients(), self.bias()
-        s = self.substrate
-        for holder in s.holders():
-            if holder.role == "alpha":
-                value: Any = s.signs * a[: s.size]
-            elif holder.role == "b":
-                value = np.asarray(b)
-            elif holder.role == "squared_norm":
-                value = np.asarray(self.span.squared_norm(a))
-            else:
-                value = self.span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
-            holder.leaf.save_value(value)
+        """Assign values to the user's place-holders, those of other machines and of later questions included."""
+        self.substrate.remember(partial(_value, self.span, self.coefficients(), self.bias()))
 
     def expansion(self) -> Expansion:
         """The solution as plain numbers."""
@@ -134,7 +146,7 @@ class CompiledSubstrate:
         """Rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
         a, b = self.coefficients(), self.bias()
         expansion = self.span.product(a) + b
-        in_coordinates = np.asarray(self.frame.training @ self._a.value) + float(self.shift.value)
+        in_coordinates = np.asarray(self.frame.training @ self._a.value) + np.asarray(self.shift.value)
         scale = float(np.linalg.norm(self.substrate.y) + np.linalg.norm(expansion))
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [Row("kernel expansion", difference, scale, tolerance, "||K a + b - f||")]
@@ -142,7 +154,7 @@ class CompiledSubstrate:
             # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
             rows.append(zero_sum_row(a[: self.span.values], tolerance, np.array([self.unit / largest]), letter="1"))
-        return tuple(rows)
+        return tuple(replace(row, name=self._labelled(row.name)) for row in rows)
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Coordinates, cut-off and ridge, for the certificate."""
@@ -155,7 +167,11 @@ class CompiledSubstrate:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:
             facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
-        return (*self.substrate.gram.record(), *facts)
+        return tuple((self._labelled(name), value) for name, value in (*self.substrate.gram.record(), *facts))
+
+    def _labelled(self, name: str) -> str:
+        """A row or fact with the substrate it belongs to, where that has a name or there are several."""
+        return f"{self.label}: {name}" if self.label else name
 
     def _expression(self, holder: PlaceHolder) -> Any:
         frame = self.frame
@@ -165,6 +181,8 @@ class CompiledSubstrate:
             return self.shift - frame.map_from(frame.centre[None, :])[0] @ self._a
         if holder.role == "squared_norm":
             return self.squared_norm()
+        if holder.role == "norm":
+            return self.norm()
         place = self.span.places.get(id(holder.leaf))
         if place is not None and frame.representers is not None:
             values = frame.representers[place]
@@ -175,7 +193,25 @@ class CompiledSubstrate:
         else:
             rows = self.span.rows(reading_of(holder))
             values = frame.map_from(rows - frame.centre if holder.role == "f" else rows)
-        return values @ self._a + self.shift if holder.role == "f" else values @ self._a
+        return self._shifted(values @ self._a) if holder.role == "f" else values @ self._a
+
+    def _shifted(self, values: Any) -> Any:
+        if not self.substrate.columns or not self.substrate.bias:
+            return values + self.shift
+        return values + np.ones((values.shape[0], 1)) @ cp.reshape(self.shift, (1, values.shape[1]), order="F")
+
+
+def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
+    """What a place-holder stands for in the machine of coefficients a and bias b."""
+    s = span.substrate
+    if holder.role == "alpha":
+        return s.signs * a[: s.size]
+    if holder.role == "b":
+        return np.asarray(b)
+    if holder.role in ("norm", "squared_norm"):
+        square = span.squared_norm(a)
+        return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
+    return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
 
 
 def _choose(span: Span, roles: set[str]) -> Frame:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import is_sparse
-from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, read
 from substrate.kernels.base import row_blocks
 

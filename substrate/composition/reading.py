@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
 
 __all__ = ["Reading", "inner_products", "points_of", "read", "reading_of"]
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.composition.further_points import READ, FurtherPoints, Numbers
-from substrate.composition.level import PlaceHolder, Substrate
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, inner_products, points_of
 
 __all__ = ["Span", "penalises"]
@@ -122,7 +123,9 @@ class Span:
         return np.split(a, np.cumsum(self.sizes)[:-1])
 
     def squared_norm(self, a: Array) -> float:
-        """w'w of the coefficients."""
+        """w'w of the coefficients, summed over their columns."""
+        if a.ndim == 2:
+            return sum(self.squared_norm(column) for column in a.T)
         own, *others = self.parts(a)
         total = float(own @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own)))
         for reading, part in zip(self.readings[1:], others, strict=True):

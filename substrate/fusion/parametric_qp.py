@@ -2,7 +2,11 @@ r"""A machine as a quadratic program whose linear term is affine in one paramete
 
 .. math:: \min_x \; \tfrac12 x^T P x + (q_0 + \rho \, q_1)^T x \quad \text{s.t.} \quad A x = b, \quad G x \le h
 
-The numbers are those that cvxpy passes to a solver. A solution at one rho, its knot, is polished: the rows with a
+The numbers are those that cvxpy passes to a solver. Where a parameter :math:`\lambda` is the weight of all squares and
+the rest is linear, as in :math:`\tfrac{\lambda}{2} w^T w` with a hinge, the machine divided by :math:`\lambda` is of
+this form with :math:`\rho = 1/\lambda` and :math:`q_0 = 0`.
+
+A solution at one rho, its knot, is polished: the rows with a
 multiplier larger than their slack are taken for equalities and the linear system of the optimality conditions is
 solved; rows that its solution violates are added, rows with a negative multiplier removed, a few times.
 
@@ -35,7 +39,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.program_numbers import equal_matrices, numbers_of
+from substrate.fusion.program_numbers import ELSEWHERE, numbers_of, refuse_other_dependence, weighs_all_squares
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -90,10 +94,14 @@ class ParametricQP:
 
     def __init__(self, problem: Any, parameter: Any, unit: float) -> None:
         self.unit = unit
-        self.P, q, A, b, self.columns, equalities = numbers_of(problem, parameter, 1.0)
-        self.q1 = numbers_of(problem, parameter, 2.0)[1] - q
+        numbers, elsewhere = (numbers_of(problem, parameter, value) for value in (1.0, ELSEWHERE))
+        self.P, q, A, b, self.columns, equalities = numbers
+        #: Whether rho is one over the parameter, by which the machine was divided.
+        self.inverse = weighs_all_squares(numbers, elsewhere)
+        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0)[1] - q
         self.q0 = (q - self.q1) / unit
-        self._refuse_other_dependence(problem, parameter, A, b)
+        if not self.inverse:
+            refuse_other_dependence(parameter.name(), numbers, elsewhere, unit * self.q0, self.q1)
         self.A, self.b = A[:equalities], b[:equalities] / unit
         self.G, self.h = A[equalities:], b[equalities:] / unit
         if not self.q1.any():
@@ -105,15 +113,6 @@ class ParametricQP:
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
-
-    def _refuse_other_dependence(self, problem: Any, parameter: Any, A: Any, b: Array) -> None:
-        P, q, A2, b2, _, _ = numbers_of(problem, parameter, 3.7)
-        same = equal_matrices(P, self.P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
-        if not same or not np.allclose(q, self.unit * self.q0 + 3.7 * self.q1, rtol=1e-9, atol=1e-12):
-            raise DeclarationError(
-                f"{parameter.name()!r} must enter the linear term only, as the weight of a norm, of a maximum or of a "
-                "hinge does; here it also weighs a quadratic term or enters a constraint"
-            )
 
     def linear(self, rho: float) -> Array:
         """q at rho, in our units."""

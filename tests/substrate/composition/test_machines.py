@@ -204,6 +204,7 @@ def test_two_kernels_with_penalties_of_their_own(wave):
             smooth,
             rough,
             minimize=0.5 * (0.1 * smooth.squared_norm + 4.0 * rough.squared_norm) + 0.5 * cp.sum_squares(e),
+            predict=smooth + rough,
         )
     )
     K = RBF(2.0)(X) / 0.1 + RBF(0.3)(X) / 4.0
