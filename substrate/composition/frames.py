@@ -142,7 +142,8 @@ def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
     lengths, m = span.lengths(), span.values
     G = lengths[:, None] * span.matrix() * lengths
     inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
-    found = Coordinates.of((inner + inner.T) / 2.0, relative)  # refuses a matrix that is not positive semi-definite
+    rounding = _EPS * float(np.linalg.norm(G))  # of what centring leaves; beyond it a negative eigenvalue is refused
+    found = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
     U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
     if span.balanced:
         U = _reflected(np.vstack([np.zeros((1, U.shape[1])), U]), m)

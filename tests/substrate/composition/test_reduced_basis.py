@@ -209,6 +209,9 @@ def test_the_bound_on_what_all_rows_gain_is_true(rows, bias, n_basis):
     full = solved(Machine(whole, minimize=ridge(whole, 2.0)))
     lower = dual_bound(reduced, y - result.f, 2.0)
     assert lower <= full.objective * (1.0 + 1e-9)
+    shifted = dual_bound(reduced, y - result.f + 3.0, 2.0)  # the dual has multipliers that sum to zero, with a bias
+    assert shifted <= full.objective * (1.0 + 1e-9)
+    assert (abs(shifted - lower) <= 1e-9 * lower) == bias
     assert f"at most {max(result.objective - lower, 0.0):.3g} of" in bound(result) or n_basis == 80
     if n_basis == 80:
         assert_allclose(lower, full.objective, rtol=1e-8)  # strong duality

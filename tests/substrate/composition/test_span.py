@@ -184,9 +184,12 @@ def test_a_component_joins_as_what_it_is(plane):
 def test_components_at_the_training_rows_share_their_coefficients_and_it_is_said(plane):
     X, y = plane
     s = Substrate(Componentwise(RBF(1.5)), X, y)
-    result = Machine(s, minimize=ridge(s) + cp.sum(s.maximal_variation), subject_to=[s.f(X + 0.1) <= 2.0]).solve()
-    assert "components share the coefficients of the training rows" in fact(result)
-    assert result.certificate.holds, str(result.certificate)
+    mixed = s.component(0, np.vstack([X[:2], X[:2] + 0.1]))
+    for terms in (cp.sum(s.maximal_variation), cp.norm1(mixed)):
+        result = Machine(s, minimize=ridge(s) + terms, subject_to=[s.f(X + 0.1) <= 2.0]).solve()
+        assert "components share the coefficients of the training rows" in fact(result)
+        assert result.certificate.holds, str(result.certificate)
+    assert_allclose(mixed.value, result.component(0, np.vstack([X[:2], X[:2] + 0.1])), atol=1e-9)
 
 
 def test_a_bias_that_is_mentioned_is_not_free_to_make_up_for_anything(half):
@@ -268,3 +271,12 @@ def test_fewer_features_than_points_are_enough(half):
     assert_allclose(result.predict([[0.0]]), 1.0, atol=1e-8)
     slope = (X[:, 0] @ (y - 1.0)) / (X[:, 0] @ X[:, 0] + 0.1)
     assert_allclose(result.predict([[1.0]]), 1.0 + slope, atol=1e-7)
+
+
+def test_an_offset_of_the_inputs_is_not_taken_for_an_indefinite_kernel():
+    """What centring leaves of large numbers has the rounding of these."""
+    rng = np.random.default_rng(28)
+    X = 1e3 * (rng.normal(size=(14, 2)) + 1e6)
+    s = Substrate(Linear(), X, rng.normal(size=14))
+    machine = Machine(s, minimize=ridge(s), subject_to=[s.f(X[:6] + 500.0) <= 1.0])
+    assert machine._compiled[0].frame.size <= 2
