@@ -2,7 +2,7 @@ r"""What the expansion of a substrate is built on: the training rows, and the po
 
 A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
 :math:`\varphi^l(p)` for that of component l, and :math:`\partial \varphi(p) / \partial p_c` for the derivative of f in
-input c (:mod:`substrate.kernels.derivatives`). Where it penalises the norm of w, the part of w that is orthogonal to
+input c (``Kernel.gradient``). Where it penalises the norm of w, the part of w that is orthogonal to
 all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
