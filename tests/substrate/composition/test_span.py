@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from substrate import Machine, Substrate
+from substrate import Machine, Substrate, fuse
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial, Precomputed
@@ -280,3 +280,15 @@ def test_an_offset_of_the_inputs_is_not_taken_for_an_indefinite_kernel():
     s = Substrate(Linear(), X, rng.normal(size=14))
     machine = Machine(s, minimize=ridge(s), subject_to=[s.f(X[:6] + 500.0) <= 1.0])
     assert machine._compiled[0].frame.size <= 2
+
+
+def test_a_fusion_validates_what_the_whole_expansion_predicts(plane):
+    X, y = plane
+    new = np.random.default_rng(8).normal(size=(9, 2))
+    s = Substrate(RBF(1.5), X, y)
+    rho = cp.Parameter(nonneg=True, name="rho")
+    rules = [s.f(new[:3] + 1.0) <= 1.0, s.gradient(new[3:5], 0) >= 0.0]
+    machine = Machine(s, minimize=ridge(s, 1.0) + rho * cp.norm1(s.e), subject_to=rules)
+    fused = fuse(machine, over=rho, validation=(new, np.sin(new[:, 0]) + new[:, 1] ** 2))
+    assert fused.certificate["knot and machine agree"].passes
+    assert {further.column for further in fused.result.further} == {None, 0}
