@@ -11,7 +11,7 @@ from benchmarks.table import Table, yes_no
 from substrate.arrays import Array
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.reduced.basis.choice import chosen_basis
+from substrate.reduced.choice import chosen_basis
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses

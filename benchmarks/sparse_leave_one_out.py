@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.measure import interleaved
 from benchmarks.table import Table, yes_no
 from problems import SparseLSSVMRegressor
-from problems.reproductions.leave_one_out_timing import boston_case, motorcycle_case, refits
+from problems.reproductions.reduction import boston_case, motorcycle_case, refits
 from substrate.arrays import Array
 
 __all__ = ["run"]

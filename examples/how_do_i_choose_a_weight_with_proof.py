@@ -12,8 +12,8 @@ from substrate import Machine, Substrate, fuse
 from substrate.datasets import additive_function
 from substrate.kernels import RBF, Componentwise
 
-X, y = additive_function(n_samples=60, n_features=5, random_state=0)
-X_train, y_train, X_val, y_val = X[:30], y[:30], X[30:], y[30:]
+X, y = additive_function(n_samples=50, n_features=4, random_state=0)
+X_train, y_train, X_val, y_val = X[:25], y[:25], X[25:], y[25:]
 
 s = Substrate(Componentwise(RBF(1.0)), X_train, y_train)
 rho = cp.Parameter(nonneg=True, name="rho")

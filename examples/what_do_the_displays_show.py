@@ -27,8 +27,8 @@ from problems.displays import (
 from substrate.datasets import additive_function, motorcycle, sinc_outliers
 from substrate.kernels import RBF
 
-X, y = additive_function(50, 8, random_state=0)
-fused = FusedMaximalVariationRegressor(RBF(1.0), relevance=0.1).fit(X, y, *additive_function(50, 8, random_state=1))
+X, y = additive_function(40, 6, random_state=0)
+fused = FusedMaximalVariationRegressor(RBF(1.0), relevance=0.1).fit(X, y, *additive_function(40, 6, random_state=1))
 T, g = motorcycle()
 named = {"names": ["time (ms)"], "target": "acceleration (g)"}
 S, z = sinc_outliers(random_state=0)

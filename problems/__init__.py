@@ -21,8 +21,8 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.pattern_elimination",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
-    "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
-    "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
+    "ComponentwiseLSSVMClassifier": "problems.estimators.full.ls_svm",
+    "ComponentwiseLSSVMRegressor": "problems.estimators.full.ls_svm",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
     "FusedLeastSquaresRegressor": "problems.estimators.chosen.fused_least_squares",
@@ -100,7 +100,7 @@ def _estimator(name: str) -> Any:
 
 def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
     """The implementation of :func:`substrate.fuse` for an estimator."""
-    from problems.estimators.chosen.fusing import fuse_estimator
+    from problems.estimators.chosen.fused_machines import fuse_estimator
 
     return fuse_estimator(estimator, over, **choices)
 

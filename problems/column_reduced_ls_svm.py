@@ -34,8 +34,7 @@ from substrate.certificates import Row
 from substrate.closed_form.column_reduction import column_rows, ranked_columns, solve_columns, support_count, with_bias
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import bordered_system, ridge_of, solve_saddle_system
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, signed_labels

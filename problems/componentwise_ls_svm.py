@@ -31,7 +31,7 @@ from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, declared_targets
 from substrate.declarations.variation_expansion import component_grams, component_matrices

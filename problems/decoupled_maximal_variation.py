@@ -26,7 +26,7 @@ from typing import Any
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative, positive
 from substrate.closed_form.component_coordinates import CUTOFF, decoupled_coordinates
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.variation_expansion import (
     component_matrices,

@@ -31,11 +31,15 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy
-from substrate.closed_form.page_accuracy import stacked_accuracy
-from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, solve_stacked, stacked_rows
-from substrate.declarations.declaration import Declared
+from substrate.closed_form.stacked_least_squares import (
+    CUTOFF,
+    StackedBasis,
+    solve_stacked,
+    stacked_accuracy,
+    stacked_rows,
+)
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import OverfittingWarning
 from substrate.gram import Gram

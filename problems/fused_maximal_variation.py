@@ -36,7 +36,7 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
 from substrate.declarations.variation_expansion import component_grams

@@ -38,12 +38,11 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
+from substrate.closed_form.huber_accuracy import primal_huber_accuracy
 from substrate.closed_form.huber_active_set import solve_huber
-from substrate.closed_form.page_accuracy import huber_accuracy
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import own_gram
+from substrate.declarations import Declared, own_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import SolverError
 from substrate.ingredients import (
@@ -86,7 +85,7 @@ class _HuberData(RegressionData):
         return replace(self, y=self.y / unit, delta=self.delta / unit)
 
     def bound(self, w: Array, e: Array) -> Accuracy:
-        return huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e)
+        return primal_huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e)
 
 
 def declare(K: Any, y: Any, gamma: float, delta: float, weights: Any = None, form: str = "primal") -> Declared:

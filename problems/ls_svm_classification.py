@@ -35,13 +35,11 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
 from substrate.ingredients import (
     classification_fit,
     error_row,

@@ -33,8 +33,7 @@ from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import own_gram
+from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData
 from substrate.ingredients import (

@@ -30,13 +30,11 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, accuracy_row, gap_row
-from substrate.closed_form.page_accuracy import least_squares_accuracy, page_spread
+from substrate.certificates.rows import Accuracy, accuracy_row, gap_row, page_spread
 from substrate.closed_form.saddle_system import solve_saddle_system
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of
-from substrate.declarations.given_gram import given_gram, own_gram
-from substrate.declarations.regression_page import within_solvers
+from substrate.declarations.regression_page import least_squares_accuracy, within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import error_row, regression_fit, squared_norm, zero_sum_row

@@ -42,7 +42,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.closed_form.robust_weights import check_choice
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets
 from substrate.declarations.variation_expansion import (
     component_matrices,

@@ -42,7 +42,7 @@ from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates,
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.variation_accuracy import variation_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
 from substrate.declarations.variation_expansion import component_grams

@@ -26,9 +26,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.closed_form.l1_active_set import solve_l1
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion, validation_rows
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]

@@ -15,7 +15,7 @@ no harm and the minimum is unique. The multipliers of the equalities are :math:`
 :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the predictor is
 :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
 
 Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 
@@ -37,9 +37,8 @@ from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row

@@ -13,7 +13,7 @@ not sum to zero. It is a lasso with a free bias on n columns of kernel values.
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
-S is given, or chosen by :func:`~substrate.reduced.basis.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
 
 Fast path: sums over the rows and the exact path from them (:mod:`substrate.reduced.l1`).
 """
@@ -25,9 +25,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.kernels import RBF
 from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
@@ -49,11 +48,7 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
     S = basis_points(gram, n_basis, basis)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     level = sparse_expansion(np.array(gram.matrix[:, S]), target, weight, "zeta", balanced=False)
-    values = {
-        "coefficients": lambda: level.a.value,
-        "bias": lambda: level.b.value,
-        "errors": lambda: level.e.value,
-    }
+    values = {"coefficients": lambda: level.a.value, "bias": lambda: level.b.value, "errors": lambda: level.e.value}
 
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))

@@ -31,7 +31,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.closed_form.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
 from substrate.closed_form.saddle_system import target_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
 from substrate.gram import Gram

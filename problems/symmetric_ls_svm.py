@@ -25,8 +25,7 @@ from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
 from substrate.closed_form.robust_weights import check_choice
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram
+from substrate.declarations import Declared, given_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import DataError
 from substrate.gram import Gram

@@ -37,9 +37,8 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
-from substrate.declarations.given_gram import given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
@@ -60,13 +59,7 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(
-    K: Any,
-    y: Any,
-    K_val: Any,
-    y_val: Any,
-    gap: float = GAP,
-    task: str = "regression",
-    gamma_range: Any = None,
+    K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> Declared:
     """Search gamma, then declare level 1 at the optimum, with the validation errors and the gap.
 

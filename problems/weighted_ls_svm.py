@@ -33,8 +33,7 @@ from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram, own_gram
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.gram import Gram
 from substrate.kernels import RBF
 

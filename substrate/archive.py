@@ -10,7 +10,6 @@ The header carries a digest of the rest, which distinguishes a file as it was wr
 It protects against accidents, not against adversaries, who can write a new digest too.
 
 JSON is read strictly, so that no two readers can understand a header differently and none needs more than its text.
-
 Refused are keys that occur twice, of which readers keep one or the other; integers that do not fit into 64 bits;
 excessive nesting; and bytes that are not UTF-8. NaN and Infinity, which Python writes, are read; the caller decides
 where they are allowed.
@@ -35,11 +34,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from substrate.errors import DataError, DeclarationError
-from substrate.strict_json import read_json
 from substrate.whole_file import written_whole
 
-__all__ = ["FORMAT", "LEAST_LIMIT", "VERSION", "Archive", "read_archive", "write_archive"]
-
+__all__ = ["FORMAT", "VERSION", "Archive", "read_archive", "write_archive"]
 
 FORMAT = "lssvm-substrate model"
 #: The version written; version 1, of release 0.1, is read too and has no digest.
@@ -52,6 +49,8 @@ LEAST_LIMIT = 2**30
 _HEADER = "header.json"
 _LARGEST_HEADER = 16 * 1024 * 1024
 _LARGEST_ARRAY_HEADER = 64 * 1024
+#: The deepest nesting of JSON, and its largest integer, whose negative is nearly the smallest.
+_LARGEST_DEPTH, _LARGEST_INTEGER = 256, 2**63 - 1
 #: Bytes in memory per byte of JSON, at worst (empty mappings in a list); and per text as an object, beside its letters.
 _JSON_GROWS, _TEXT_OBJECT = 24, 96
 #: Kinds of dtype a model may hold: floats, integers, booleans, text.
@@ -180,7 +179,7 @@ def _header(source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], 
         _refuse(source, f"its header has {size} bytes, and {_LARGEST_HEADER} are the most")
     if _JSON_GROWS * size > limit:
         _too_large(source, _JSON_GROWS * size, limit)
-    header = read_json(archive.read(_HEADER), f"the header of {source}")
+    header = _read_json(archive.read(_HEADER), f"the header of {source}")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         _refuse(source, f"its header does not name {FORMAT!r}")
     version = header.get("version")
@@ -261,3 +260,41 @@ def _sum(data: bytes | memoryview) -> str:
 def _digest(version: int, schema: Any, content: Any, sums: Mapping[str, str]) -> str:
     described = json.dumps([version, schema, content, sums], sort_keys=True, allow_nan=True)
     return _sum(described.encode("utf-8"))
+
+
+def _read_json(data: bytes, name: str) -> Any:
+    """The value; a refusal begins with the name of what was read."""
+    try:
+        value = json.loads(data.decode("utf-8"), parse_int=_integer, object_pairs_hook=_mapping)
+    except RecursionError as error:
+        raise DataError(f"{name} is damaged: it is nested beyond reason") from error
+    except ValueError as error:
+        raise DataError(f"{name} is damaged: {error}") from error
+    _check_depth(value, name)
+    return value
+
+
+def _integer(digits: str) -> int:
+    # by the length first: Python is slow on long numbers, and raises an error of its own
+    if len(digits) > 20 or not -_LARGEST_INTEGER - 1 <= int(digits) <= _LARGEST_INTEGER:
+        raise DataError(f"an integer of {len(digits.lstrip('-'))} digits does not fit into 64 bits")
+    return int(digits)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise DataError(f"the key {twice[:100]!r} occurs twice")
+    return made
+
+
+def _check_depth(value: Any, name: str) -> None:
+    level = [value]
+    for _ in range(_LARGEST_DEPTH + 1):
+        if not level:
+            return
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        level = [inner for outer in inside for inner in outer]
+    raise DataError(f"{name} is damaged: it is nested deeper than {_LARGEST_DEPTH} levels")

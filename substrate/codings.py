@@ -48,8 +48,7 @@ def correlation_scores(outputs: Array, book: Array) -> Array:
 
     All codes have the same length, so :math:`\\|f - c_k\\|^2` is smallest where :math:`c_k^T f` is largest.
     """
-    scores: Array = outputs @ book.T / book.shape[1]
-    return scores
+    return np.asarray(outputs @ book.T / book.shape[1])
 
 
 def _exhaustive(n_classes: int) -> Array:

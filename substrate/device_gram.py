@@ -13,7 +13,7 @@ from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarnin
 from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.matrix_on_device import device_matrix
+from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import (
     cholesky,
     device_blocks,
@@ -95,10 +95,9 @@ class DeviceGram(Gram):
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
         xp = namespace_of(self._store)
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
-        rounding = (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
-            self.negative = lift + rounding
+            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
             smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))
@@ -112,9 +111,6 @@ class DeviceGram(Gram):
                     stacklevel=5,
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
-            self.negative = float("inf")
-        else:
-            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         self._factor = None
 
     def block(self, rows: Any) -> "DeviceGram":

@@ -13,7 +13,7 @@ from substrate.kernels.base import mirror_square, row_blocks
 from substrate.namespaces import namespace_of
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED", "Alteration", "Coordinates", "mirror_lower", "symmetric", "warn_if_degenerate"]
+__all__ = ["ROUNDED", "Alteration", "Coordinates", "mirror_lower", "refuse_negative", "symmetric", "warn_if_degenerate"]
 
 #: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
 ROUNDED = 1e-10
@@ -71,16 +71,20 @@ class Coordinates:
         n = matrix.shape[0]
         with blas_threads(n):
             values, vectors = np.linalg.eigh(matrix)
-        largest = float(max(values[-1], 0.0))
-        noise = 10.0 * n * max(EPS * max(largest, -float(values[0])), rounding)
-        if values[0] < -noise:
-            raise DeclarationError(
-                f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
-                f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
-                "kernel, or clip the eigenvalues yourself and pass the result"
-            )
-        keep = values > max(cutoff * largest, rounding)
+        refuse_negative(values, rounding)
+        keep = values > max(cutoff * max(float(values[-1]), 0.0), rounding)
         return cls(np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), cutoff)
+
+
+def refuse_negative(values: Array, rounding: float = 0.0) -> None:
+    """Refuse eigenvalues, in ascending order, of which one is negative beyond rounding."""
+    largest = float(max(values[-1], 0.0))
+    if values[0] < -10.0 * values.size * max(EPS * max(largest, -float(values[0])), rounding):
+        raise DeclarationError(
+            f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
+            f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
+            "kernel, or clip the eigenvalues yourself and pass the result"
+        )
 
 
 def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:

@@ -18,7 +18,6 @@ from substrate.child_process import call_within
 
 __all__ = ["METHOD", "OUT_OF_TIME", "Attempt", "SolverRecord", "heard_interrupts", "solve_through_cvxpy"]
 
-
 #: The name under which cvxpy knows :func:`solve_through_cvxpy`: ``problem.solve(method=METHOD, ...)``.
 METHOD = "substrate"
 

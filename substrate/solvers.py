@@ -39,10 +39,7 @@ _SOLVERS: dict[str, _Solver] = {
     ),
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver(
-        "osqp",
-        "osqp",
-        {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True},
-        clock="time_limit",
+        "osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}, clock="time_limit"
     ),
     "ECOS": _Solver(
         "ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, tolerance=1e-5
@@ -113,7 +110,7 @@ def valid_options(name: str) -> tuple[str, ...]:
 
 def tolerance_of(name: str) -> float:
     """The relative residual at which a solver's point is accepted."""
-    return _SOLVERS[name].tolerance
+    return _SOLVERS[name].tolerance if name in _SOLVERS else GOAL
 
 
 def solve_problem(
@@ -122,6 +119,7 @@ def solve_problem(
     solver: str | None = None,
     *,
     rescaled: Callable[[], tuple[Any, float]] | None = None,
+    first: tuple[str, Callable[[bool, float | None], str]] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
     **options: Any,
@@ -143,6 +141,10 @@ def solve_problem(
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
         Tried with a solver that failed on the problem as given, but not with one that ran out of time.
+    first
+        A method of the problem's own, tried before the solvers, or alone where ``solver`` is its name: called with
+        ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
+        does not apply.
     time_limit
         Seconds for each call of a solver, which then runs in a child process that can be ended; compiling the problem
         does not count. A call that reaches it counts as a rejected attempt, unless the solver returns a point that our
@@ -150,14 +152,27 @@ def solve_problem(
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
-    names = installed_solvers() if solver is None else (canonical_name(solver),)
-    if not names:
+    alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
+    names: tuple[str, ...] = () if alone else installed_solvers() if solver is None else (canonical_name(solver),)
+    if not names and not alone:
         packages = " ".join(known.package for known in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
+    if first is not None and (solver is None or alone):
+        start = time.perf_counter()
+        with heard_interrupts():
+            status = first[1](verbose, limit)
+        distance = worst(GOAL) if status == "optimal" and _has_point(problem) else float("inf")
+        if status:  # otherwise there was nothing to try
+            status = f"{status} {limit:g} s" if status == OUT_OF_TIME else status
+            attempts.append(Attempt(first[0], status, 1.0, distance, distance <= 1.0, time.perf_counter() - start))
+        if distance <= 1.0:
+            return SolverRecord(tuple(attempts))
+        if distance < float("inf"):
+            best = (distance, _values(problem))
     for name in names:
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []

@@ -78,7 +78,7 @@ def check_promises(seeds):
     return held, made
 
 
-@pytest.mark.parametrize("part", first(2, range(6)))
+@pytest.mark.parametrize("part", first(1, range(6)))
 def test_no_promise_is_broken(part):
     held, made = check_promises(range(50 * part, 50 * (part + 1)))
     assert made > 35

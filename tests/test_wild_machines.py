@@ -40,7 +40,7 @@ def check_promises(seeds):
 
 
 # a part is one fit of every estimator
-@pytest.mark.parametrize("part", first(3, range(10)))
+@pytest.mark.parametrize("part", first(1, range(10)))
 def test_no_promise_is_broken(part):
     held, bounded, made = check_promises(range(len(ESTIMATORS) * part, len(ESTIMATORS) * (part + 1)))
     assert made > 0.85 * len(ESTIMATORS)

@@ -109,11 +109,7 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
 
 def _fit(commands: _Commands) -> None:
     fit = _command(commands, "fit", "fit a certified model to a table, and write it with a report", _FIT)
-    fit.add_argument(
-        "data",
-        nargs="?",
-        help="a CSV or Parquet file, or @NAME; with --executor also a folder",
-    )
+    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME; with --executor also a folder")
     fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
     fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     fit.add_argument(

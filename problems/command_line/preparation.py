@@ -21,16 +21,7 @@ from problems.command_line.table import Table, named_columns, named_rows, number
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = [
-    "Input",
-    "Preparation",
-    "Split",
-    "inputs_of",
-    "raw_matrix",
-    "refuse_overflow",
-    "split_rows",
-    "standardised",
-]
+__all__ = ["Input", "Preparation", "Split", "inputs_of", "raw_matrix", "refuse_overflow", "split_rows", "standardised"]
 
 #: The largest number of columns in a message.
 _SHOWN = 5

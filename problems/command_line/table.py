@@ -31,7 +31,6 @@ __all__ = [
     "read_table",
 ]
 
-
 #: Seed of the sets that are drawn, so that a name means one table.
 _SEED = 0
 

@@ -28,10 +28,10 @@ import problems
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.declarations.declaration import AGREEMENT, Declared, agreement_rows
+from substrate.declarations import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
-from substrate.proof.balls import flint
+from substrate.proof import flint
 from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 
 __all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]

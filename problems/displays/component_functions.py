@@ -39,6 +39,7 @@ class Component:
     one_input: bool
 
 
+@dataclass(eq=False, repr=False)
 class ComponentFunctionsDisplay:
     """Curves of components, one panel per component.
 
@@ -55,9 +56,8 @@ class ComponentFunctionsDisplay:
         One axes per component, and their figure.
     """
 
-    def __init__(self, components: tuple[Component, ...], target: str = "y") -> None:
-        self.components = components
-        self.target = target
+    components: tuple[Component, ...]
+    target: str = "y"
 
     @classmethod
     def from_estimator(

@@ -15,6 +15,7 @@ proves that no minimum was missed. The prediction of a row by the machine that w
 otherwise against it, where distance from the diagonal is what the row itself adds to its own fit.
 """
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -38,12 +39,12 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
-
 _NAMES = {
     "loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds", "validation": "validation",
 }  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class CriterionDisplay:
     """The criterion over gamma.
 
@@ -64,15 +65,12 @@ class CriterionDisplay:
         Axes and figure.
     """
 
-    def __init__(
-        self, gammas: Array, values: Array, best_gamma: float, best_value: float, lower_bound: float, name: str
-    ) -> None:
-        self.gammas = gammas
-        self.values = values
-        self.best_gamma = best_gamma
-        self.best_value = best_value
-        self.lower_bound = lower_bound
-        self.name = name
+    gammas: Array
+    values: Array
+    best_gamma: float
+    best_value: float
+    lower_bound: float
+    name: str
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, output: int = 0, ax: Any = None) -> Self:
@@ -112,6 +110,7 @@ class CriterionDisplay:
         return self
 
 
+@dataclass(eq=False, repr=False)
 class LeaveOneOutDisplay:
     """Left-out outputs against the fit.
 
@@ -136,23 +135,13 @@ class LeaveOneOutDisplay:
         Axes and figure.
     """
 
-    def __init__(
-        self,
-        fitted: Array,
-        left_out: Array,
-        targets: Array,
-        places: Array | None,
-        mean_square: float,
-        name: str = "x",
-        target: str = "y",
-    ) -> None:
-        self.fitted = fitted
-        self.left_out = left_out
-        self.targets = targets
-        self.places = places
-        self.mean_square = mean_square
-        self.name = name
-        self.target = target
+    fitted: Array
+    left_out: Array
+    targets: Array
+    places: Array | None
+    mean_square: float
+    name: str = "x"
+    target: str = "y"
 
     @classmethod
     def from_estimator(

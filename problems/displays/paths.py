@@ -18,6 +18,7 @@ The path of the sparse substrate shows the support values over zeta, and their n
 knots, so that they bend on a logarithmic axis, where they are drawn through further points.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -34,7 +35,6 @@ from substrate.paths.knots import Path, claimed
 
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
-
 #: Number of components with a name; the others are thin grey lines.
 _NAMED = 6
 #: Default begin of the diagram, as a share of the chosen rho.
@@ -43,6 +43,7 @@ _BELOW_BEST = 0.05
 _POINTS = 200
 
 
+@dataclass(eq=False, repr=False)
 class EvolutionDiagramDisplay:
     """Maximal variations and validation error over rho.
 
@@ -73,31 +74,17 @@ class EvolutionDiagramDisplay:
         The two axes, maximal variations and validation error, and their figure.
     """
 
-    def __init__(
-        self,
-        values: Array,
-        maximal_variation: Array,
-        validation_errors: Array,
-        best_parameter: float,
-        validation_error: float,
-        lower_bound: float,
-        names: list[str],
-        target: str = "y",
-        holes: tuple[tuple[float, float], ...] = (),
-        rho_min: float | None = None,
-        coverage: tuple[float, float] = (0.0, np.inf),
-    ) -> None:
-        self.coverage = coverage
-        self.values = values
-        self.maximal_variation = maximal_variation
-        self.validation_errors = validation_errors
-        self.best_parameter = best_parameter
-        self.validation_error = validation_error
-        self.lower_bound = lower_bound
-        self.names = names
-        self.target = target
-        self.holes = holes
-        self.rho_min = rho_min
+    values: Array
+    maximal_variation: Array
+    validation_errors: Array
+    best_parameter: float
+    validation_error: float
+    lower_bound: float
+    names: list[str]
+    target: str = "y"
+    holes: tuple[tuple[float, float], ...] = ()
+    rho_min: float | None = None
+    coverage: tuple[float, float] = (0.0, np.inf)
 
     @classmethod
     def from_estimator(
@@ -187,6 +174,7 @@ _NAMED_VALUES = 5
 _BETWEEN = 4
 
 
+@dataclass(eq=False, repr=False)
 class L1PathDisplay:
     """Coefficients and their number over zeta.
 
@@ -205,10 +193,9 @@ class L1PathDisplay:
         The two axes, coefficients and number of support vectors, and their figure.
     """
 
-    def __init__(self, values: Array, coefficients: Array, zeta: float | None = None) -> None:
-        self.values = values
-        self.coefficients = coefficients
-        self.zeta = zeta
+    values: Array
+    coefficients: Array
+    zeta: float | None = None
 
     @classmethod
     def from_path(cls, path: Path, zeta: float | None = None, *, ax: Any = None) -> Self:

@@ -16,6 +16,7 @@ A bar that ends left of zero passes, and its length shows by how many powers of 
 the answer is printed above the bars.
 """
 
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Self
 
@@ -31,11 +32,11 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["CertificateDisplay", "ResidualsDisplay"]
 
-
 #: Width of a bin in units of the scale, and the largest number of bins: an enormous error widens them.
 _WIDTH, _BINS = 0.5, 80
 
 
+@dataclass(eq=False, repr=False)
 class ResidualsDisplay:
     """Histograms of errors, and robust weights over errors.
 
@@ -60,21 +61,12 @@ class ResidualsDisplay:
         The two axes, histograms and weights, and their figure.
     """
 
-    def __init__(
-        self,
-        residuals: Array,
-        plain_residuals: Array,
-        weighing_residuals: Array,
-        weights: Array,
-        scale: float,
-        weighting: str,
-    ) -> None:
-        self.residuals = residuals
-        self.plain_residuals = plain_residuals
-        self.weighing_residuals = weighing_residuals
-        self.weights = weights
-        self.scale = scale
-        self.weighting = weighting
+    residuals: Array
+    plain_residuals: Array
+    weighing_residuals: Array
+    weights: Array
+    scale: float
+    weighting: str
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
@@ -131,6 +123,7 @@ _BEYOND = 2.0
 _LINE = 60
 
 
+@dataclass(eq=False, repr=False)
 class CertificateDisplay:
     """Bars of log10(residual / tolerance), one per row of the certificate.
 
@@ -153,12 +146,11 @@ class CertificateDisplay:
         Axes, figure and bars of the last :meth:`plot`.
     """
 
-    def __init__(self, names: list[str], margins: Array, passes: Any, title: str, promise: str = "") -> None:
-        self.names = names
-        self.margins = margins
-        self.passes = passes
-        self.title = title
-        self.promise = promise
+    names: list[str]
+    margins: Array
+    passes: Any
+    title: str
+    promise: str = ""
 
     @classmethod
     def from_certificate(cls, certificate: Certificate, ax: Any = None) -> Self:

@@ -13,6 +13,7 @@ pruned machine, its index over the remaining rows and the spectra of support val
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from substrate.errors import DataError, DeclarationError
 __all__ = ["BasisSizeDisplay", "PruningPathDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class BasisSizeDisplay:
     """Curves over the size of a basis.
 
@@ -45,17 +47,10 @@ class BasisSizeDisplay:
         One axes for the errors and, where there are any, one for the reconstruction errors; their figure.
     """
 
-    def __init__(
-        self,
-        sizes: Array,
-        errors: Mapping[str, Array],
-        reconstruction_errors: Mapping[str, Array],
-        error_label: str = "mean squared error (units of y, squared)",
-    ) -> None:
-        self.sizes = sizes
-        self.errors = errors
-        self.reconstruction_errors = reconstruction_errors
-        self.error_label = error_label
+    sizes: Array
+    errors: Mapping[str, Array]
+    reconstruction_errors: Mapping[str, Array]
+    error_label: str = "mean squared error (units of y, squared)"
 
     @classmethod
     def from_arrays(
@@ -109,6 +104,7 @@ def _decades(curves: Mapping[str, Array]) -> float:
 _INDICES = {"training": "error on all training rows", "loo": "leave-one-out error", None: "validation error"}
 
 
+@dataclass(eq=False, repr=False)
 class PruningPathDisplay:
     """Score against size, and sorted support value spectra of some steps.
 
@@ -131,12 +127,11 @@ class PruningPathDisplay:
         The two axes, score and spectra, and their figure.
     """
 
-    def __init__(self, sizes: Array, scores: Array, chosen: int, spectra: dict[int, Array], index: str) -> None:
-        self.sizes = sizes
-        self.scores = scores
-        self.chosen = chosen
-        self.spectra = spectra
-        self.index = index
+    sizes: Array
+    scores: Array
+    chosen: int
+    spectra: dict[int, Array]
+    index: str
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, steps: Any = None, ax: Any = None) -> Self:

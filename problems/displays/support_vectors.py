@@ -36,6 +36,7 @@ class Supported:
     output: Array
 
 
+@dataclass(eq=False, repr=False)
 class SupportVectorsDisplay:
     """Data, machines and their support vectors, one panel per machine.
 
@@ -62,23 +63,13 @@ class SupportVectorsDisplay:
         One axes per machine, and their figure.
     """
 
-    def __init__(
-        self,
-        X: Array,
-        y: Array,
-        machines: tuple[Supported, ...],
-        grid: tuple[Array, ...],
-        names: list[str],
-        classes: Any = None,
-        target: str = "y",
-    ) -> None:
-        self.X = X
-        self.y = y
-        self.machines = machines
-        self.grid = grid
-        self.names = names
-        self.classes = classes
-        self.target = target
+    X: Array
+    y: Array
+    machines: tuple[Supported, ...]
+    grid: tuple[Array, ...]
+    names: list[str]
+    classes: Any = None
+    target: str = "y"
 
     @classmethod
     def from_estimator(

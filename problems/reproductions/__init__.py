@@ -4,16 +4,7 @@ A :class:`~problems.reproductions.study.Study` measures seed by seed, makes its 
 them; ``substrate reproduce`` runs them. A study is named by the paper and by what is reproduced.
 """
 
-from problems.reproductions import (
-    column_classifiers,
-    leave_one_out_timing,
-    pruned_sinc,
-    reconstruction,
-    robust,
-    sparse_curves,
-    sparseness,
-    structure,
-)
+from problems.reproductions import column_classifiers, reduction, robust, sparse_curves, sparseness, structure
 from problems.reproductions.study import Outcome, Study
 
 __all__ = ["STUDIES", "Outcome", "Study"]
@@ -27,13 +18,13 @@ STUDIES: dict[str, Study] = {
         structure.BOSTON,
         sparse_curves.MOTORCYCLE,
         sparse_curves.BOSTON,
-        leave_one_out_timing.TIMING,
-        reconstruction.RECONSTRUCTION,
+        reduction.TIMING,
+        reduction.RECONSTRUCTION,
         robust.OUTLIERS,
         robust.HEAVY_TAILS,
         robust.MOTORCYCLE,
         robust.BOSTON,
-        pruned_sinc.PRUNING,
+        robust.PRUNING,
         column_classifiers.PIMA,
         column_classifiers.TIC_TAC_TOE,
         column_classifiers.IONOSPHERE,

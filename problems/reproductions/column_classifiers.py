@@ -41,19 +41,7 @@ from substrate.closed_form.saddle_system import bordered_target
 from substrate.conventions import sigma_to
 from substrate.kernels import RBF
 
-__all__ = [
-    "IONOSPHERE",
-    "PIMA",
-    "PUBLISHED",
-    "SETTINGS",
-    "TIC_TAC_TOE",
-    "Published",
-    "RandomColumns",
-    "Setting",
-    "UnfinishedALSSVM",
-    "contenders",
-]
-
+__all__ = ["IONOSPHERE", "PIMA", "PUBLISHED", "SETTINGS", "TIC_TAC_TOE"]
 
 #: Mean and deviation of each of the four columns.
 Published = tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]

@@ -26,8 +26,8 @@ from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import Study, draw_curves, folds, held, logarithmic, standardised, tuned_regressor
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
-from substrate.reduced.basis.candidates import Candidates
-from substrate.reduced.basis.feature_vectors import select_by_pruning
+from substrate.reduced.candidates import Candidates
+from substrate.reduced.feature_vectors import select_by_pruning
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
 

@@ -29,8 +29,7 @@ import numpy as np
 
 from problems.displays.canvas import axes_for
 from problems.estimators.chosen.fused_machines import FusedMaximalVariationRegressor
-from problems.estimators.full.componentwise import ComponentwiseLSSVMRegressor
-from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.full.ls_svm import ComponentwiseLSSVMRegressor, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationRegressor
 from problems.reproductions.measured import Claim, Measured, Printed, Round, level
 from problems.reproductions.study import (
@@ -48,7 +47,6 @@ from substrate.datasets import additive_function, boston
 from substrate.kernels import RBF
 
 __all__ = ["ADDITIVE", "BOSTON"]
-
 
 _MATTER = 4
 _FOUND, _REST, _RHO = "inputs 1-4 have the largest four", "largest of the others / largest", "validated rho"

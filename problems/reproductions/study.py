@@ -39,7 +39,6 @@ __all__ = [
     "tuned_regressor",
 ]
 
-
 Spread = Literal["quartiles", "deviation"]
 _Model = TypeVar("_Model")
 

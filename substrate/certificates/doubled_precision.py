@@ -14,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["add", "exact_product", "minus", "multiplied"]
+__all__ = ["Pair", "SlicedMatrix", "add", "exact_product", "minus", "multiplied"]
 
 #: An unevaluated sum of two arrays, the second smaller than the rounding of the first.
 Pair = tuple[Array, Array]
@@ -45,24 +45,39 @@ def multiplied(left: Array, right: Array) -> Pair:
 
 def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
     """``matrix @ vector`` as a pair of vectors, and a bound on the error of every entry."""
-    n = vector.size
-    if n == 0:
-        return (np.zeros(matrix.shape[0]), np.zeros(matrix.shape[0])), np.zeros(matrix.shape[0])
-    bits = (53 - math.ceil(math.log2(n + 1))) // 2
-    top = _exponents(np.abs(vector).max(keepdims=True))
-    slices = np.stack(_sliced(vector, top, bits), axis=1)
-    rows = np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0))
-    exponents = _exponents(rows)
-    total: Pair = (np.zeros(matrix.shape[0]), np.zeros(matrix.shape[0]))
-    rest = matrix.copy()
-    for number in range(_SLICES):
-        part = _sliced_once(rest, exponents[:, None] - number * bits, bits)
-        products = part @ slices  # exact, whatever the order of the sums
-        for column in range(_SLICES):
-            total = add(total, (products[:, column], np.zeros_like(rows)))
-    left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
-    underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0
-    return total, np.ldexp(4.0 * n * (left_out + 2.0**-100), exponents + top) + underflow
+    return SlicedMatrix(matrix).times(vector)
+
+
+class SlicedMatrix:
+    """A matrix cut into slices once, for several products."""
+
+    def __init__(self, matrix: Array) -> None:
+        self.height, self.width = matrix.shape
+        if not self.width:
+            return
+        self._bits = (53 - math.ceil(math.log2(self.width + 1))) // 2
+        rows = np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0))
+        self._exponents = _exponents(rows)
+        rest = matrix.copy()
+        places = [self._exponents[:, None] - number * self._bits for number in range(_SLICES)]
+        self._slices = [_sliced_once(rest, place, self._bits) for place in places]
+
+    def times(self, vector: Array) -> tuple[Pair, Array]:
+        """The product with a vector as a pair, and a bound on the error of every entry."""
+        zero = np.zeros(self.height)
+        if not self.width:
+            return (zero, zero), zero
+        n, bits = self.width, self._bits
+        top = _exponents(np.abs(vector).max(keepdims=True))
+        slices = np.stack(_sliced(vector, top, bits), axis=1)
+        total: Pair = (zero, zero)
+        for part in self._slices:
+            products = part @ slices  # exact, whatever the order of the sums
+            for column in range(_SLICES):
+                total = add(total, (products[:, column], zero))
+        left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
+        underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0
+        return total, np.ldexp(4.0 * n * (left_out + 2.0**-100), self._exponents + top) + underflow
 
 
 def _exponents(largest: Array) -> Array:

@@ -42,7 +42,6 @@ from substrate.arrays import EPS, Array
 
 __all__ = [
     "ACCURATE",
-    "EPS",
     "UNPOLISHED",
     "Accuracy",
     "Row",
@@ -50,6 +49,8 @@ __all__ = [
     "distance_row",
     "gap_accuracy",
     "gap_row",
+    "page_row",
+    "page_spread",
     "power_of_two",
     "root_mean_square",
     "roundoff",
@@ -193,6 +194,23 @@ def distance_row(
     spread, rounding = spread_of(y, weights)
     found = _ROOM * bound if math.isfinite(bound) else math.inf
     return accuracy_row(found, spread, formula, tolerance=tolerance, rounding=rounding, about=about)
+
+
+#: How the squared loss bounds the fitted values of a declared problem.
+_GAP = "sqrt(2 (primal - dual)) + rounding"
+
+
+def page_spread(y: Array, weights: Array) -> tuple[float, float]:
+    """The spread of y and a bound on its rounding; a conic solver fits a constant target to a millionth only."""
+    spread, rounding = spread_of(y, weights)
+    return spread, max(rounding, 1e-6 * float(np.abs(y).max(initial=0.0))) if spread <= rounding else rounding
+
+
+def page_row(bound: float, y: Array, tolerance: float, formula: str = _GAP) -> Accuracy:
+    """The row of a declared problem, from a bound on the norm ||f - f*||."""
+    spread, rounding = page_spread(y, np.ones(y.size))
+    value = 1.01 * float(bound) / math.sqrt(y.size)
+    return accuracy_row(value, spread, formula, tolerance=tolerance, rounding=rounding)
 
 
 def power_of_two(size: float) -> float:

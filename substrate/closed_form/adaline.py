@@ -41,7 +41,6 @@ from substrate.errors import DeclarationError
 
 __all__ = ["AdalineSolution", "Elimination", "eliminate_patterns", "solve_by_adaline", "spectral_norm"]
 
-
 #: A gradient this small relative to ||A|| ||E|| leaves only directions that A shortens to the root of the unit
 #: roundoff; in A'A, on which descent is based, they are noise.
 _STATIONARY = 1e-8

@@ -23,7 +23,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Answer", "Question", "answered", "certified"]
+__all__ = ["Answer", "Question", "answered", "certified", "worst_accuracy"]
 
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
@@ -96,17 +96,17 @@ def answered(
         for column in range(a.shape[1])
     ]  # fmt: skip
     if all(row.passes for row in rows):
-        return Answer(alpha, bias, None, (_worst(rows),), ())
+        return Answer(alpha, bias, None, (worst_accuracy(rows),), ())
     if is_device_array(question.X):
-        return Answer(alpha, bias, None, (_worst(rows),), (_UNKNOWN,))
+        return Answer(alpha, bias, None, (worst_accuracy(rows),), (_UNKNOWN,))
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
     a, b, careful = _refined(question, a, b, k, gram)
     rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
     if all(row.passes for row in rows):
-        return Answer(a, b, None, (_worst(rows),), (("check", "in doubled precision"),))
-    return Answer(a, b, None, (_worst(rows),), (_UNKNOWN,))
+        return Answer(a, b, None, (worst_accuracy(rows),), (("check", "in doubled precision"),))
+    return Answer(a, b, None, (worst_accuracy(rows),), (_UNKNOWN,))
 
 
 def _primal_answer(question: Question, rank: int) -> Answer:
@@ -131,7 +131,7 @@ def certified(question: Question, alpha: Array, bias: Array, fitted: Array, prim
         )[0]
         for column in range(alpha.shape[1])
     ]  # fmt: skip
-    return _judged(Answer(alpha, bias, None, (_worst(rows),), ()))
+    return _judged(Answer(alpha, bias, None, (worst_accuracy(rows),), ()))
 
 
 def _predicted(question: Question, alpha: Array, bias: Array) -> Array | None:
@@ -146,7 +146,7 @@ def _judged(answer: Answer) -> Answer:
     return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
 
 
-def _worst(rows: list[Accuracy]) -> Accuracy:
+def worst_accuracy(rows: list[Accuracy]) -> Accuracy:
     """The row of the output with the largest ratio."""
     worst = max(rows, key=lambda row: row.relative)
     return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
@@ -161,7 +161,7 @@ def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
         for column in range(Y.shape[1])
     ]
     answers, gradients = zip(*outputs, strict=True)
-    return _worst(list(answers)), max(gradients, key=lambda row: row.relative)
+    return worst_accuracy(list(answers)), max(gradients, key=lambda row: row.relative)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken

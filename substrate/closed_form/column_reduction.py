@@ -50,7 +50,6 @@ __all__ = [
     "with_bias",
 ]
 
-
 #: Reciprocal condition number of the normal equations below which they are not used.
 _WELL_CONDITIONED = 1e-12
 _MOST_REFINEMENTS = 3

@@ -25,13 +25,7 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
 
-__all__ = [
-    "IterativeSolution",
-    "kernel_product",
-    "pivoted_cholesky",
-    "preconditioner_rank",
-    "solve_by_conjugate_gradients",
-]
+__all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
 
 
 def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
@@ -113,8 +107,7 @@ class _Preconditioner:
                 "conjugate gradients broke down: their numbers left the range of floating point; use solver='auto', "
                 "lower gamma, or bring the weights closer together"
             )
-        result: Array = R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R)
-        return result
+        return np.asarray(R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R))
 
 
 def solve_by_conjugate_gradients(

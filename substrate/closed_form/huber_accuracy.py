@@ -31,17 +31,25 @@ Without such rows b may be free within an interval, and the bound is that of the
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import add, minus
-from substrate.certificates.rows import ACCURATE, Accuracy, distance_row, power_of_two, root_mean_square
+from substrate.certificates.rows import (
+    ACCURATE,
+    UNPOLISHED,
+    Accuracy,
+    distance_row,
+    page_row,
+    power_of_two,
+    root_mean_square,
+)
 from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
-__all__ = ["ABOUT_MEAN", "AT_BOUND", "HuberMachine", "huber_accuracy"]
+__all__ = ["AT_BOUND", "HuberMachine", "huber_accuracy", "primal_huber_accuracy"]
 
 Mask = NDArray[np.bool_]
 
@@ -70,8 +78,7 @@ class HuberMachine:
     @property
     def weights(self) -> Array:
         """v up to a factor."""
-        shares: Array = self.ridge.min() / self.ridge
-        return shares
+        return np.asarray(self.ridge.min() / self.ridge)
 
     @property
     def finite(self) -> bool:
@@ -193,3 +200,39 @@ def _kriged(
     spread = np.sqrt(np.maximum(squares, 0.0) + 1.01 * error) + slack * float(s.max())
     spread[slack > 1e-3] = np.inf
     return np.asarray(1.01 * np.sqrt((ridge[tied, None] * c**2).sum(axis=0))), np.asarray(spread)
+
+
+def primal_huber_accuracy(
+    R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array, tolerance: float = UNPOLISHED
+) -> Accuracy:
+    r"""The row of a declared problem on K = R R', about the mean of the fitted values.
+
+    :math:`\tfrac12 w^T w` is strongly convex in w: with the b for which the multipliers
+    :math:`\alpha = \gamma v \psi(e)` of :math:`e = y - R w - b 1` sum to zero,
+    :math:`P - Q = \tfrac12 \|w - R^T \alpha\|^2`.
+    """
+    n, own = y.size, R @ w
+    rest = y - own
+
+    def pulls(b: float) -> Array:
+        return np.asarray(gamma_v * np.clip(rest - b, -delta, delta))
+
+    low, high = float(rest.min()) - delta, float(rest.max()) + delta
+    for _ in range(200):  # the sum decreases with b
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if pulls(middle).sum() > 0.0 else (low, middle)
+    alpha = pulls(low)
+    # multipliers must sum to zero: the rounding is subtracted from the largest, and its effect is added
+    left = abs(float(alpha.sum())) + n * EPS * float(np.abs(alpha).sum())
+    longest = float(np.sqrt(np.einsum("ij,ij->i", R, R).max(initial=0.0)))
+    cost = left**2 / (2.0 * float(gamma_v.max())) + left * 2.0 * float(np.abs(rest - low).max())
+    rounded = (n + w.size) * EPS * (float(np.linalg.norm(w)) + longest * float(np.abs(alpha).sum()))
+    apart = float(np.linalg.norm(w - R.T @ alpha)) + left * longest + rounded
+    bound = np.sqrt(apart**2 + 2.0 * cost)
+    centre = R - R.mean(axis=0)
+    beside = fitted - own
+    moved = float(np.linalg.norm(beside - beside.mean(axis=0))) + n * EPS * float(np.linalg.norm(np.abs(R) @ np.abs(w)))
+    row = page_row(float(np.linalg.norm(centre)) * bound + moved, y, tolerance)
+    return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")

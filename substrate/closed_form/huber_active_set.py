@@ -13,15 +13,37 @@ and Q the others. Given L, the minimum is that of a quadratic,
 
 and where its errors have the same L, it is the global minimum. Otherwise the objective, convex, differentiable and
 quadratic in pieces, is minimised exactly on the line to it (its slope is monotone and linear in pieces), L is
-determined from the errors at that point, and the step repeated: Newton's method with exact line searches, which ends
-after finitely many steps since the objective falls and there are finitely many pieces [Madsen1990]_. The LS-SVM is the
-first point.
+determined from the errors at that point, and the step repeated, from the LS-SVM on: Newton's method with exact line
+searches, which ends after finitely many steps since the objective falls in finitely many pieces [Madsen1990]_.
 
 Where :math:`\delta` is small against the errors nearly all rows are linear, the pieces are small, and there may be very
 many of them. The number of steps is therefore limited; where they do not lead to a point that passes its certificate,
-the dual is solved by :mod:`substrate.closed_form.huber_interior_point`, the rows that it finds at their bounds are
-taken as L, and the system is solved for them, a few times if necessary. The solution is the point with the smallest
-violation of its certificate: at most :data:`MOST_SYSTEMS` systems are solved, and ``settled`` states whether it holds.
+the dual is solved by an interior-point method, the rows that it finds at their bounds are taken as L, and the system is
+solved for them, a few times if necessary. The solution is the point with the smallest violation of its certificate: at
+most :data:`MOST_SYSTEMS` systems are solved, and ``settled`` states whether it holds. The dual is
+
+.. math::
+
+    \min_\alpha \; \tfrac12 \alpha^T (K + D) \alpha - t^T \alpha
+    \quad \text{s.t.} \quad 1^T \alpha = 0, \quad -u \le \alpha \le u, \qquad u_i = \gamma v_i \delta = \delta / D_{ii}
+
+With multipliers z and w of the two bounds, :math:`z - w = t - (K + D) \alpha - b 1`, the products
+:math:`z_i (u_i - \alpha_i)` and :math:`w_i (u_i + \alpha_i)` are driven to zero together, for a decreasing common
+target :math:`\mu`, by Newton's method:
+
+.. math::
+
+    \begin{bmatrix} 0 & 1^T \\ 1 & K + D + \Sigma \end{bmatrix}
+    \begin{bmatrix} \Delta b \\ \Delta \alpha \end{bmatrix} =
+    \begin{bmatrix} -1^T \alpha \\ t - (K + D) \alpha - b 1 - \mu (p^{-1} - q^{-1}) \end{bmatrix}, \qquad
+    \Sigma = \operatorname{diag}\!\left(\frac{z_i}{p_i} + \frac{w_i}{q_i}\right), \quad p = u - \alpha, \quad
+    q = u + \alpha ,
+
+the saddle system of the LS-SVM with a larger diagonal. The initial point is feasible for both problems and has
+products within a factor 2 of each other. Path-following methods need at most of the order :math:`N \log(1/\epsilon)`
+steps to a share :math:`\epsilon` of the first gap, however the data are scaled ([Wright1997]_ chapter 5). The steps
+here are longer than those of the theorem, so their number is bounded by :data:`MOST_INNER_STEPS`; a point that is not
+accurate enough by then fails its certificate.
 """
 
 from bisect import bisect_left
@@ -33,7 +55,6 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import gap_row, roundoff
-from substrate.closed_form.huber_interior_point import MOST_INNER_STEPS, inner_point
 from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
 from substrate.errors import SolverError
 from substrate.gram import Gram
@@ -42,6 +63,14 @@ from substrate.ingredients.zero_sum import zero_sum_row
 
 __all__ = ["MOST_SYSTEMS", "HuberSolution", "huber_solution_rows", "solve_huber"]
 
+#: Largest number of systems of the interior-point method.
+MOST_INNER_STEPS = 60
+#: Share of the products that the next step aims at: after a long step, and after a short one.
+_BOLD, _SHY = 0.1, 0.5
+#: Length of a step as a share of the distance to the nearest bound.
+_SHORT_OF_IT = 0.995
+#: Share of the initial products at which the iteration stops, and length of a step below which it stops.
+_NOTHING, _NOWHERE = 1e-18, 1e-6
 #: Number of systems solved from the LS-SVM, which is the first, and after the interior-point method.
 _FEW_STEPS, _LAST_STEPS = 25, 14
 #: Share of its bound by which the support value of a linear row may differ from it.
@@ -105,21 +134,57 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
 
 def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Point], int]:
     """Points that may solve the problem, from the interior-point method and the rows it finds linear."""
-    inner = inner_point(gram, t, ridge, d)
-    found = [_Point(inner.support_values, inner.bias, gram.product(inner.support_values))]
-    found.append(_best_bias(found[0], t, ridge, d))
-    signs, bias, seen = inner.signs, inner.bias, set()
+    inner, signs, systems = _inner_point(gram, t, ridge, d)
+    found, seen = [inner, _best_bias(inner, t, ridge, d)], set()
     for step in range(_LAST_STEPS):
         if signs.tobytes() in seen:
-            return found, inner.steps + step
+            return found, systems + step
         seen.add(signs.tobytes())
         try:
-            point = _given_linear_rows(gram, t, ridge, d, signs, bias)
+            point = _given_linear_rows(gram, t, ridge, d, signs, inner.b)
         except SolverError:  # numerically singular
-            return found, inner.steps + step + 1
+            return found, systems + step + 1
         found.append(point if (signs == 0).any() else _best_bias(point, t, ridge, d))
         signs = _linear_rows(_errors(found[-1], t, ridge, signs), d)
-    return found, inner.steps + _LAST_STEPS
+    return found, systems + _LAST_STEPS
+
+
+def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, NDArray[np.int8], int]:
+    """A point of the interior-point method, the sign of every row at a bound, and the number of systems solved."""
+    u = d / ridge
+    a, b, p, q = np.zeros(t.size), 0.0, u.copy(), u.copy()
+    even = float((u * np.abs(t)).max()) or float(u.max())
+    z, w = np.maximum(t, 0.0) + even / u, np.maximum(-t, 0.0) + even / u
+    share, first, steps = _BOLD, _mean_product(p, z, q, w), 0
+    while steps < MOST_INNER_STEPS and _mean_product(p, z, q, w) > _NOTHING * first:
+        target = share * _mean_product(p, z, q, w)
+        residual = t - gram.product(a) - ridge * a - b - target / p + target / q
+        steps += 1
+        try:
+            solved = solve_saddle_system(gram, residual, ridge + z / p + w / q, -float(a.sum()))
+        except SolverError:  # numerically singular: the present point is as good as rounding allows
+            break
+        finally:
+            gram.release()
+        move = solved.support_values
+        move_z, move_w = target / p - z + z / p * move, target / q - w - w / q * move
+        values, moves = np.concatenate([p, q, z, w]), np.concatenate([-move, move, move_z, move_w])
+        falling = moves < 0.0  # all values stay positive
+        length = min(1.0, _SHORT_OF_IT * float((values[falling] / -moves[falling]).min(initial=np.inf)))
+        if not np.isfinite(moves).all() or length < _NOWHERE:
+            break
+        a, b = a + length * move, b + length * float(solved.bias)
+        p, q, z, w = np.split(values + length * moves, 4)
+        share = _BOLD if length > 0.9 else _SHY
+    # at a bound the slack goes to zero and its multiplier does not; in between it is the reverse
+    size = float(np.abs(t).max()) + d
+    signs = np.where(p / u < z / size, 1, np.where(q / u < w / size, -1, 0)).astype(np.int8)
+    a = np.clip(a, -u, u)
+    return _Point(a, b, gram.product(a)), signs, steps
+
+
+def _mean_product(p: Array, z: Array, q: Array, w: Array) -> float:
+    return float(p @ z + q @ w) / (2 * p.size)
 
 
 def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:

@@ -22,7 +22,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["CarefulProducts", "KernelProducts", "PlainProducts", "expansion_values"]
 
-
 #: Number of terms added up in working precision, and of rows computed at a time.
 _TERMS, _ROWS = 32, 128
 

@@ -41,7 +41,6 @@ from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts
 
 __all__ = ["Correlations", "SparseMachine", "dual_errors", "l1_accuracy", "stepped_gap"]
 
-
 #: Relative distance from their limit at which columns are taken to be at it.
 _NEAR = 1e-6
 

@@ -16,22 +16,27 @@ number of degrees of freedom. With :math:`A = K + D`,
 
 .. math:: \alpha = B y, \qquad B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad H = I - D B,
 
-since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated.
+since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated. The row numbers of folds and
+splits are checked here for every model that is validated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
 from substrate.errors import DataError, SolverError
-from substrate.folds import checked_folds
 from substrate.gram import Gram
 from substrate.namespaces import namespace_of
 
 __all__ = [
     "ROBUST",
+    "Rows",
+    "Split",
+    "checked_folds",
+    "checked_splits",
     "effective_degrees_of_freedom",
     "generalized_cross_validation",
     "hat_matrix",
@@ -48,6 +53,48 @@ __all__ = [
     "relative_error",
     "trimmed_mean_square",
 ]
+
+Rows = NDArray[np.intp]
+Split = tuple[Rows, Rows]
+
+
+def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
+    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
+    checked = tuple(_row_numbers(fold, n, f"fold {number}") for number, fold in enumerate(folds))
+    if not checked:
+        raise DataError("there are no folds; give at least one set of rows to leave out")
+    seen = np.zeros(n, dtype=np.intp)
+    for number, fold in enumerate(checked):
+        if fold.size >= n:
+            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
+        np.add.at(seen, fold, 1)
+        if seen.max() > 1:
+            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
+    return checked
+
+
+def checked_splits(splits: Iterable[Any], n: int) -> tuple[Split, ...]:
+    """Pairs of rows that train and rows that validate: none empty, and no row on both sides of a split."""
+    checked = []
+    for number, (train, test) in enumerate(splits):
+        pair = _row_numbers(train, n, f"split {number}: train"), _row_numbers(test, n, f"split {number}: test")
+        both = np.intersect1d(*pair)
+        if both.size:
+            raise DataError(f"split {number} trains on row {both[0]} and validates on it; keep the two apart")
+        checked.append(pair)
+    if not checked:
+        raise DataError("cv gives no split; give at least one")
+    return tuple(checked)
+
+
+def _row_numbers(rows: Any, n: int, name: str) -> Rows:
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise DataError(f"{name} must be row numbers, at least one, received {rows!r}")
+    if numbers.min() < 0 or numbers.max() >= n:
+        wrong = numbers[(numbers < 0) | (numbers >= n)][0]
+        raise DataError(f"{name} names row {wrong} of {n} rows; row numbers run from 0 to {n - 1}")
+    return numbers.astype(np.intp)
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
@@ -166,8 +213,7 @@ def projected_inverse(gram: Gram, ridge: Array) -> Array:
     gram.factorize(ridge)
     inverse = gram.inverse()
     eta = inverse.sum(axis=1)
-    B: Array = inverse - np.outer(eta, eta) / eta.sum()
-    return B
+    return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
 
 
 def projected_diagonal(gram: Gram, ridge: Array) -> Array:

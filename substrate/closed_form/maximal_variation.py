@@ -37,16 +37,7 @@ from substrate.closed_form.component_coordinates import ComponentCoordinates, ce
 from substrate.closed_form.variation_polish import BALL, VariationPoint, gap_of, polished
 from substrate.errors import SolverError
 
-__all__ = [
-    "PointOnRows",
-    "VariationSolution",
-    "rho_bound",
-    "rho_max",
-    "right_divided",
-    "sides_of",
-    "solve_maximal_variation",
-    "solve_on_rows",
-]
+__all__ = ["PointOnRows", "VariationSolution", "right_divided", "sides_of", "solve_maximal_variation", "solve_on_rows"]
 
 #: Number of initial rows of a component at either end, and of rows added to it in one round.
 _FIRST, _JOIN = 4, 8

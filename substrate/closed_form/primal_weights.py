@@ -56,7 +56,6 @@ from substrate.kernels import Kernel
 
 __all__ = ["Factor", "PrimalWeights", "leverages", "primal_accuracy", "solve_primal", "support_values_of"]
 
-
 _HALF = EPS / 2.0
 #: The largest eta at which a bound is given.
 _MOST = 0.5

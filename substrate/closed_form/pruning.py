@@ -95,8 +95,7 @@ class DownDating:
     def inverse(self) -> Array:
         """B of the remaining rows: the inverse without its border."""
         self._apply()
-        B: Array = self._C[:-1, :-1]
-        return B
+        return np.asarray(self._C[:-1, :-1])
 
     def remove(self, rows: Iterable[int]) -> None:
         """Remove rows, in any order; at least one must remain."""

@@ -164,14 +164,12 @@ class Expansion:
     @property
     def weights(self) -> Array:
         """v up to a factor: gamma drops out of the bound."""
-        shares: Array = self.ridge.min() / self.ridge
-        return shares
+        return np.asarray(self.ridge.min() / self.ridge)
 
     @property
     def roots(self) -> Array:
         """Upper bounds of s_i."""
-        roots: Array = np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL))
-        return roots
+        return np.asarray(np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +202,7 @@ class CarefulRows:
 
 
 def expansion_accuracy(
-    machine: Expansion,
-    products: Array,
-    rounding: float,
-    *,
-    fitted: Array | None = None,
-    tolerance: float = ACCURATE,
+    machine: Expansion, products: Array, rounding: float, *, fitted: Array | None = None, tolerance: float = ACCURATE
 ) -> Accuracy:
     """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows.
 

@@ -50,7 +50,6 @@ __all__ = [
     "target_unit",
 ]
 
-
 _EPS = float(np.finfo(np.float64).eps)
 _REFINE_ABOVE = 4.0 * _EPS  # times sqrt(N): rounding errors of a sum of N terms add up like a random walk
 _MOST_REFINEMENTS = 5

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import roundoff
+from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, roundoff
 from substrate.threads import blas_threads
 
-__all__ = ["CUTOFF", "StackedBasis", "StackedSolution", "off_ones", "reflect", "solve_stacked", "stacked_rows"]
+__all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]
 
 
 def reflect(V: Array) -> Array:
@@ -106,3 +106,14 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
         Row("1'e = 0", float(abs(e.sum())), scale * float(np.sqrt(t.size)), tolerance, "|1'e|"),
         Row("errors orthogonal to f", float(np.linalg.norm(basis.values.T @ e)), scale, tolerance, "||Q'e||"),
     )
+
+
+def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: float = UNPOLISHED) -> Accuracy:
+    """For ||y - F z - b 1||^2, whose columns F are orthonormal off the direction 1, or nearly so."""
+    offset = float(y.mean())
+    Q, _ = np.linalg.qr(F - F.mean(axis=0))
+    rest = y - offset
+    exact = offset + Q @ (Q.T @ rest)
+    rounding = 8.0 * F.shape[0] * EPS * float(np.linalg.norm(rest)) + EPS * float(np.linalg.norm(y))
+    formula = "||f - projection of y|| + rounding"
+    return page_row(float(np.linalg.norm(fitted - exact)) + rounding, y, tolerance, formula)

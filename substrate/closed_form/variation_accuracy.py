@@ -60,7 +60,6 @@ __all__ = [
     "variation_unit",
 ]
 
-
 FORMULA = "sqrt(|R^-T q|^2 + 2 sum(rho |C v|_max - xi'C v)) + rounding"
 
 

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.certificate import NO_BOUND
+from substrate.certificates import NO_BOUND
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions, by_loss, by_norm
+from substrate.composition.feasible_point import Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
 from substrate.composition.outputs import Outputs
 from substrate.composition.polish import interior_point, polished, within_radius
@@ -45,7 +46,7 @@ class Reference:
     """The program, the column where each variable of the machine begins, the unit of its variables, and a point.
 
     ``starts`` are the columns where a variable of cvxpy's begins, its own included; ``point`` is None where the solver
-    worked on another form of the program.
+    worked on another form of the program; ``step`` moves it inside where the structure of the program is known.
     """
 
     program: ConeProgram
@@ -53,10 +54,13 @@ class Reference:
     starts: tuple[int, ...]
     unit: float
     point: tuple[Array, Array] | None
+    step: Step | None = None
 
     def points(self) -> Iterator[tuple[Array, Array]]:
         """Points with multipliers, the cheapest first; they are not trusted."""
         program = self.program
+        if self.step is not None and self.point is not None:  # a point that needs no polishing
+            yield self.point
         if program.quadratic and self.point is not None:
             yield polished(program, *self.point)
         if program.quadratic:
@@ -96,10 +100,31 @@ def reference(problem: Any, witness: Witness) -> Reference | str:
     if not all(np.isfinite(values).all() for values in known):
         return "the solver's point, or a number of the problem, is not finite"
     program = ConeProgram.of((P, q, A, b), form.cones)
+    if witness.structured is not None and point is not None:
+        return _structured(problem, witness, *point)
     if point is None and not program.quadratic:
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
     columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}
     return Reference(program, columns, tuple(sorted(form.columns.values())), unit, point)
+
+
+def _structured(problem: Any, witness: Witness, x: Array, z: Array) -> Reference:
+    """The program of a structured solution, without the variables that merely name values."""
+    columns, found = witness.form.columns, witness.structured
+    own = {key: v for key, v in zip(witness.own, problem.variables(), strict=True) if key in columns}
+    protected = [columns[key] + j for key, v in own.items() for j in range(v.size)]
+    program, kept, rows = found.structure.without_definitions(protected)
+    place = np.full(x.size, -1, dtype=np.intp)
+    place[kept] = np.arange(kept.size)
+    edges = np.array(sorted(columns.values()))
+    starts = np.unique(np.searchsorted(edges, kept, side="right"), return_index=True)[1]
+
+    inside = None if found.inside is None else found.inside[kept]
+    begins = {v.id: int(place[columns[key]]) for key, v in own.items()}
+    point = x[kept], z[rows]
+    return Reference(
+        program, begins, tuple(int(i) for i in starts), witness.unit, point, towards(program, x[kept], inside)
+    )
 
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
@@ -116,6 +141,8 @@ _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
 _ENOUGH = 0.1
+#: Number of variables up to which a better point is searched for although one is good enough.
+_SMALL = 1500
 
 #: Largest number of variables for which ties by squares are computed one by one.
 _LARGEST = 400
@@ -220,14 +247,14 @@ class AnswerCheck:
         for x, z in start.points():
             radius = start.radius(x, spread)
             known = self._tied(start, radius)
-            found = nearness(start.program, x, z, radius, ties) if known else reason
+            found = nearness(start.program, x, z, radius, ties, start.step) if known else reason
             if isinstance(found, str):
                 reason = found
                 continue
             worst = max(one.proved(found, start.unit) / one.tolerated() for one in known)
             if math.isfinite(worst) and (best is None or worst < best[0]):
                 best = worst, found, known, radius
-            if worst <= _ENOUGH:
+            if worst <= (_ENOUGH if start.program.q.size <= _SMALL else 1.0):
                 break
         if best is None:
             # ties are computed once more, at little cost: a divergent point has none

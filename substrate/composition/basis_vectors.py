@@ -8,7 +8,7 @@ from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.reduced import Basis
-from substrate.reduced.basis.choice import chosen_basis
+from substrate.reduced.choice import chosen_basis
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
 

@@ -17,14 +17,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import add, exact_product
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, multiplied
 
 __all__ = ["ConeProgram", "Part"]
 
 IntegerArray = NDArray[np.intp]
 
-#: Largest number of entries of A, and of the rows that stationarity takes, that are multiplied in doubled precision.
-_SLACK_ENTRIES, _SLOPE_ENTRIES = 250_000, 20_000_000
+#: Entries of A, and of the rows of stationarity, up to which all are multiplied in doubled precision.
+_SLACK_ENTRIES, _SLOPE_ENTRIES = 250_000, 1_000_000
+#: Length of a row whose rounding matters, and largest number of entries of such rows.
+_LONG, _DENSE_ENTRIES = 32, 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,38 +99,84 @@ class ConeProgram:
         return np.where(rows > 0, rows + 3.0, 0.0), columns + 4.0
 
     @cached_property
-    def _dense(self) -> tuple[Array | None, Array | None]:
-        """A, and the rows of [P, -A'] without a single entry on the diagonal of P; None where they are too large."""
+    def _long(self) -> "_LongRows":
+        return _LongRows(self.A, _SLACK_ENTRIES)
+
+    @cached_property
+    def _steep(self) -> "_LongRows | None":
+        """[P, -A'] in the columns without a single entry on the diagonal of P; None where there are none."""
         weak = np.flatnonzero(self.alone == 0.0)
-        rows, columns = self.A.shape
-        slack = self.A.toarray() if 0 < rows * columns <= _SLACK_ENTRIES else None
-        if not 0 < weak.size * (rows + columns) <= _SLOPE_ENTRIES:
-            return slack, None
-        return slack, np.hstack([self.P[weak].toarray(), -self.A[:, weak].toarray().T])
+        if not weak.size:
+            return None
+        return _LongRows(sp.csr_array(sp.hstack([self.P[weak], -self.A[:, weak].T])), _SLOPE_ENTRIES)
 
     def slack(self, x: Array) -> tuple[Array, Array]:
-        """A x + b and a bound on the error of each entry; in doubled precision where A is not too large."""
+        """A x + b and a bound on the error of each entry; long rows in doubled precision."""
         size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
-        if self._dense[0] is None or not np.isfinite(size).all():
+        if not np.isfinite(size).all():
             return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
-        product, doubt = exact_product(self._dense[0], x)
-        high, low = add(product, (self.b, np.zeros_like(self.b)))
-        slack, alone = high + low, size == np.abs(self.b)  # nothing but b: exact
-        error = doubt + EPS * (np.abs(slack) + 4.0 * EPS * size)
+        slack, error = self._long.times(x, self.b, size)
+        alone = size == np.abs(self.b)  # nothing but b: exact
         return np.where(alone, self.b, slack), np.where(alone, 0.0, error)
 
     def slope(self, x: Array, z: Array, q: Array | None = None) -> tuple[Array, Array]:
         """P x + q - A'z, for another q if one is given, and a bound on the error of each entry.
 
-        In doubled precision where no single entry on the diagonal of P compensates for rounding.
+        Long rows in doubled precision where no single entry on the diagonal of P compensates for rounding.
         """
         q = self.q if q is None else q
         size = self.sizes[0] @ np.abs(x) + np.abs(q) + self.sizes[1].T @ np.abs(z)
         slope, error = self.P @ x + q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
-        if self._dense[1] is not None and np.isfinite(size).all():
+        if self._steep is not None and np.isfinite(size).all():
             weak = self.alone == 0.0
-            product, doubt = exact_product(self._dense[1], np.concatenate([x, z]))
-            high, low = add(product, (q[weak], np.zeros(doubt.size)))
-            slope[weak] = high + low
-            error[weak] = doubt + EPS * (np.abs(high + low) + 4.0 * EPS * size[weak])
+            slope[weak], error[weak] = self._steep.times(np.concatenate([x, z]), q[weak], size[weak])
         return slope, error
+
+
+class _LongRows:
+    """A matrix as the sum of a dense one of long rows and of short rows, both multiplied in doubled precision."""
+
+    def __init__(self, matrix: Any, entries: int) -> None:
+        height, width = matrix.shape
+        rows, columns = np.arange(height), np.arange(width)
+        if height * width > entries:
+            rows = np.flatnonzero(np.diff(matrix.indptr) > _LONG)
+            counts = np.diff(sp.csc_array(matrix[rows]).indptr)
+            # the columns of many long rows, or of any where there are few of these
+            columns = np.flatnonzero(counts > (0 if rows.size <= _LONG else rows.size // 10))
+        if rows.size * columns.size > max(entries, _DENSE_ENTRIES):
+            rows, columns = rows[:0], columns[:0]
+        self._rows, self._columns = rows, columns
+        self._dense = SlicedMatrix(matrix[rows][:, columns].toarray())
+        place, long = np.zeros(width, dtype=bool), np.zeros(height, dtype=bool)
+        place[columns], long[rows] = True, True
+        every = sp.coo_array(matrix)
+        other = ~(long[every.coords[0]] & place[every.coords[1]])
+        at = tuple(index[other] for index in every.coords)
+        self._rest = sp.csr_array((every.data[other], at), matrix.shape)
+        self._lengths = np.diff(self._rest.indptr)
+        self._sizes = abs(self._rest)
+        self._short = int(self._lengths.max(initial=0)) <= 2 * _LONG
+
+    def times(self, x: Array, b: Array, size: Array) -> tuple[Array, Array]:
+        """The product plus b, and a bound on its error; ``size`` is the same of absolute values."""
+        total: Pair = (b.copy(), np.zeros_like(b))
+        error = np.zeros_like(b)
+        if self._rows.size:
+            product, doubt = self._dense.times(x[self._columns])
+            both = add(product, (b[self._rows], np.zeros(self._rows.size)))
+            total[0][self._rows], total[1][self._rows] = both
+            error[self._rows] = doubt
+        if self._short:
+            for number in range(int(self._lengths.max(initial=0))):
+                rows = np.flatnonzero(self._lengths > number)
+                at = self._rest.indptr[rows] + number
+                products = multiplied(self._rest.data[at], x[self._rest.indices[at]])
+                both = add((total[0][rows], total[1][rows]), products)
+                total[0][rows], total[1][rows] = both
+        else:
+            total = add(total, (self._rest @ x, np.zeros_like(b)))
+            error += 1.01 * EPS * self._lengths * (self._sizes @ np.abs(x))
+        value = total[0] + total[1]
+        # 2^-104 for each of the products and sums of pairs, and one rounding of the result
+        return value, error + EPS * (np.abs(value) + 64.0 * EPS * size)

@@ -42,6 +42,7 @@ __all__ = [
     "dual_excess",
     "jordan_product",
     "misalignment",
+    "multipliers_of",
     "primal_excess",
 ]
 
@@ -184,7 +185,8 @@ class Witness:
     """A solver's point for a problem in standard form: x, and a multiplier for each cone.
 
     ``own`` are the identities of the problem's own variables, ``read`` the multipliers of its constraints as cvxpy
-    reads them from these; ``unit`` and ``worth`` as in :class:`WitnessedProblem`.
+    reads them from these; ``unit`` and ``worth`` as in :class:`WitnessedProblem`; ``structured`` is the point of
+    a method that used the structure of the program.
     """
 
     form: StandardForm
@@ -194,11 +196,12 @@ class Witness:
     x: Array
     duals: dict[int, Array]
     read: tuple[Array, ...]
+    structured: Any = None
 
-    def rows(self, problem: Any, cost: float, tolerance: float) -> tuple[Row, ...]:
+    def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
         """The conditions at the present values of a problem or its twin; none where a cone is not supported.
 
-        ``cost`` is the size of the objective.
+        ``cost`` is the size of the objective, ``natural`` that of the targets.
         """
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:
@@ -216,9 +219,10 @@ class Witness:
         slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         apart = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
         largest = max((float(np.abs(b).max(initial=0.0)) for _, b in self._pairs(problem)), default=0.0)
-        # where everything vanishes at the optimum, a number is measured by what it adds to the cost
-        pull += cost / max(float(ax.max(initial=0.0)), np.finfo(float).tiny)
-        weight = float(az.max(initial=0.0)) + cost / max(reach, np.finfo(float).tiny)
+        # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
+        # adds to the cost
+        pull += cost / max(float(ax.max(initial=0.0)), natural / self.unit)
+        weight = float(az.max(initial=0.0)) + cost / max(reach, natural / self.unit)
         return (
             Row("cones: feasible", max(outside, 0.0), reach, tolerance, "excess of A x + b over K"),
             Row("cones: multipliers", max(negative, 0.0), weight, tolerance, "excess of z over K*"),
@@ -229,7 +233,7 @@ class Witness:
 
     def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
         """The multipliers of a problem, each with its expected value."""
-        return list(zip(_multipliers(problem), [self.unit * value for value in self.read], strict=True))
+        return list(zip(multipliers_of(problem), [self.unit * value for value in self.read], strict=True))
 
 
 class WitnessedProblem(cp.Problem):  # type: ignore[misc]
@@ -271,7 +275,7 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
             duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in inner.dual_vars.items()}
             form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
             own = tuple(variable.id for variable in self.variables())
-            witness = Witness(form, self.unit, self.worth, own, x, duals, tuple(_multipliers(self)))
+            witness = Witness(form, self.unit, self.worth, own, x, duals, tuple(multipliers_of(self)))
         self._keep(name, str(self.status), witness)
 
 
@@ -279,5 +283,6 @@ def _duals(problem: Any) -> list[Any]:
     return [dual for constraint in problem.constraints for dual in constraint.dual_variables]
 
 
-def _multipliers(problem: Any) -> list[Array]:
+def multipliers_of(problem: Any) -> list[Array]:
+    """The values of all multipliers of a problem's constraints."""
     return [np.array(dual.value, dtype=np.float64) for dual in _duals(problem)]

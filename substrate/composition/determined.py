@@ -22,6 +22,7 @@ by the above for one row of the identity; elsewhere by a radius R:
 .. math:: |r^T d| \le a \|d\|_P + g^T R .
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ __all__ = ["CoordinateTies", "Tie", "by_conditions", "by_loss", "by_norm", "repr
 
 
 _ROOM = 1.0 + 1e-9
+#: Entries of a matrix up to which its singular values are computed at once.
+_DECOMPOSED = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,19 @@ def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None
     if (diagonal == 0.0).any():
         return None
     scaled = F[:, used] / np.sqrt(diagonal)
-    factor = float(np.linalg.norm(scaled, 2)) + 1e-12 * float(np.linalg.norm(scaled)) if used.any() else 0.0
+    factor = _largest_singular_value(scaled) if used.any() else 0.0
     return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
+
+
+def _largest_singular_value(M: Array) -> float:
+    """A bound on it: by the row sums of M'M where they are tight, as in features, or else by the decomposition."""
+    size = float(np.linalg.norm(M))
+    if M.size > _DECOMPOSED:
+        gram = M.T @ M
+        largest = float(np.abs(gram).sum(axis=1).max()) + 4.0 * M.shape[0] * EPS * size * size
+        if largest <= 1.05 * float(gram.diagonal().max()):
+            return math.sqrt(largest)
+    return float(np.linalg.norm(M, 2)) + 1e-12 * size
 
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:

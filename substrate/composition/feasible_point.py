@@ -11,17 +11,19 @@ interior there is no such step, and no bound is claimed.
 The linear systems of the optimality conditions are regularised and refined.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
 
-__all__ = ["Conditions", "Feasibility", "FeasiblePoint", "least_step"]
+__all__ = ["Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
 
 
 #: Diagonal that makes the system regular; refinement removes its effect.
@@ -29,6 +31,10 @@ _REGULAR = 1e-9
 _REFINEMENTS = 8
 #: Entries of a matrix up to which singular values are quicker than a sparse factor.
 _SMALL = 20_000
+
+
+#: A change of x that raises the inequalities in a mask by gains, nearly, and keeps the equalities.
+Step = Callable[[NDArray[np.bool_], Array], Array | None]
 
 
 class Conditions:
@@ -47,6 +53,19 @@ class Conditions:
         for _ in range(refinements):
             found = found + self._factor.solve(right - self._full @ found)
         return found
+
+
+def towards(program: ConeProgram, x: Array, inside: Array | None) -> Step:
+    """Steps from x towards a point inside the inequalities, as far as the gains ask for."""
+
+    def step(near: NDArray[np.bool_], gains: Array) -> Array | None:
+        if inside is None:
+            return None
+        way = inside - x
+        rises = (program.A[program.linear[near]] @ way) / np.maximum(gains[near], np.finfo(float).tiny)
+        return way / float(rises.min()) if rises.size and float(rises.min()) > 0.0 else None
+
+    return step
 
 
 def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
@@ -123,8 +142,8 @@ class Feasibility:
         self.program = program
         self._equalities = _Equalities.of(program)
 
-    def near(self, x: Array) -> FeasiblePoint | str:
-        """A feasible point near x, or why none was found."""
+    def near(self, x: Array, step: Step | None = None) -> FeasiblePoint | str:
+        """A feasible point near x, or why none was found; ``step`` is tried before others."""
         if isinstance(self._equalities, str):
             return self._equalities
         program = self.program
@@ -139,12 +158,21 @@ class Feasibility:
                 return FeasiblePoint(x, apart)
             rounding = _rounding(program, x)
             near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
-            rows = _inward(program, x)[near]
-            step = least_step(program.A[program.equal], rows, np.maximum(lacking + margins + rounding, 0.0)[near])
-            if step is None:
+            moved = self._moved(x, near, np.maximum(lacking + margins + rounding, 0.0), step)
+            if moved is None:
                 return "its constraints leave no inside that could be reached from the solver's point"
-            x = x + step
+            x = x + moved
         return "no feasible point was found next to the solver's point"
+
+    def _moved(self, x: Array, near: NDArray[np.bool_], gains: Array, step: Step | None) -> Array | None:
+        program = self.program
+        equal, rows = program.A[program.equal], _inward(program, x)[near]
+        unit = float(gains[near].max(initial=0.0))
+        if step is not None and unit > 0.0:
+            moved = step(near, gains / unit)
+            if moved is not None and _serves(equal, rows, gains[near] / unit, moved):
+                return np.asarray(unit * moved)
+        return least_step(equal, rows, gains[near])
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""

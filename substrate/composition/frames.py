@@ -34,7 +34,7 @@ from substrate.closed_form.stacked_least_squares import off_ones, reflect
 from substrate.composition.reading import Reading
 from substrate.composition.span import Span
 from substrate.gram import Gram
-from substrate.kernel_matrix import Coordinates
+from substrate.kernel_matrix import Coordinates, refuse_negative
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -85,11 +85,11 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     The direction 1 is removed by a reflection before the decomposition: otherwise its eigenvalue zero would mix with
     the smallest ones, and 1'a = 0 would hold only to the rounding error divided by them.
     """
-    gram.coordinates()  # refuses a matrix that is not positive semi-definite, with its smallest eigenvalue
     K = np.array(gram.matrix)
     inner = reflect(reflect(K).T)[1:, 1:] if bias else K
     with blas_threads(gram.n):
         values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+    refuse_negative(values)
     keep = values > relative * max(float(values[-1]), 0.0)
     chosen = vectors[:, keep][:, ::-1]
     if not keep.any():  # a zero kernel has the feature zero

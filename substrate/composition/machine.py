@@ -22,6 +22,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
+from substrate.composition.structured_method import STRUCTURED, StructuredMethod, lifted
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
@@ -148,6 +149,7 @@ class Machine:
             )
         self._trials = Trials()
         self._record: SolverRecord | None = None
+        self._method: StructuredMethod | None = None
         self._compile(objective)
 
     def solve(
@@ -162,8 +164,9 @@ class Machine:
         rescaled = self._twin if knows_units(self.problem) else None
         try:
             self._record = solve_problem(
-                self.problem, self._worst, solver, rescaled=rescaled, verbose=verbose, time_limit=time_limit
-            )
+                self.problem, self._worst, solver, rescaled=rescaled, first=(STRUCTURED, self._structured),
+                verbose=verbose, time_limit=time_limit,
+            )  # fmt: skip
         except SolverError:
             self._trials.refuse_unsolvable()
             raise
@@ -213,13 +216,9 @@ class Machine:
         )
         self._answer = AnswerCheck(self._compiled, self.outputs)
         self._all_rows = AllRows(self._compiled, objective, self._given)
-        exchange: dict[int, Any] = {}
-        for compiled in self._compiled:
-            exchange |= compiled.replacements()
-        total = objective.tree_copy(exchange)
-        for compiled in self._compiled:
-            if compiled.substrate.ridge > 0.0:
-                total = total + 0.5 * compiled.substrate.ridge * compiled.squared_norm()
+        exchange = self._replacements()
+        self._objective = objective
+        total = self._with_ridges(objective.tree_copy(exchange))
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
@@ -227,6 +226,13 @@ class Machine:
         refuse_incomplete(self.problem, self._compiled)
         self.outputs.refuse_foreign(self.problem.variables())
         refuse_parameters(self.problem)
+
+    def _replacements(self) -> dict[int, Any]:
+        return {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
+
+    def _with_ridges(self, objective: Any) -> Any:
+        ridges = [(compiled.substrate.ridge, compiled) for compiled in self._compiled]
+        return objective + sum(0.5 * ridge * compiled.squared_norm() for ridge, compiled in ridges if ridge > 0.0)
 
     def _set(self, values: Mapping[str, Any]) -> None:
         parameters = {parameter.name(): parameter for parameter in self.problem.parameters()}
@@ -251,7 +257,7 @@ class Machine:
         rows += constraint_rows(self._own, names, cost, unit, tolerance)
         rows.append(lagrangian_row(objective, self.problem.constraints, variables, cost, tolerance))
         if self._trials.witness is not None:
-            rows += self._trials.witness.rows(self.problem, cost, tolerance)
+            rows += self._trials.witness.rows(self.problem, cost, tolerance, unit)
         return tuple(rows)
 
     def _trivial_cost(self) -> float:
@@ -270,6 +276,20 @@ class Machine:
                 answer, _ = self._answer.row(self.problem, self._trials.witness)
                 rows = rows if answer is None else (answer, *rows)
             return self._trials.weigh(rows)
+
+    def _structured(self, verbose: bool, limit: float | None) -> str:
+        """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once."""
+        if self._method is None:
+            exchange, definitions = lifted(self._replacements())
+            total = self._with_ridges(self._objective.tree_copy(exchange))
+            own = [constraint.tree_copy(exchange) for constraint in self._given]
+            constraints = [*own, *self.problem.constraints[len(own) :], *definitions]
+            dense = [compiled.z.id for compiled in self._compiled]
+            self._method = StructuredMethod(cp.Problem(cp.Minimize(total), constraints), self.problem, dense)
+        status, witness = self._method.solve(verbose, limit)
+        if status:
+            self._trials.keep(STRUCTURED, status, witness)
+        return status
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""

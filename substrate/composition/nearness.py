@@ -27,7 +27,7 @@ from scipy.sparse.linalg import lsqr
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, Part
 from substrate.composition.determined import CoordinateTies
-from substrate.composition.feasible_point import Feasibility, FeasiblePoint
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
@@ -45,9 +45,11 @@ class Nearness:
     distance: float
 
 
-def nearness(program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies) -> Nearness | str:
+def nearness(
+    program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies, step: Step | None = None
+) -> Nearness | str:
     """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
-    found = Feasibility(program).near(x)
+    found = Feasibility(program).near(x, step)
     if isinstance(found, str):
         return found
     return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius, ties))

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["additive_function", "tic_tac_toe"]
 
-
 Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 

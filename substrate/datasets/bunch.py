@@ -35,7 +35,6 @@ __all__ = [
     "random_source",
 ]
 
-
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 

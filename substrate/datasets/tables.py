@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
 
-
 _FOLDER = files("substrate.datasets").joinpath("data")
 
 

@@ -6,7 +6,12 @@ The L1 substrate, its fusion and its reduced basis have one cvxpy problem on a m
           \quad \text{s.t.} \quad t = \Phi a + b 1 + e, \quad 1^T a = 0
 
 with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23). On a
-reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero.
+reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero. A solver's point is made feasible,
+and with :math:`e = y - \Phi a - b 1`, :math:`\theta = s e` and s such that :math:`|\Phi^T \theta - \nu| \le \zeta`
+
+.. math:: P - Q = \tfrac12 (1 - s)^2 \|e\|^2 + \sum_i \left(\zeta |a_i| - (\Phi^T\theta - \nu)_i a_i\right)
+
+bounds :math:`\tfrac12 \|f - f^\star\|^2`, a sum of terms that are not negative; rounding of the products is added.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,29 +21,20 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, real_array, real_targets
+from substrate.arrays import EPS, Array, real_array, real_targets
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
 from substrate.closed_form.column_reduction import support_count
-from substrate.closed_form.page_accuracy import sparse_accuracy
 from substrate.closed_form.robust_weights import check_choice
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
-from substrate.reduced.basis.candidates import Candidates
-from substrate.reduced.basis.feature_vectors import select_feature_vectors
+from substrate.reduced.candidates import Candidates
+from substrate.reduced.feature_vectors import select_feature_vectors
 
-__all__ = [
-    "SparseExpansion",
-    "basis_points",
-    "checked_targets",
-    "in_paper_signs",
-    "signs_of",
-    "sparse_expansion",
-    "validation_rows",
-]
+__all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 
 
 def checked_targets(y: Any, n: int, task: str, name: str = "y") -> Array:
@@ -69,12 +65,7 @@ def signs_of(y: Array, task: str) -> Array:
 
 
 def in_paper_signs(
-    y: Array,
-    task: str,
-    a: Callable[[], Any],
-    b: Callable[[], Any],
-    e: Callable[[], Any],
-    y_val: Array | None = None,
+    y: Array, task: str, a: Callable[[], Any], b: Callable[[], Any], e: Callable[[], Any], y_val: Array | None = None
 ) -> dict[str, Callable[[], Any]]:
     """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f).
 
@@ -118,7 +109,7 @@ class SparseExpansion:
     def accuracy(self) -> Accuracy:
         """The objective is strongly convex in the fitted values, by its squared loss."""
         fitted, weight = self.target - self.e.value, float(self.weight.value)
-        return sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
+        return _sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
 
     def units(self) -> dict[str, float]:
         """The sizes of alpha and of quantities in the units of y at the trivial point."""
@@ -147,6 +138,32 @@ class SparseExpansion:
         )
         weight, name = float(self.weight.value) / unit, self.weight.name()
         return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced).problem, unit
+
+
+def _sparse_accuracy(
+    Phi: Array, y: Array, a: Array, b: float, fitted: Array, zeta: float, balanced: bool, tolerance: float = UNPOLISHED
+) -> Accuracy:
+    """For 1/2||e||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
+    n, p = Phi.shape
+    if balanced:
+        a = a - a.mean()
+    e = y - Phi @ a - b
+    e = e - e.mean()
+    size, absolute = np.abs(Phi), np.abs(a)
+    moved = (p + 4.0) * EPS * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
+    c = Phi.T @ e
+    unsure = size.T @ (moved + (n + 2.0) * EPS * np.abs(e))
+    nu = 0.5 * float(c.max() + c.min()) if balanced else 0.0
+    largest = float((np.abs(c - nu) + unsure).max())
+    s = 1.0 if largest <= zeta else zeta / largest
+    products = zeta * absolute - s * (c - nu) * a
+    rounded = unsure + 4.0 * EPS * (zeta + np.abs(c) + abs(nu))
+    gap = (
+        0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2 + float(products.sum()) + p * EPS * float(absolute @ rounded)
+    )
+    gap = max(gap, 0.0) + float(absolute @ rounded) + (p + 2.0) * EPS * abs(nu) * float(absolute.sum())
+    distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(moved))
+    return page_row(np.sqrt(2.0 * gap) + distance, y, tolerance)
 
 
 def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanced: bool = True) -> SparseExpansion:

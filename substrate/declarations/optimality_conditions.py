@@ -34,7 +34,7 @@ from substrate.certificates import Row
 from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
 from substrate.composition.lagrangian import constraint_rows, lagrangian_row
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum

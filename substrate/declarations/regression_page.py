@@ -5,8 +5,8 @@ r"""What pages of least squares share: their data, and all that follows from the
 
 with :math:`K = R R^T`. At w = 0, b = 0 the multipliers of the equalities are the pulls
 :math:`\gamma v_i \ell'(y_i)`, and the machine that fits a constant costs :math:`\gamma \sum_i v_i \ell(y_i - \bar y)`.
-These are the units in which two ways to a quantity are compared, and the unit of y in which a solver with absolute
-tolerances is handed the problem. A page with another loss derives a class of its own and says its pulls and its cost.
+These are the units in which two computations of a quantity are compared, and the cost gives the unit of y in which a
+solver with absolute tolerances receives the problem. A page with another loss derives a class with its pulls and cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,16 +15,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.arrays import EPS, Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
-from substrate.closed_form.page_accuracy import least_squares_accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread, root_mean_square
+from substrate.closed_form.saddle_certificate import Expansion, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
-from substrate.declarations.declaration import Declared
-from substrate.declarations.given_gram import given_gram
+from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 
-__all__ = ["RegressionData", "declared_targets", "within_solvers"]
+__all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
 
 _Values = Mapping[str, Callable[[], Any]]
 
@@ -42,6 +41,19 @@ def within_solvers(target: Array) -> Array:
             "in other units, and multiply support values and bias by the unit"
         )
     return target
+
+
+def least_squares_accuracy(
+    R: Array, y: Array, ridge: Array, a: Array, b: float, fitted: Array, tolerance: float = UNPOLISHED
+) -> Accuracy:
+    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution."""
+    products = R @ (R.T @ a)
+    machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R))
+    # two products instead of one
+    row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
+    apart = root_mean_square(fitted - products - b, machine.weights)
+    spread, rounding = page_spread(y, machine.weights)
+    return accuracy_row(row.value + 1.01 * apart, spread, row.formula, tolerance=tolerance, rounding=rounding)
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ class RegressionData:
         return float(np.sqrt(self.cost))
 
     def units(self) -> dict[str, float]:
-        """How large each quantity is where w = 0: the units in which two ways to it are compared."""
+        """The size of each quantity where w = 0: the units in which two computations of it are compared."""
         largest = float(np.abs(self.y).max())
         return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
 
@@ -130,8 +142,8 @@ class RegressionData:
     ) -> Declared:
         """The problem with its names and units; ``build`` states it on data in another unit.
 
-        ``sizes`` says how large the quantities are that only this page has, ``accuracy`` bounds the answer where
-        least squares do not.
+        ``sizes`` returns the sizes of the quantities that only this page has; ``accuracy`` bounds the answer where the
+        loss is not squared.
         """
 
         def rescaled() -> tuple[Any, float]:

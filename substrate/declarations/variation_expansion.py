@@ -4,7 +4,11 @@ r"""The common cvxpy problem of machines of maximal variation, in the coordinate
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
 with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
-coordinates of :mod:`substrate.closed_form.component_coordinates`. There is one kernel matrix per component.
+coordinates of :mod:`substrate.closed_form.component_coordinates`. There is one kernel matrix per component. In the
+orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho`,
+
+.. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q = \tfrac12 \|u - (\tilde y - \textstyle\sum_l B^{lT} \xi^l)\|^2
+          + \sum_l \left(\rho \|B^l u\|_\infty - \xi^{lT} B^l u\right) .
 """
 
 from collections.abc import Callable
@@ -14,32 +18,24 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
-from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.maximal_variation import solve_maximal_variation
-from substrate.closed_form.page_accuracy import variation_accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
+from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
+from substrate.closed_form.maximal_variation import right_divided, solve_maximal_variation
 from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
-from substrate.declarations.declaration import Declared
+from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 
-__all__ = [
-    "VariationExpansion",
-    "component_grams",
-    "component_matrices",
-    "fast_values",
-    "given_coordinates",
-    "variation_expansion",
-]
+__all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
 
 def component_grams(K: Any) -> tuple[Gram, ...]:
-    """One Gram a component from a list of matrices (one matrix: one component), refused where one is indefinite."""
+    """One Gram per component from a list of matrices (one matrix: one component), refused where one is indefinite."""
     grams = _grams(K)
     for gram in grams:
         gram.coordinates()
@@ -115,7 +111,7 @@ class VariationExpansion:
         """The objective is strongly convex in the fitted values, by its squared loss."""
         minus, plus = self.bounds.multipliers
         fitted, rho = self.target - self.e.value, float(self.rho.value)
-        return variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
+        return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
 
     def units(self) -> dict[str, float]:
         """The size of each quantity at the trivial point."""
@@ -164,6 +160,36 @@ def given_coordinates(
         return K, ()
     grams = component_grams(K)
     return make([np.array(gram.matrix) for gram in grams]), grams
+
+
+def _variation_accuracy(
+    coordinates: ComponentCoordinates,
+    y: Array,
+    v: Array,
+    fitted: Array,
+    xi: Array,
+    rho: float,
+    tolerance: float = UNPOLISHED,
+) -> Accuracy:
+    """For maximal variation in its coordinates; ``xi`` (d x N) is such that the pull of component l is C^l' xi^l."""
+    B = right_divided(coordinates.parts, coordinates.metric)
+    target, u = coordinates.targets(y), coordinates.metric @ v
+    sizes = np.abs(xi).sum(axis=1)
+    xi = xi * np.where(sizes > rho, rho * (1.0 - 4.0 * EPS) / np.where(sizes > 0.0, sizes, 1.0), 1.0)[:, None]
+    values = B @ u
+    pull = np.einsum("lnr,ln->r", B, xi)
+    left = float(np.linalg.norm(u - (target - pull)))
+    slack = float(sum(rho * np.abs(part).max() - one @ part for part, one in zip(values, xi, strict=True)))
+    n, length = y.size + u.size, float(np.linalg.norm(y))
+    features = coordinates.features
+    reach = float(np.linalg.norm(features)) * float(np.linalg.norm(v)) + length
+    # the error of u, its target and the pull; component values have as much each
+    unsure = n * EPS * (reach + float(np.abs(xi).sum()) * float(np.abs(B).max(initial=0.0)))
+    gap = 0.5 * (left + unsure) ** 2 + max(slack, 0.0) + 2.0 * n * EPS * rho * float(np.abs(values).sum())
+    own = features @ v + (y.mean() if coordinates.bias else 0.0)
+    distance = float(np.linalg.norm(centred(fitted, coordinates.bias) - centred(own, coordinates.bias)))
+    distance += abs(float(np.mean(fitted - own))) * np.sqrt(y.size) if coordinates.bias else 0.0
+    return page_row(np.sqrt(2.0 * gap) + distance + unsure, y, tolerance)
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: float) -> VariationExpansion:

@@ -163,7 +163,8 @@ def _parameter(machine: Machine, over: Any) -> Any:
 def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
-    program = ParametricQP(machine.problem, parameter, power_of_two(size))
+    dense = [compiled.z.id for compiled in machine._compiled]
+    program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
     terms = [machine.outputs.terms[name] for name in known.targets]
     M = np.vstack(
         [_map(machine, program, one, known.X, k) for one in terms for k in range(*columns_of(one[0]) or (1,))]

@@ -23,7 +23,8 @@ whichever is more, in units in which solutions are of the order of one. It is of
 three of x, multipliers and r are interpolated between knots.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -37,7 +38,10 @@ from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiplied
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions
-from substrate.composition.feasible_point import Feasibility, FeasiblePoint
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
+from substrate.composition.structure import Structure
+from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structured_solution import Iterate, structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import ELSEWHERE, numbers_of, refuse_other_dependence, weighs_all_squares
 
@@ -64,6 +68,8 @@ _NOTHING = 1e30
 _UNTIED = 1e-3
 #: Largest number of variables for which it is computed whether P determines them.
 _LARGEST = 3000
+#: Number of variables from which on the structured method is used.
+_STRUCTURED = 1000
 #: Share of the squared distance reserved for the residual of stationarity in coordinates that P determines.
 _YOUNG = 1e-3
 
@@ -92,7 +98,7 @@ class ParametricQP:
     The unit is a power of two, so no number is rounded.
     """
 
-    def __init__(self, problem: Any, parameter: Any, unit: float) -> None:
+    def __init__(self, problem: Any, parameter: Any, unit: float, dense: Iterable[int] = ()) -> None:
         self.unit = unit
         numbers, elsewhere = (numbers_of(problem, parameter, value) for value in (1.0, ELSEWHERE))
         self.P, q, A, b, self.columns, equalities = numbers
@@ -113,6 +119,9 @@ class ParametricQP:
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
+        self._warm: Iterate | None = None
+        places = [self.columns[key] for key in dense]
+        self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
 
     def linear(self, rho: float) -> Array:
         """q at rho, in our units."""
@@ -125,6 +134,9 @@ class ParametricQP:
     def solve(self, rho: float) -> Knot:
         """The polished knot at rho; raises where the solver fails."""
         found: list[Knot] = []
+        structured = self._by_structure(rho) if self.q0.size > _STRUCTURED else None
+        if structured is not None:
+            return structured
         for accuracy in _ACCURACIES:
             point = self._interior(rho, accuracy)
             if point is not None:
@@ -135,6 +147,23 @@ class ParametricQP:
         if not found:
             raise SolverError(f"PIQP found no point at {rho:g}")
         return min(found, key=lambda knot: knot.gap)
+
+    @cached_property
+    def _structure(self) -> Structure | None:
+        found = find_structure(self.program, self._dense)
+        return None if isinstance(found, str) else found
+
+    def _by_structure(self, rho: float) -> Knot | None:
+        """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
+        program = replace(self.program, q=self.linear(rho))
+        structure = None if self._structure is None else renewed(self._structure, program)
+        point = None if structure is None else structured_solution(structure, warm=self._warm)
+        if point is None or isinstance(point, str):
+            return None
+        self._warm = point.warm
+        m = self.b.size
+        dual = np.append(-point.z[:m], np.maximum(point.z[m:], 0.0))
+        return self._knot(rho, point.x, dual, towards(self.program, point.x, point.inside))
 
     def limit(self, rho: float, near: Knot) -> Knot | None:
         """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
@@ -211,9 +240,9 @@ class ParametricQP:
             return None
         return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
-    def _knot(self, rho: float, x: Array, dual: Array) -> Knot:
+    def _knot(self, rho: float, x: Array, dual: Array, step: Step | None = None) -> Knot:
         """The knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
-        found = self.feasible.near(x)
+        found = self.feasible.near(x, step)
         if isinstance(found, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
             return Knot(rho, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))

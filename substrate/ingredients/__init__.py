@@ -4,19 +4,17 @@ Builders take cvxpy expressions; residuals and rows take plain numbers, so a clo
 and never imports cvxpy.
 """
 
-from substrate.ingredients.classification_fit import (
+from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
+from substrate.ingredients.component_bounds import ComponentBounds, component_bounds, slackness_products, variation_rows
+from substrate.ingredients.fit_equalities import (
     ClassificationFit,
+    RegressionFit,
     classification_fit,
+    fit_row,
     label_signed,
     margin_row,
+    regression_fit,
     signed_labels,
-)
-from substrate.ingredients.complementary_slackness import ComplementarySlackness, complementary_slackness
-from substrate.ingredients.component_bounds import (
-    ComponentBounds,
-    component_bounds,
-    slackness_products,
-    variation_rows,
 )
 from substrate.ingredients.huber_errors import (
     HuberConjugate,
@@ -26,10 +24,15 @@ from substrate.ingredients.huber_errors import (
     huber_loss,
     huber_rows,
 )
-from substrate.ingredients.regression_fit import RegressionFit, fit_row, regression_fit
 from substrate.ingredients.sparsity import Sparsity, sparsity, sparsity_rows
-from substrate.ingredients.squared_errors import SquaredErrors, error_row, squared_errors
-from substrate.ingredients.squared_norm import SquaredNorm, norm_row, squared_norm
+from substrate.ingredients.squared_terms import (
+    SquaredErrors,
+    SquaredNorm,
+    error_row,
+    norm_row,
+    squared_errors,
+    squared_norm,
+)
 from substrate.ingredients.zero_sum import ZeroSum, zero_sum, zero_sum_row
 
 __all__ = [

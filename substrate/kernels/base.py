@@ -14,7 +14,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
-from substrate.kernels.matrix_on_device import device_matrix
+from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
 

@@ -37,10 +37,9 @@ __all__ = [
     "squared_distance_error",
 ]
 
-
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
 _ABSOLUTE_ERROR = 1e-13
-#: The same on a device, see :mod:`~substrate.kernels.distances_on_device`.
+#: The same on a device, see :mod:`~substrate.kernels.on_device`.
 _ABSOLUTE_ERROR_ON_DEVICE = 1e-12
 #: exp(-50) = 2e-22: beyond this distance every kernel that decays is zero.
 _NEAR = 50.0

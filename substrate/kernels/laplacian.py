@@ -9,7 +9,7 @@ from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, ones, width
 from substrate.kernels.distances import median_distance, metric_distances, needs_number
-from substrate.kernels.distances_on_device import manhattan_distances
+from substrate.kernels.on_device import manhattan_distances
 from substrate.namespaces import namespace_of
 
 __all__ = ["Laplacian"]

@@ -24,7 +24,7 @@ from substrate.kernels.distances import (
     metric_distances,
     needs_number,
 )
-from substrate.kernels.distances_on_device import euclidean_distances
+from substrate.kernels.on_device import euclidean_distances
 from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]

@@ -18,7 +18,7 @@ __all__ = ["Nested", "Restricted", "Scaled", "column_tuple"]
 
 
 class Nested(Kernel):
-    """A kernel made of another one, ``kernel``, whose properties it has unless it says otherwise."""
+    """A kernel made of another one, ``kernel``, whose properties it has unless it defines its own."""
 
     kernel: Kernel
     #: Why the inner kernel cannot be a precomputed matrix, where it cannot.

@@ -23,7 +23,7 @@ from substrate.kernels.distances import (
     scaled_squared_distances,
     squared_distance_error,
 )
-from substrate.kernels.distances_on_device import negative_squared_distances
+from substrate.kernels.on_device import negative_squared_distances
 from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]

@@ -27,7 +27,6 @@ from substrate.paths.signed_rows import Index, compiled
 
 __all__ = ["FLAT", "append", "exchange", "first_event", "rebuild", "remove", "slopes", "travel"]
 
-
 #: A projection that leaves at least this share of a vector need not be repeated.
 _PLAIN = 0.1
 
@@ -120,7 +119,6 @@ def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
 FLAT = 1e-10
 #: By how much the test lets levels and multipliers be exceeded, relative to their sizes.
 _MARGIN = 1e-12
-
 
 #: A step that is longer than any other.
 _ENDLESS = 1e100

@@ -52,7 +52,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["SMALLEST_ZETA", "CentredColumns", "l1_path", "path_of_columns", "variation_path"]
 
-
 #: Largest duality gap of a knot, as a share of that of a = 0.
 _GAP = 1e-9
 #: Default end of the path, as a share of zeta_max.

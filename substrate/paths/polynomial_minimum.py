@@ -32,18 +32,7 @@ from numpy.polynomial import chebyshev
 
 from substrate.arrays import EPS, Array
 
-__all__ = [
-    "DEGREE",
-    "LEBESGUE",
-    "Minimum",
-    "coefficients",
-    "ellipse",
-    "growth_on_ellipse",
-    "interpolation_error",
-    "minimum_of_polynomial",
-    "points",
-]
-
+__all__ = ["DEGREE", "LEBESGUE", "coefficients", "interpolation_error", "minimum_of_polynomial", "points"]
 
 _FIRST_CELLS = 64
 _MOST_HALVINGS = 40

@@ -30,7 +30,6 @@ from substrate.arrays import Array
 
 __all__ = ["Index", "Knots", "Product", "SignedRows", "chosen", "compiled", "has_compiler", "interpreted"]
 
-
 Index = NDArray[np.int64]
 
 

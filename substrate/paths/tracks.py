@@ -37,7 +37,6 @@ from substrate.paths.knots import Path, SparseRows
 
 __all__ = ["L1Fold", "ReadOff", "VariationFold", "read_off"]
 
-
 #: Columns whose entries differ by less than this share of the largest are constant.
 _CONSTANT = 1e-9
 #: Ridges, relative to the largest eigenvalue, from which the way from fitted values to predictions is chosen.

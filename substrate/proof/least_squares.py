@@ -35,10 +35,9 @@ from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [
-    "given_matrix",
     "given_values",
     "kernel_products",
     "points_of",
@@ -46,10 +45,9 @@ __all__ = [
     "prove_expansion",
     "prove_kept_columns",
     "prove_primal",
-    "spread_below",
+    "root_of",
     "weighted_root",
 ]
-
 
 _BITS = 160
 _MOST_BITS = 2560
@@ -138,7 +136,7 @@ def prove_primal(
         column = library.arb_mat(size, 1, gradient)
         energy = (column.transpose() * H.solve(column))[0, 0]
         apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
-        return _root(energy / (ball(gamma) * mass)) + abs(shift) + apart
+        return root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart
 
     return _proved(bound, y, v, tolerance, bits)
 
@@ -200,10 +198,10 @@ def _indefinite_factor(negative: float, ridge: Sequence[Any]) -> Any:
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
     """sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
-    return _root(total / sum(weights, ball(0.0)))
+    return root_of(total / sum(weights, ball(0.0)))
 
 
-def _root(value: Any) -> Any:
+def root_of(value: Any) -> Any:
     """The root of a ball known to hold a number that is not negative."""
     if value > 0 or not value.is_finite():
         return value.sqrt()
@@ -225,14 +223,14 @@ def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, b
                 found = bound(bits)
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 found = ball(float("nan"))
-            proof = proof_of(found, y, balls(y), balls(v), tolerance, bits)
+            proof = proof_of(found, y, balls(v), tolerance, bits)
             wide = not found.is_finite() or bool(found.rad() > _WIDE * abs(found.mid()))
         if proof.proved or not wide or 2 * bits > _MOST_BITS:
             return proof
         bits *= 2
 
 
-def spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
+def _spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
     """The weighted standard deviation of the targets, not above the true one."""
     mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / sum(weights, ball(0.0))
     apart = [t - mean for t in targets]
@@ -240,14 +238,12 @@ def spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
     return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
 
 
-def proof_of(
-    bound: Any, y: Array, targets: Sequence[Any], weights: Sequence[Any], tolerance: float, bits: int
-) -> Proof:
+def proof_of(bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
     """The record of a bound, with an enclosure of the spread."""
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, spread_below(targets, weights), tolerance, rounding, bits, reason)
+    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason)
 
 
 _COLUMN_BITS = 256
@@ -281,7 +277,7 @@ def prove_kept_columns(
             sum((k * (x[j + 1, 0] + step[j + 1, 0]) for j, k in enumerate(row)), x[0, 0] + step[0, 0]) for row in values
         ]
         apart = [one - other for one, other in zip(returned, exact, strict=True)]
-        return proof_of(weighted_root(apart, ones), y, targets, ones, tolerance, bits)
+        return proof_of(weighted_root(apart, ones), y, ones, tolerance, bits)
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, flint, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
+from substrate.proof.least_squares import points_of, proof_of, root_of, weighted_root
 
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 
@@ -59,7 +60,7 @@ class BasisRows:
         left = self.points if X is None else X
         if isinstance(self.kernel, Foreign):
             return [balls(row) for row in np.asarray(self.kernel(left, self.points))]
-        rows, others = _points(left), _points(self.points)
+        rows, others = points_of(left), points_of(self.points)
         formula = formula_of(self.kernel, len(others[0]))
         return [[formula(x, z) for z in others] for x in rows]
 
@@ -108,7 +109,7 @@ def _uncut(rows: BasisRows, y: Array, gamma: float, v: Array, fitted: Array) -> 
             optimum = _optimum(K, matrix, y, gamma, v)
             if optimum is not None:
                 apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-                found = above(_weighted_root(apart, balls(v)))
+                found = above(weighted_root(apart, balls(v)))
                 if np.isfinite(found):
                     return found
     return float("inf")
@@ -171,14 +172,16 @@ def _proved_l1(
         mean = sum(rest, zero) / n
         errors = [one - mean for one in rest]
         bound = min(
-            (_root(2 * _gap(K, errors, theta, a, limit) / n) for theta in (errors, _corrected(K, errors, beta, limit))),
+            (
+                root_of(2 * _gap(K, errors, theta, a, limit) / n)
+                for theta in (errors, _corrected(K, errors, beta, limit))
+            ),
             key=above,
         )
         values = [products[i, 0] + mean for i in range(n)]
-        apart = _weighted_root(
-            [ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], balls(np.ones(n))
-        )
-        return _judged(bound + apart, y, np.ones(n), tolerance, bits)
+        ones = balls(np.ones(n))
+        apart = weighted_root([ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], ones)
+        return proof_of(bound + apart, y, ones, tolerance, bits)
 
 
 def _gap(K: Any, errors: list[Any], theta: list[Any], beta: list[Any], zeta: Any) -> Any:
@@ -218,44 +221,15 @@ def _corrected(K: Any, errors: list[Any], beta: Array, zeta: Any) -> list[Any]:
 
 def _proof(optimum: Any, y: Array, v: Array, fitted: Array, tolerance: float, bits: int) -> ReducedProof:
     if optimum is None:
-        made = _judged(flint().arb("inf"), y, v, tolerance, bits)
+        made = proof_of(flint().arb("inf"), y, balls(v), tolerance, bits)
     else:
         apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-        made = _judged(_weighted_root(apart, balls(v)), y, v, tolerance, bits)
+        made = proof_of(weighted_root(apart, balls(v)), y, balls(v), tolerance, bits)
     return ReducedProof(made.accuracy, made.spread, made.tolerance, made.rounding, made.bits, made.reason)
-
-
-def _judged(bound: Any, y: Array, v: Array, tolerance: float, bits: int) -> Proof:
-    weights, targets = balls(v), balls(y)
-    mass = sum(weights, ball(0.0))
-    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / mass
-    spread = _weighted_root([t - mean for t in targets], weights)
-    accuracy = above(bound)
-    reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
-    return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
-
-
-def _weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
-    """sqrt(sum v z^2 / sum v)."""
-    total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
-    return _root(total / sum(weights, ball(0.0)))
-
-
-def _root(value: Any) -> Any:
-    """The root of a number that is not negative, although its ball may reach below: that of the upper end then."""
-    if value > 0 or not value.is_finite():
-        return value.sqrt()
-    return ball(max(above(value), 0.0)).sqrt()
 
 
 def _table(rows: Sequence[Sequence[Any]], width: int) -> Any:
     return flint().arb_mat(len(rows), width, [value for row in rows for value in row])
-
-
-def _points(X: Any) -> list[list[Any]]:
-    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return [balls(row) for row in dense]
 
 
 def _distinct(points: Any) -> Any:

@@ -19,18 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
 from substrate.kernels import Componentwise, Kernel
-from substrate.proof.balls import Proof, above, ball, balls, below, flint, precision
-from substrate.proof.duality import centred, gap_root, largest, proof_of
-from substrate.proof.least_squares import kernel_products, weighted_root
+from substrate.proof import Proof, ball, balls, flint, precision
+from substrate.proof.duality import centred, gap_root, largest
+from substrate.proof.least_squares import kernel_products, proof_of, root_of, weighted_root
 from substrate.proof.reduced import BasisRows
 
 __all__ = ["prove_reduced_variation", "prove_variation"]
-
 
 _BITS = 160
 
@@ -164,16 +163,5 @@ def prove_reduced_variation(
             g = library.arb_mat(size, 1, [ball(ridge) * weights[j] - slopes[j, 0] + pulls[j] for j in range(size)])
             gap += (g.transpose() * H.solve(g))[0, 0] / 2
         apart = [ball(f) - value - mean for f, value in zip(fitted.tolist(), outputs, strict=True)]
-        bound = _root(2 * gap / n) + _root(sum((one * one for one in apart), zero) / n)
-        middle = sum(targets, zero) / n
-        spread = _root(sum(((t - middle) * (t - middle) for t in targets), zero) / n)
-        accuracy = above(bound)
-        reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-        rounding = n * EPS * float(np.abs(y).max(initial=0.0))
-        return Proof(accuracy, max(below(spread), 0.0), tolerance, rounding, bits, reason)
-
-
-def _root(value: Any) -> Any:
-    if value > 0 or not value.is_finite():
-        return value.sqrt()
-    return ball(max(above(value), 0.0)).sqrt()
+        ones = [ball(1.0) for _ in y]
+        return proof_of(root_of(2 * gap / n) + weighted_root(apart, ones), y, ones, tolerance, bits)

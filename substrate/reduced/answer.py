@@ -16,16 +16,10 @@ import numpy as np
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.certificates.doubled_precision import add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy
+from substrate.closed_form.answer import worst_accuracy
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
-from substrate.reduced.certificate import (
-    ErrorsRounded,
-    Residuals,
-    cut_fact,
-    reduced_accuracy,
-    rounded_errors,
-    worst_accuracy,
-)
+from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
 from substrate.reduced.moments import RowWeights
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import Curvature, ReducedSpectrum
@@ -33,7 +27,6 @@ from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
-
 
 _HALF = EPS / 2.0
 #: Number of rows whose kernel values are held at a time: slices of them need additional memory.

@@ -23,7 +23,7 @@ for what ``predict`` returns; of the kernel values, accurate to :math:`p \sqrt{k
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,16 +36,7 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.spectrum import Curvature
 from substrate.streaming.survey import TargetSummary
 
-__all__ = [
-    "FORMULA",
-    "ErrorsRounded",
-    "Residuals",
-    "cut_fact",
-    "reduced_accuracy",
-    "reduced_rows",
-    "rounded_errors",
-    "worst_accuracy",
-]
+__all__ = ["ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +209,6 @@ def reduced_accuracy(
         made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=residuals.count * EPS * largest))
     helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
     return made, helped
-
-
-def worst_accuracy(rows: list[Accuracy]) -> Accuracy:
-    """The row of the output with the largest ratio."""
-    worst = max(rows, key=lambda row: row.relative)
-    return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
 
 
 def cut_fact(features: EigenFeatures) -> tuple[str, str]:

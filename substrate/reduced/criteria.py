@@ -141,9 +141,7 @@ class RowSizes:
 
     def __add__(self, other: "RowSizes") -> "RowSizes":
         return RowSizes(
-            self.diagonal + other.diagonal,
-            max(self.largest, other.largest),
-            max(self.rounding, other.rounding),
+            self.diagonal + other.diagonal, max(self.largest, other.largest), max(self.rounding, other.rounding)
         )
 
 

@@ -39,7 +39,6 @@ __all__ = [
     "reconstruction_errors",
 ]
 
-
 #: Smallest eigenvalue, relative to the largest, for which a mixed direction keeps its digits.
 _FAINT = 1e-9
 

@@ -55,7 +55,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["PER_VECTOR", "TOLERANCE", "IteratedSolution", "SampledScatter", "sampled_scatter", "solve_by_gradients"]
 
-
 #: Rows of the sample per basis vector: fewer need more passes over all rows, more need longer sums (measured).
 PER_VECTOR = 8
 #: Relative error of the sums up to which they precondition as well as exact ones.

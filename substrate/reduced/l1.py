@@ -50,18 +50,7 @@ from substrate.reduced.solution import residual_pass
 from substrate.streaming.survey import TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = [
-    "L1Check",
-    "L1Sums",
-    "MendedL1",
-    "coefficients_at",
-    "l1_sums",
-    "mended",
-    "point_at",
-    "reduced_l1_paths",
-    "reduced_l1_rows",
-]
-
+__all__ = ["L1Check", "L1Sums", "MendedL1", "coefficients_at", "l1_sums", "mended", "point_at", "reduced_l1_paths"]
 
 _TOLERANCE = 1e-9
 _MOST_STEPS = 4

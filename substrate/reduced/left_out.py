@@ -40,15 +40,7 @@ from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = [
-    "LeftOutRows",
-    "LeverageFactor",
-    "OutputsOfBlock",
-    "ReducedLeaveOneOut",
-    "ResidualSums",
-    "left_out_rows",
-    "leverage_factor",
-]
+__all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOut", "left_out_rows", "leverage_factor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +159,7 @@ class ResidualSums:
 
     def __add__(self, other: "ResidualSums") -> "ResidualSums":
         return ResidualSums(
-            self.squares + other.squares,
-            self.reciprocal + other.reciprocal,
-            np.minimum(self.smallest, other.smallest),
+            self.squares + other.squares, self.reciprocal + other.reciprocal, np.minimum(self.smallest, other.smallest)
         )
 
 

@@ -12,24 +12,22 @@ where that is above rounding, one Newton step from the same sums corrects it, as
 pass is made for digits beyond the checks: it would cost as much as a third of the sums. With weights :math:`v_i` of
 the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`.
 
-The fit depends on the rows only by sums whose size does not depend on l,
+The weights of robust reweighting are not stored, since any pass can recompute them:
 
-.. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
+.. math::
 
-about a common centre, with the features :math:`z_i` of :mod:`~substrate.reduced.features`. Sums add and
-subtract, so the rows of a fold are left out by subtraction.
+    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
+        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2,
+    \qquad v_i = v(e_i^0 / \hat s)
 
-There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at
-the end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows is
-transformed to features first. The first is used where the magnified rounding, relative to the :math:`a_j + \lambda` it
-is added to, is estimated below 1e-8 in every direction; the record states the method. Where :math:`K_{SS}` is well
-conditioned the triangular factor of T is applied to the rows, for half the work, and the remaining rotation once.
-
-The origin is subtracted from every tile before squaring. On a device, where that is one more pass through memory, it is
-subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
+([Suykens2002]_ eq. (10), (14)-(15) and Algorithm 1 with the expansion of [Cawley2004]_ eq. (2).) The errors :math:`e^0`
+of the previous fit are a function of a row and of that fit's :math:`\beta^0, b^0`, and so are the weights: a round
+consists of passes for the scale (:mod:`substrate.streaming.survey`, exact), one for the weighted sums, and one that
+checks the weighted normal equations on all rows.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +35,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.robust_weights import quantile_ranks, robust_weights, scale_from
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge
@@ -45,10 +44,19 @@ from substrate.reduced.moments import RowWeights
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
-from substrate.streaming.survey import TargetSummary
+from substrate.streaming.survey import TargetSummary, order_statistics
 
-__all__ = ["ReducedSolution", "ResidualsOfLeaf", "residual_pass", "solve_reduced"]
-
+__all__ = [
+    "ErrorsOfRows",
+    "ReducedSolution",
+    "ResidualsOfLeaf",
+    "Reweighted",
+    "WeightsOfRows",
+    "residual_pass",
+    "reweighted",
+    "scale_of_errors",
+    "solve_reduced",
+]
 
 _MOST_REFINEMENTS = 3
 #: Relative error of the sums up to which the solution is refined only if a check fails.
@@ -181,3 +189,95 @@ def solve_reduced(
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
     return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsOfRows:
+    """t - f in units of the targets for the rows of a micro-block; with a centre, the distances from it."""
+
+    values: KernelValues
+    unit: float
+    coefficients: Array
+    bias: float
+    centre: float | None = None
+
+    def __call__(self, block: Block) -> Array:
+        """One error per row."""
+        errors = np.empty(int(block.X.shape[0]))
+        for rows, tile in self.values.tiles(block, self.values.buffer()):
+            errors[rows] = block.Y[rows, 0] / self.unit - (tile @ self.coefficients + self.bias)
+        return errors if self.centre is None else np.abs(errors - self.centre)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsOfRows:
+    """v from the errors of an earlier fit, whose beta, b and scale are in units of the targets."""
+
+    coefficients: Array
+    bias: float
+    scale: float
+    weighting: str
+
+    def __call__(self, tile: Array, targets: Array) -> Array:
+        """Weights of rows with these kernel values."""
+        return robust_weights(targets[:, 0] - (tile @ self.coefficients + self.bias), self.scale, self.weighting)
+
+
+@dataclass(frozen=True, slots=True)
+class Reweighted:
+    """One fit of the sequence in the units of y: its solution, its weights (None: all one), and the change of w.
+
+    ``scale`` is the robust scale of the weights (0 for the first fit); ``mass`` is their sum.
+    """
+
+    solution: ReducedSolution
+    weights: WeightsOfRows | None
+    scale: float
+    mass: float
+    change: float
+
+
+def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: float, scale: str) -> float:
+    """The exact robust scale of the errors of all rows, by counting passes; in units of the targets."""
+    largest = 0.0
+
+    def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
+        nonlocal largest
+        values = ErrorsOfRows(rows.values, unit, coefficients, bias, centre)
+        ends = [quantile_ranks(level, rows.n_rows) for level in levels]
+        wanted = [rank for pair in ends for rank in pair]
+        found, size = order_statistics(lambda f: rows.sums(f, "scale of the errors"), values, rows.n_rows, wanted)
+        largest = size if centre is None else largest
+        return [0.5 * found[first] + 0.5 * found[last] for first, last in ends]
+
+    return scale_from(quantiles, lambda: largest, scale)
+
+
+#: Solves with the given weights (None: all one); returns the solution, in the units of y, and the sum of the weights.
+Solve = Callable[[WeightsOfRows | None], tuple[ReducedSolution, float]]
+
+
+def reweighted(
+    rows: KernelRows, K_basis: Array, unit: float, solve: Solve, weighting: str, scale: str, most: int, tolerance: float
+) -> Iterable[Reweighted]:
+    """The plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""
+    solution, mass = solve(None)
+    last = Reweighted(solution, None, 0.0, mass, np.inf)
+    yield last
+    for _ in range(most):
+        beta, bias = last.solution.coefficients[:, 0] / unit, float(last.solution.bias[0]) / unit
+        spread = scale_of_errors(rows, unit, beta, bias, scale)
+        weights = WeightsOfRows(beta, bias, spread, weighting)
+        solution, mass = solve(weights)
+        after = solution.coefficients[:, 0] / unit
+        size = _norm(K_basis, after)
+        change = _norm(K_basis, after - beta) / size if size > 0.0 else 0.0
+        last = Reweighted(solution, weights, unit * spread, mass, change)
+        yield last
+        if last.change <= tolerance:
+            return
+
+
+def _norm(K_basis: Array, beta: Array) -> float:
+    """The norm of w."""
+    return math.sqrt(max(float(beta @ K_basis @ beta), 0.0))

@@ -45,7 +45,6 @@ from substrate.threads import blas_threads
 
 __all__ = ["Curvature", "Reach", "ReducedSpectrum", "reduced_spectrum"]
 
-
 _HALF = EPS / 2.0
 
 

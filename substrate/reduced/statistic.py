@@ -1,4 +1,21 @@
-"""The sums over all rows in feature coordinates: of kernel values, transformed afterwards, or of features."""
+r"""The sums over all rows in feature coordinates: of kernel values, transformed afterwards, or of features.
+
+A fit depends on the rows only by sums whose size does not depend on l,
+
+.. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
+
+about a common centre, with the features :math:`z_i` of :mod:`~substrate.reduced.features`. Sums add and
+subtract, so the rows of a fold are left out by subtraction.
+
+There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at
+the end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows is
+transformed to features first. The first is used where the magnified rounding, relative to the :math:`a_j + \lambda` it
+is added to, is estimated below 1e-8 in every direction; the record states the method. Where :math:`K_{SS}` is well
+conditioned the triangular factor of T is applied to the rows, for half the work, and the remaining rotation once.
+
+The origin is subtracted from every tile before squaring. On a device, where that is one more pass through memory, it is
+subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
+"""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +33,11 @@ from substrate.threads import blas_threads
 
 __all__ = ["LARGEST_ERROR", "Statistic", "accumulate", "spread_rows"]
 
-
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 LARGEST_ERROR = 1e-8
 
-
 #: Number of rows for the estimate.
 _SPREAD = 2048
-
 
 #: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
 _MOSTLY_MEAN = 1.0 / 16.0

@@ -12,17 +12,19 @@ With the features z of :mod:`~substrate.reduced.features`, the errors need one p
 .. math:: \min_v \; \tfrac12 \| R v - \tilde y \|^2 + \rho \sum_l \max_{i \in W} |z^{lT}_i v^l|
 
 is solved for few rows W by :func:`~substrate.closed_form.maximal_variation.solve_on_rows`. A pass then finds the rows
-furthest above :math:`t_l`; they are added to W, and when there is none the solution is that of all rows. The
-multipliers :math:`\xi` of the rows in W are the certificate: with
+furthest above :math:`t_l`, a few for each component and each sign; they are added to W, and when there is none the
+solution is that of all rows. The multipliers :math:`\xi` of the rows in W are the certificate: with
 :math:`q = R^{-T} \sum_l \sum_{i \in W} \xi^l_i z^l_i` and :math:`\|\xi^l\|_1 \le \rho` the dual objective is
 :math:`\tfrac12 \|y - \bar y\|^2 - \tfrac12 \|\tilde y - q\|^2`, and the gap to the primal one, computed from all rows,
 bounds the distance from the minimum.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
@@ -35,12 +37,109 @@ from substrate.ingredients.component_bounds import variation_rows
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.variation_accuracy import VariationJudge
-from substrate.reduced.variation_sweep import Swept, VariationSweep
 from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source
+from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["ReducedVariation", "VariationRows", "solve_reduced_variation"]
+__all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced_variation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
+
+    ``place`` is the number of the component, plus that of all components where the value is negative.
+    """
+
+    count: int
+    slope: Array
+    total: float
+    squares: float
+    targets: float
+    largest: Array
+    place: NDArray[np.int64]
+    excess: Array
+    number: NDArray[np.int64]
+    features: Array
+    most: int
+
+    def __add__(self, other: "Swept") -> "Swept":
+        place, number = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("place", "number"))
+        excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
+        kept = _first_of_each(place, excess, number, self.most)
+        return Swept(
+            self.count + other.count,
+            self.slope + other.slope,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.targets + other.targets,
+            np.maximum(self.largest, other.largest),
+            place[kept],
+            excess[kept],
+            number[kept],
+            features[kept],
+            self.most,
+        )
+
+
+def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The rows furthest above, at most ``most`` per place, among equal ones the first."""
+    order = np.lexsort((number, -excess, place))
+    begins = np.searchsorted(place[order], place[order], side="left")
+    return np.asarray(order[np.arange(order.size) - begins < most])
+
+
+@dataclass(frozen=True, slots=True)
+class VariationSweep:
+    """The machine f = Z v + b and the bounds of the sweep, in units of the targets."""
+
+    values: ComponentFeatures
+    unit: float
+    v: Array
+    bias: float
+    bounds: Array
+    most: int
+
+    def __call__(self, blocks: Iterable[Block]) -> Swept:
+        """Over the micro-blocks of a leaf."""
+        swept, buffer = self._nothing(), self.values.buffer()
+        for block in blocks:
+            for rows, tile in self.values.tiles(block, buffer):
+                swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, block.start + rows.start)
+        return swept
+
+    def _of_tile(self, tile: Array, known: Array, first: int) -> Swept:
+        d = len(self.values.slices)
+        values = np.column_stack([tile[:, place] @ self.v[place] for place in self.values.slices])
+        errors = known - values.sum(axis=1) - self.bias
+        above = np.concatenate([values - self.bounds, -values - self.bounds], axis=1)
+        # only the rows furthest above per place: the others of this tile cannot be among the first
+        step = max(above.shape[0] - self.most, 0)
+        floor = np.partition(above, step, axis=0)[step] if step else np.full(2 * d, -np.inf)
+        row, place = np.nonzero((above > 0.0) & (above >= floor))
+        excess = above[row, place]
+        kept = _first_of_each(place, excess, row, self.most)
+        return Swept(
+            known.size,
+            tile.T @ errors,
+            float(errors.sum()),
+            float(errors @ errors),
+            float(known @ known),
+            np.abs(values).max(axis=0),
+            place[kept].astype(np.int64),
+            excess[kept],
+            row[kept].astype(np.int64) + first,
+            tile[row[kept]],
+            self.most,
+        )
+
+    def _nothing(self) -> Swept:
+        r, d = self.v.size, len(self.values.slices)
+        none = np.zeros(0, dtype=np.int64)
+        return Swept(
+            0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most
+        )  # fmt: skip
+
 
 #: Number of rows added to a component at either end in one round, and largest number of rounds.
 _JOIN, _ROUNDS = 8, 100
@@ -82,9 +181,8 @@ class VariationRows:
 
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
         """One pass with the machine v, b."""
-        swept: Swept = self.passes.sums(
-            self.source, VariationSweep(self.values, self.unit, v, bias, bounds, _JOIN), "rows above their bounds"
-        )
+        sweep = VariationSweep(self.values, self.unit, v, bias, bounds, _JOIN)
+        swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
         return swept
 
 
@@ -106,12 +204,12 @@ class ReducedVariation:
 
     def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
         """The judge of any coefficients, with the multipliers found here as the dual point."""
-        bounded = rows.source.taken(np.sort(np.array(self.numbers, dtype=np.intp))) if self.numbers else None
-        order = np.argsort(np.array(self.numbers, dtype=np.intp))
-        tolerance = tolerance if self.exact else unpolished(tolerance)
+        numbers = np.array(self.numbers, dtype=np.intp)
+        order = np.argsort(numbers)
         return VariationJudge(
             rows.values, rows.source, rows.passes, rows.targets, rows.unit, self.scatter, self.mean, rho / rows.unit,
-            ridge, bounded, self.xi[:, order] if self.numbers else self.xi, tolerance,
+            ridge, rows.source.taken(numbers[order]) if numbers.size else None,
+            self.xi[:, order] if numbers.size else self.xi, tolerance if self.exact else unpolished(tolerance),
         )  # fmt: skip
 
 
@@ -144,9 +242,9 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         swept = rows.sweep(v, target_mean - float(mean @ v), t + _VIOLATED * float(t.max()))
         joining = _joined(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
         rounds += 1
-    held = np.array(list(bounded.values())).reshape(len(bounded), cross.size)
-    state = _State(rows, held, R, goal, mean, cross, squares, inside, ridge)
-    checks = state.checks(v, t, target_mean, found.point.xi, swept, tolerance)
+    parts = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
+    state = _State(R, goal, mean, cross, squares, inside, ridge)
+    checks = state.checks(parts, v, t, found.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
         unit * v, unit * bias, unit * t, checks, rounds, len(bounded), found.exact, tuple(bounded), found.point.xi,
@@ -155,17 +253,14 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
 
 
 def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
-    """Rows found above their bounds that are not bounded yet, by number."""
-    numbers = swept.number.tolist()
-    return {number: row for number, row in zip(numbers, swept.features, strict=True) if number not in bounded}
+    """Rows above their bounds that are not bounded yet, by number."""
+    return {k: row for k, row in zip(swept.number.tolist(), swept.features, strict=True) if k not in bounded}
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """The data of the optimality conditions."""
 
-    rows: VariationRows
-    held: Array
     R: Array
     goal: Array
     mean: Array
@@ -174,12 +269,9 @@ class _State:
     rho: float
     ridge: float
 
-    def checks(
-        self, v: Array, t: Array, target_mean: float, xi: Array, swept: Swept, tolerance: float
-    ) -> tuple[Row, ...]:
+    def checks(self, parts: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float) -> tuple[Row, ...]:
         """The conditions (27) and the duality gap, with errors and bounds of all rows."""
-        parts, rho = self.rows.values.split(self.held), self.rho
-        pull = np.tensordot(xi, parts, 2)
+        pull, rho = np.tensordot(xi, parts, 2), self.rho
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
         # where nothing is fitted, a millionth of the largest possible correlation of features and targets

@@ -34,7 +34,6 @@ from substrate.streaming.survey import TargetSummary
 
 __all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
 
-
 _HALF = EPS / 2.0
 _ROWS = 512
 _LARGEST = ("largest", "longest", "rounding")

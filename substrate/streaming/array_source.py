@@ -20,19 +20,7 @@ from substrate.errors import DataError, SolverError
 from substrate.namespaces import on_device_of, take_rows, where_it_lives
 from substrate.streaming.source import Block, Source
 
-__all__ = [
-    "WIDTH_ROWS",
-    "ArraySource",
-    "CodedSource",
-    "DerivedSource",
-    "LabelCodes",
-    "ScaledSource",
-    "drawn",
-    "handed_out",
-    "numbers",
-    "width_rows",
-]
-
+__all__ = ["ArraySource", "CodedSource", "LabelCodes", "ScaledSource", "drawn", "handed_out", "numbers", "width_rows"]
 
 _TRIES = 5
 #: Seconds to wait before another attempt, after which a lost worker has been detected.

@@ -27,16 +27,7 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.streaming.array_source import handed_out
 from substrate.streaming.executors import Executor, Joblib, Pass, Serial, Span, SummationTree, spans, sum_over, work_on
 
-__all__ = [
-    "DaskClient",
-    "DaskCluster",
-    "executor_of",
-    "is_client",
-    "killed_workers",
-    "started_workers",
-    "without_workers",
-]
-
+__all__ = ["DaskClient", "DaskCluster", "executor_of"]
 
 #: Seconds in which a worker, which imports numpy and scipy, must have started.
 _PATIENCE = 120

@@ -30,7 +30,6 @@ from substrate.whole_file import written_whole
 
 __all__ = ["SUFFIXES", "ParquetSource", "column_file", "csv_cells", "csv_row", "pyarrow_parquet"]
 
-
 _SUFFIXES = (".parquet", ".pq")
 #: Largest number of columns that a message names.
 _SHOWN = 10

@@ -23,6 +23,7 @@ from substrate.arrays import available_memory
 from substrate.errors import DataError
 from substrate.namespaces import HOST
 from substrate.progress import RowProgress
+from substrate.streaming import BUDGET
 from substrate.streaming.executors import (
     Device,
     Executor,
@@ -35,12 +36,10 @@ from substrate.streaming.executors import (
     highest,
     sum_over,
 )
-from substrate.streaming.parameters import BUDGET
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.threads import threads_for
 
 __all__ = ["Checkpoint", "OpenPasses", "digest"]
-
 
 _KIND = "sums of an unfinished fit"
 #: Seconds between two writes.

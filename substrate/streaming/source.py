@@ -21,7 +21,6 @@ from substrate.namespaces import HOST, is_device_array, where_it_lives
 
 __all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblocked", "refuse_short"]
 
-
 #: Rows of a micro-block, the argument of a function of rows.
 MICRO = 4096
 #: Rows of a leaf of the summation tree: four micro-blocks, so that the addition of leaves is a small part of the work.

@@ -23,7 +23,6 @@ from substrate.streaming.source import LEAF, Block, Source, checked_block, reblo
 
 __all__ = ["NpyFile", "NpySource", "RowBlocks", "files_behind", "is_mapped", "source_of", "streams"]
 
-
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 

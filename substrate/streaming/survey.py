@@ -33,18 +33,7 @@ from substrate.streaming.array_source import numbers
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.source import Block
 
-__all__ = [
-    "GATHERED",
-    "Counted",
-    "CountsOfLeaf",
-    "Labels",
-    "Survey",
-    "SurveyOfLeaf",
-    "TargetSummary",
-    "near_largest",
-    "order_statistics",
-    "summary_of_targets",
-]
+__all__ = ["Labels", "Survey", "SurveyOfLeaf", "TargetSummary", "order_statistics", "summary_of_targets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +237,7 @@ class _Search:
 
 
 def order_statistics(
-    sums: Callable[[LeafSum], Any],
-    values: Callable[[Block], Array],
-    n: int,
-    ranks: Iterable[int],
-    most: int = GATHERED,
+    sums: Callable[[LeafSum], Any], values: Callable[[Block], Array], n: int, ranks: Iterable[int], most: int = GATHERED
 ) -> tuple[dict[int, float], float]:
     """The numbers of the given ranks (from 0) among those of n rows, and the largest absolute value.
 

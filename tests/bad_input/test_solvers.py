@@ -100,6 +100,7 @@ LIMITS = {
 
 @over_modules
 @pytest.mark.parametrize("solver", ORDER)
+@pytest.mark.some_cases(1)
 def test_solvers_options_limits_and_silence(module, solver, capfd):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")

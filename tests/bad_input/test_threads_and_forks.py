@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose
 
 @over_estimators
 def test_fits_in_several_threads_do_not_meet(estimator):
-    X, y = make_data(estimator, n=80)
+    X, y = make_data(estimator, n=50)
     seeds = range(2)
 
     def fitted(seed):
-        rows = np.random.default_rng(seed).permutation(len(y))[:60]
+        rows = np.random.default_rng(seed).permutation(len(y))[:40]
         return output(made(estimator).fit(X[rows], y[rows]), X)
 
     alone = [fitted(seed) for seed in seeds]

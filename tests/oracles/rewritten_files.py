@@ -11,7 +11,7 @@ import problems
 from problems.estimators.shared.saved import OUTSIDE
 from substrate import archive
 from substrate.reduced import Basis
-from substrate.streaming.parameters import BUDGET
+from substrate.streaming import BUDGET
 
 
 def rewrite(path, change, digest=True):

@@ -37,7 +37,7 @@ EVERY_CASE = {
     *(f"{page}{part}" for page in PAGES for part in ("", ".declare", ".closed_form")),
 }
 #: Cases of a shared check for every other model.
-SOME_CASES = 3
+SOME_CASES = 2
 #: The checks that this run has sampled, by name: the kind of each of their cases, and the places of the chosen ones.
 SAMPLED: dict[str, tuple[list[str], set[int]]] = {}
 #: The parameters by which a check walks the models: estimators, the functions of the pages, and the pages.

@@ -98,10 +98,11 @@ MACHINES = {
 }
 
 
+@pytest.mark.parametrize("part", first(1, range(2)))
 @pytest.mark.parametrize("name", MACHINES)
-def test_no_certificate_that_holds_is_contradicted_by_a_proof(name):
+def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
     held = 0
-    for seed in range(12 if name.startswith("fused") else 25):
+    for seed in range(part, 12 if name.startswith("fused") else 25, 2):
         rng = np.random.default_rng(seed)
         kernel, X, y, labels = wild(rng)
         target = labels if "classes" in name else y
@@ -118,7 +119,7 @@ def test_no_certificate_that_holds_is_contradicted_by_a_proof(name):
         assert proof.proved or not model.certificate_.holds, where
         assert proof.proved or not again.holds, where
         held += model.certificate_.holds
-    assert held >= 5, "a law about nothing"
+    assert held >= 3, "a law about nothing"
 
 
 @pytest.mark.parametrize("gamma", first(2, [1e-3, 1e6, 1.0, 1e3]))

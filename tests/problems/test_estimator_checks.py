@@ -55,6 +55,7 @@ def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
 
 
 @parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail)
+@pytest.mark.some_cases(1)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     with warnings.catch_warnings():
         pairwise = estimator.__sklearn_tags__().input_tags.pairwise

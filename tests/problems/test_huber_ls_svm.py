@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import HuberLSSVMRegressor, LSSVMRegressor, huber_ls_svm, ls_svm_regression
-from substrate.closed_form import huber_active_set, huber_interior_point
+from substrate.closed_form import huber_active_set
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF
@@ -168,7 +168,7 @@ def test_an_unknown_form_and_a_huge_target_are_refused():
 def test_a_certificate_that_fails_is_warned_of_or_refused(monkeypatch):
     for name in ("_FEW_STEPS", "_LAST_STEPS"):
         monkeypatch.setattr(huber_active_set, name, 1)
-    monkeypatch.setattr(huber_interior_point, "MOST_INNER_STEPS", 1)
+    monkeypatch.setattr(huber_active_set, "MOST_INNER_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="does not hold .*duality gap"):
         model = HuberLSSVMRegressor(KERNEL, GAMMA, delta=1e-4).fit(X, Y)
     assert not model.certificate_.holds

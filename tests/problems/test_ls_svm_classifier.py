@@ -403,7 +403,7 @@ def test_sparse_rows(four, coding, solver):
 @over_codings
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_certificate_notices_a_change_in_any_coefficient(coding, n_classes):
-    X, k = blobs(n_classes, n=18)
+    X, k = blobs(n_classes, n=12)
     model = LSSVMClassifier(KERNEL, gamma=5.0, coding=coding, class_weight="balanced").fit(X, k)
     assert model.certify(X, k).holds
     original, codes = model.support_values_.copy(), model.support_codes_

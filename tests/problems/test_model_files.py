@@ -368,10 +368,10 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, estima
 # ---- damaged and hostile files -------------------------------------------------------------------
 
 
-@pytest.fixture(params=["regressor", "classifier", "sparse", "precomputed"])
-def saved(request, tmp_path):
-    """A fitted model, its file and rows to predict."""
-    path = tmp_path / "m.npz"
+@pytest.fixture(scope="module", params=["regressor", "classifier", "sparse", "precomputed"])
+def written(request, tmp_path_factory):
+    """A fitted model, the bytes of its file and rows to predict."""
+    path = tmp_path_factory.mktemp("written") / "m.npz"
     if request.param == "classifier":
         X, _ = make_data(LSSVMRegressor)
         model = LSSVMClassifier(2.0 * RBF(1.0) + Linear()).fit(X, np.array(["a", "b", "c"])[np.arange(20) % 3])
@@ -384,6 +384,15 @@ def saved(request, tmp_path):
         X = sp.csr_matrix(np.where(X > 0.0, X, 0.0)) if request.param == "sparse" else X
         model = LSSVMRegressor(RBF(1.0), gamma=2.0).fit(X, y)
     model.save(path)
+    return model, path.read_bytes(), X
+
+
+@pytest.fixture
+def saved(written, tmp_path):
+    """The same with a file of the test's own, to spoil."""
+    model, content, X = written
+    path = tmp_path / "m.npz"
+    path.write_bytes(content)
     return model, path, X
 
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor, load
-from problems.estimators.pruned.pruning_fit import Line
+from problems.estimators.pruned.pruning_path import Line
 from substrate.codings import code_book
 from substrate.datasets import ripley, sinc, sinc_outliers
 from substrate.errors import DataError, DeclarationError

@@ -5,7 +5,7 @@ import pytest
 
 from problems import SparseLSSVMRegressorCV
 from substrate.kernels import RBF
-from substrate.proof.balls import ball, balls, below, flint, precision
+from substrate.proof import ball, balls, below, flint, precision
 from substrate.proof.reduced import BasisRows
 from substrate.reduced import Basis
 

@@ -13,8 +13,7 @@ from substrate.reduced import Basis
 from substrate.reduced import variation as reduced_variation
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.variation import VariationRows, solve_reduced_variation
-from substrate.reduced.variation_sweep import VariationSweep
+from substrate.reduced.variation import VariationRows, VariationSweep, solve_reduced_variation
 from substrate.streaming.source import Block
 
 RNG = np.random.default_rng(9)

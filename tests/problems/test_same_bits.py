@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 import problems
 from problems.estimators.reduced.row_stream import RowStream
 from substrate.kernels import RBF
-from substrate.reduced import Basis
-from substrate.reduced.basis import RULES
+from substrate.reduced import RULES, Basis
 from substrate.streaming import array_source as row_numbers
 from substrate.streaming.executors import Joblib
 
@@ -204,9 +203,9 @@ def test_where_rows_are_changes_no_bit(case, kind, of_arrays, folder):
     assert_same(model.set_params(**how).fit(*given), of_arrays(case))
 
 
-#: One estimator for each way of summing is quick; the others come with ``-m slow``.
+#: One estimator is quick; the others, and the other ways of summing, come with ``-m slow``.
 ON_A_CLUSTER = [
-    pytest.param(case, marks=() if case in ("SparseLSSVMRegressor", "folds of classes") else pytest.mark.slow)
+    pytest.param(case, marks=() if case == "folds of classes" else pytest.mark.slow)
     for case in (*READERS, "folds of classes", "basis pruned")
 ]
 

@@ -1,5 +1,6 @@
 """Machines that choose: their criterion is what refits give, their gamma the best of the range, their kernel of all."""
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,10 +86,12 @@ def test_candidates_are_tabulated_as_scikit_learn_does():
     assert dict(model.certificate_.record)["kernels"] == "4 judged"
 
 
-def test_workers_change_nothing():
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_workers_change_nothing(backend):
     kernels = [RBF(0.3), RBF(1.0), Linear()]
     one = LSSVMRegressorCV(kernels=kernels).fit(X, Y)
-    two = LSSVMRegressorCV(kernels=kernels, n_jobs=2).fit(X, Y)
+    with joblib.parallel_config(backend=backend):
+        two = LSSVMRegressorCV(kernels=kernels, n_jobs=2).fit(X, Y)
     assert (one.gamma_, one.kernel_, one.criterion_) == (two.gamma_, two.kernel_, two.criterion_)
 
 

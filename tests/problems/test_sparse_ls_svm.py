@@ -23,8 +23,7 @@ from substrate.closed_form.leave_one_out import relative_error
 from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.reduced import Basis
-from substrate.reduced.basis import RULES
+from substrate.reduced import RULES, Basis
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 3))

@@ -49,7 +49,7 @@ def matrices(kernel, X):
 # ---- the function (31) ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "d"), [(80, 10), (100, 25)])
+@pytest.mark.parametrize(("n", "d"), [(80, 10), pytest.param(100, 25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variance", [1.0, 10.0])
 def test_inputs_one_to_four_of_31_come_first(n, d, variance):
     for seed in (0, 1):

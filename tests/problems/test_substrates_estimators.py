@@ -180,7 +180,7 @@ def test_a_classifier_without_support_vectors_says_the_largest_class(k, tmp_path
         assert other.decision_function(X[:4]).shape == ((4,) if k == 2 else (4, 3))
 
 
-@pytest.mark.parametrize("solver", ["cvxpy", "CLARABEL", "osqp"])
+@pytest.mark.parametrize("solver", ["cvxpy", "CLARABEL", pytest.param("osqp", marks=pytest.mark.slow)])
 def test_the_declared_problem_can_be_asked_for(solver):
     X, y = regression()
     fast = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)

@@ -61,7 +61,10 @@ def test_declared_closed_form_and_written_down_agree(symmetry, kernel):
 
 
 @over_symmetries
-@pytest.mark.parametrize("solver", [name for name in ORDER if name != "HIGHS"])
+@pytest.mark.parametrize(
+    "solver",  # a first-order method takes longer than all others
+    [pytest.param(name, marks=pytest.mark.slow if name == "SCS" else ()) for name in ORDER if name != "HIGHS"],
+)
 def test_every_solver_agrees(symmetry, solver):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")

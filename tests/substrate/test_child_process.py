@@ -124,7 +124,7 @@ def test_what_the_function_prints_goes_to_standard_error(capfd):
 def test_threads_that_call_at_one_time_have_children_of_their_own():
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(call_within(LONG, os.getpid))) for _ in range(2)]
-    gate = threading.Thread(target=call_within, args=(LONG, time.sleep, 1.0))
+    gate = threading.Thread(target=call_within, args=(LONG, time.sleep, 0.5))
     for thread in (gate, *threads):
         thread.start()
     for thread in (gate, *threads):

@@ -1,8 +1,5 @@
 """Which library an array belongs to, and what the array API lacks."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
@@ -71,14 +68,6 @@ def test_numpy_is_its_own_namespace():
     assert where_it_lives(values) == HOST
     assert not is_device_array([1.0])
     assert to_numpy(2.0) == 2.0
-
-
-def test_numpy_does_not_pay_for_the_others():
-    code = "import numpy as np, sys\nfrom problems import LSSVMRegressor\n"
-    code += "LSSVMRegressor().fit(np.eye(4), np.arange(4.0)).predict(np.eye(4))\n"
-    code += "print(*[name for name in ('array_api_compat', 'torch', 'cupy') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
 @everywhere

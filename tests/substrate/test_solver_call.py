@@ -192,7 +192,7 @@ def _interrupted_once(script, word, stream):
 
 
 @posix
-@pytest.mark.parametrize("solver", ["SCS", "OSQP"])
+@pytest.mark.parametrize("solver", ["SCS", pytest.param("OSQP", marks=pytest.mark.slow)])
 def test_one_interrupt_ends_a_compiled_solver_that_takes_it_for_its_own(solver):
     code, said = _interrupted_once(ENDLESS.format(solver=solver), "go", "stdout")
     assert code == -signal.SIGINT, said

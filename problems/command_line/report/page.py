@@ -25,7 +25,6 @@ __all__ = [
     "table",
 ]
 
-
 _STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }

@@ -4,16 +4,203 @@ r"""Sparse LS-SVMs that choose their gamma, with a proof.
 
 for leave-one-out, generalised cross-validation or folds, on a basis chosen once per kernel. One statistic of all rows
 and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
-criteria, :mod:`substrate.paths.gamma_search` for the lower bound, and :mod:`substrate.reduced.criteria` for the errors
-of rounding and decomposition. In every criterion rows are left out of the fit, not of the choice of the basis.
+criteria and their errors of rounding and decomposition, and :mod:`substrate.paths.gamma_search` for the lower bound. In
+every criterion rows are left out of the fit, not of the choice of the basis.
 """
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, Self
 
-from problems.estimators.chosen.basis_search import SparseSearch
+import numpy as np
+
+from problems.estimators.chosen.basis_bounds import bounded_search
+from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
+from problems.estimators.reduced.ls_svm_machine import SparseMachine
+from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.shared.coded import numbers_of_codes
+from substrate.certificates import Row
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.device_gram import gram_kind
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.namespaces import namespace_of, to_numpy
+from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.gamma_search import gamma_ends
+from substrate.paths.validation import Sum
+from substrate.reduced.criteria import ReducedFold, ReducedGCV
+from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
+from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
+from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.reduced.statistic import Statistic
+from substrate.streaming.source import LEAF, Block
 
-__all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
+__all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV", "SparseSearch"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A judged kernel, with the data of its final fit."""
+
+    judged: Judged
+    prepared: Prepared
+    spectrum: ReducedSpectrum
+    statistic: Statistic
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseSearch(ModelSearch, SparseMachine):
+    """The search over gamma and a list of kernels, for machines on a reduced basis."""
+
+    search: None = field(default=None, init=False)
+    max_evaluations: int = field(default=1, init=False)
+    loss: str = field(default="squared", init=False)
+    validation_fraction: float = field(default=0.25, init=False)
+    n_jobs: None = field(default=None, init=False)
+    verbose: bool = field(default=False, init=False)
+    random_state: None = field(default=None, init=False)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind."""
+        self._begin_fit()
+        self._check_search()
+        with self._reading(X, y) as data:
+            fit, judged, best = self._final(self._found(data, self._folds(data), self._labels))
+        self._keep_search(judged, best, True)
+        self._keep_classes(data.classes)
+        self._keep(fit, data.outputs == 1)
+        return self
+
+    def _fitted_gamma(self) -> float:
+        return float(self.gamma_)
+
+    def _check_search(self) -> None:
+        if self.cv is None:
+            raise DeclarationError(
+                "cv must be 'loo', 'gcv', a number of folds, a splitter or a list of splits, received None; rows that "
+                "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
+            )
+        self._check_rules()
+        if isinstance(rule := self._choice().rule, str) and rule == "pruned":
+            raise DeclarationError(
+                "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
+            )
+
+    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
+        kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
+        return [self._judged_kernel(kernel, data, folds, pooled) for kernel in kernels]
+
+    def _folds(self, data: FitData) -> Folds | None:
+        """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
+        if self._criterion != "folds":
+            return None
+        source, classes = data.source, data.classes
+        if source.held is not None:
+            X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
+            labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
+            return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
+        count = self.cv
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
+            labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
+            return _folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
+        if not 2 <= int(count) <= source.n_rows:
+            raise DeclarationError(
+                f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {self.cv!r}"
+            )
+        if classes is None:
+            return ConsecutiveFolds(int(count), source.n_rows)
+        return StratifiedFolds.of(int(count), source, classes.book, data.passes)
+
+    def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
+        start = time.perf_counter()
+        prepared = prepare(kernel, data, self._choice(), 1.0)
+        lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
+        method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
+        statistic = prepared.statistic(lowest, folds, method)
+        spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
+        criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
+        parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+        search = bounded_search(criterion, prepared, spectrum, self.gamma_range, float(self.gap), pooled)
+        gamma = float(search.gamma[0])
+        error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
+        score = float(search.values[0])
+        scores = np.array([score])
+        if isinstance(criterion, Sum):
+            t = np.array([[np.log(1.0 / gamma)]])
+            scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
+        judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
+        return _Found(judged, prepared, spectrum, statistic)
+
+    def _criterion_on(
+        self, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+    ) -> Criterion | Sum:
+        if self._criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
+            return self._dense_criterion(prepared, pooled)
+        if self._criterion == "loo":
+            return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
+        if self._criterion == "gcv":
+            return ReducedGCV.of(spectrum, pooled=pooled)
+        parts = []
+        for fold in statistic.folds:
+            others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
+            parts.append(ReducedFold.of(others, fold, pooled=pooled))
+        return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+
+    def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
+        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
+        rows, kind = prepared.rows, GeneralizedCrossValidation if self._criterion == "gcv" else LeaveOneOut
+        (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
+        Z = rows.values.matrix(block.X) @ prepared.features.transform
+        return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T)), block.Y, pooled=pooled)
+
+    def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
+        best = min(found, key=lambda one: one.judged.score)
+        judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
+        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
+        rows, facts = self._search_rows(judged, best.judged)
+        extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
+        more = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more)), judged, best.judged
+
+
+def _first_target(block: Block) -> Any:
+    """The targets of a regression, one number per row."""
+    return block.Y[:, 0]
+
+
+def _folds_of(splits: Any, n: int) -> GivenFolds | None:
+    """The validation rows of each split; training must be all the others, since sums allow only that."""
+    folds = []
+    seen = np.zeros(n, dtype=bool)
+    for number, (train, valid) in enumerate(splits):
+        if train.size + valid.size != n or seen[valid].any():
+            raise DeclarationError(
+                f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
+                "StratifiedKFold or GroupKFold"
+            )
+        seen[valid] = True
+        folds.append(valid)
+    return GivenFolds.of(folds, n)
+
+
+def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
+    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
+    if fit.factor is None:
+        raise TypeError("a selection without leverages")
+    unit, prepared = best.search.unit, fit.prepared
+    squares, outputs = 0.0, int(fit.bias.shape[0])
+    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+        squares += float(namespace_of(part.residuals).sum((part.residuals / unit) ** 2))
+    again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
+    value = float(np.sqrt(best.search.values[0]))
+    tolerance = 1e-8 + 10.0 * best.error
+    scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")
 
 
 @dataclass(eq=False, repr=False)
@@ -61,12 +248,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, gamma_range, gap
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis, passes
-        As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
 

@@ -17,27 +17,64 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.chosen.rounding import centred_points, joint_rounding, weighted_rounding
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, positive
-from substrate.closed_form.leave_one_out import ROBUST
+from substrate.arrays import Array, is_sparse, positive
+from substrate.closed_form.leave_one_out import ROBUST, Split, checked_splits
 from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
-from substrate.folds import Split, checked_splits
 from substrate.gram import Gram
-from substrate.kernels import Kernel
-from substrate.namespaces import to_numpy
+from substrate.kernels import Kernel, Linear
+from substrate.kernels.nested import Scaled
+from substrate.namespaces import is_device_array, to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.gamma_grid import grid_gamma
 from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import gamma_ends, lambda_range, search_spectra
+from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum, Validation
 
-__all__ = ["SMOOTH", "Judged", "Task", "criterion_of", "held_out_rows", "judge", "judged_by", "trainable_splits"]
+__all__ = ["SMOOTH", "Judged", "Task", "centred_points", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
-
+#: Criteria that are smooth in gamma.
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
+
+
+def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
+    """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
+
+    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
+    points would cost digits of every kernel value.
+    """
+    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+    if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
+        return (X, *others)
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = np.mean(X, axis=0)
+    if not np.isfinite(center).all():
+        return (X, *others)
+    return tuple(points - center for points in (X, *others))
+
+
+def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
+    """The kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
+    if kernel.pairwise:
+        return 0.0
+    if is_sparse(X):
+        from scipy.sparse import vstack
+
+        return kernel.rounding(vstack([X, X_check]).tocsr())
+    return kernel.rounding(np.vstack([X, X_check]))
+
+
+def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
+    """A bound on the root mean square error of centred kernel rows, from k(x, x) and the weights of both sets."""
+    if p == 0.0:
+        return 0.0
+    if v is not None and w is not None:
+        means = [float(np.average(np.abs(part), weights=by)) for part, by in ((diagonal, v), (checked, w))]
+        diagonal, checked = v * diagonal, np.array([max(means)])
+    # once for the row, once for the mean row that is subtracted
+    own = float(np.sqrt(np.abs(diagonal).sum()))
+    return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +127,7 @@ def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("square
         raise DeclarationError(f"loss={loss!r} is taken of leave-one-out residuals: use cv='loo', received cv={cv!r}")
     if loss != "squared":
         return str(loss)
-    if cv is None:
-        return "validation"
-    return cv if isinstance(cv, str) else "folds"
+    return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
 
 
 def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
@@ -129,29 +164,23 @@ def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ..
 def judge(kernel: Kernel, task: Task) -> Judged:
     """Find the best gamma of one kernel."""
     start = time.perf_counter()
-    if task.weights is not None:
-        return _judged_by_weights(kernel, task, task.weights)
-    return replace(_judge(kernel, task), seconds=time.perf_counter() - start)
+    found = _judge(kernel, task) if task.weights is None else _judged_by_weights(kernel, task, to_numpy(task.weights))
+    return replace(found, seconds=time.perf_counter() - start)
 
 
-def _judged_by_weights(kernel: Kernel, task: Task, weights: Array) -> Judged:
+def _judged_by_weights(kernel: Kernel, task: Task, v: Array) -> Judged:
     """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
-    start, v = time.perf_counter(), to_numpy(weights)
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
     found = _judge(kernel, replace(task, weights=v / size, gammas=gammas))
     low, high = found.search.gamma_range
-    search = replace(
-        found.search, gamma=found.search.gamma / size, gamma_range=(low / size, high / size),
-        seen=found.search.seen / size,
-    )  # fmt: skip
-    return replace(found, search=search, seconds=time.perf_counter() - start)
+    gamma, seen = found.search.gamma / size, found.search.seen / size
+    return replace(found, search=replace(found.search, gamma=gamma, gamma_range=(low / size, high / size), seen=seen))
 
 
 def _judge(kernel: Kernel, task: Task) -> Judged:
     if task.check is None:
-        (X,) = centred_points(kernel, task.X)
-        task = replace(task, X=X)
+        task = replace(task, X=centred_points(kernel, task.X)[0])
     else:
         X, X_check = centred_points(kernel, task.X, task.check[0])
         task = replace(task, X=X, check=(X_check, task.check[1]))
@@ -161,7 +190,7 @@ def _judge(kernel: Kernel, task: Task) -> Judged:
         gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
-    criterion = criterion_of(gram, task)
+    criterion = _criterion_of(gram, task)
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
     spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
     if task.criterion in SMOOTH:
@@ -190,7 +219,7 @@ def _scales(task: Task, unit: float) -> Array:
     return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
 
 
-def criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
+def _criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
     Y, pooled = task.Y, task.pooled
     p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
@@ -223,7 +252,7 @@ def _checked_parts(gram: Gram, task: Task) -> list[tuple[Criterion, float]]:
     kernel, (X_check, Y_check) = gram.kernel, task.check
     below = np.empty((Y_check.shape[0], task.Y.shape[0]))
     kernel.fill(X_check, None if kernel.pairwise else task.X, below)
-    p = joint_rounding(kernel, task.X, X_check)
+    p = _joint_rounding(kernel, task.X, X_check)
     checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
     ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
     weights = None if task.weights is None else (task.weights, ones)
@@ -237,7 +266,7 @@ def _validated(
     """The mean square error on validation rows, as one criterion or one per machine, with shares."""
     if not pooled or (Y != 0.0).all():
         v, w = (None, None) if weights is None else weights
-        spectrum, unsure = centred_spectrum(gram, p, v), weighted_rounding(p, gram.diagonal, checked, v, w)
+        spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
         return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w), 1.0)]
     found = []
     for k in range(Y.shape[1]):  # one against one: every machine has its own rows
@@ -245,7 +274,7 @@ def _validated(
         if check.size:
             v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
             rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            unsure = weighted_rounding(p, gram.diagonal[train], checked[check], v, w)
+            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w)
             spectrum = centred_spectrum(gram.block(train), p, v)
             known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
             part = Validation.of(spectrum, *known, rounding=unsure, weights=w)

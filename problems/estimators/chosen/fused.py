@@ -16,8 +16,8 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.closed_form.leave_one_out import checked_splits
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
-from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 

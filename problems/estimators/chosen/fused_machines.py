@@ -1,16 +1,26 @@
-"""Estimators whose hyper-parameter is chosen by validation with a proof: zeta and rho, for both tasks."""
+"""Estimators whose hyper-parameter is chosen by validation with a proof, and ``fuse`` on an estimator, by them."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from problems.estimators.chosen.fused import FusedClassifier, FusedRegressor
 from problems.estimators.chosen.fused_ways import OverRho, OverZeta
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
+from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
 from problems.estimators.shared.additive import DecoupledExpansion
+from problems.estimators.shared.base import KernelEstimator
+from substrate.errors import DeclarationError
 
 __all__ = [
     "FusedL1SubstrateClassifier",
     "FusedL1SubstrateRegressor",
     "FusedMaximalVariationClassifier",
     "FusedMaximalVariationRegressor",
+    "fuse_estimator",
 ]
 
 
@@ -49,8 +59,7 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
-        No zeta of the range on the certificate (``path_["coverage"]``) validates better; smaller
-        ones are not covered.
+        No zeta of the range on the certificate (``path_["coverage"]``) validates better.
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
     n_support_ : int
@@ -73,14 +82,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
-    kernels : list of kernels, default=None
-        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter, iterable, "loo" or None, default=None
-        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
-        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
-        a share of X.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
+    kernels, cv, validation_fraction
+        As for :class:`FusedL1SubstrateRegressor`.
     gap : float, default=1e-3
         Relative distance between error and bound that the certificate demands.
     random_state : int, RandomState or None, default=None
@@ -114,43 +117,15 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min
+        As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
-    kernels : list of kernels, default=None
-        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter, iterable, "loo" or None, default=None
-        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
-        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
-        a share of X.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
-    gap : float, default=1e-2
-        Relative distance between error and bound that the certificate demands. A smooth kernel hardly determines
-        predictions by fitted values, and rounding then keeps the bound from coming nearer.
-    random_state : int, RandomState or None, default=None
-        Seed of the rows held out.
-    zeta_min : float, default=None
-        Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
-        states where it ends, and whether the best zeta is there.
 
     Attributes
     ----------
-    zeta_ : float
-        The zeta whose machine validates best.
-    criterion_ : float
-        Its mean squared error on the rows that validate.
-    criterion_lower_bound_ : float
-        No zeta of the range on the certificate (``path_["coverage"]``) validates better; smaller
-        ones are not covered.
-    path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
-    n_support_ : int
-        Number of rows with a nonzero support value.
+    zeta_, criterion_, criterion_lower_bound_, path_, n_support_
+        As for :class:`FusedL1SubstrateRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -166,41 +141,15 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho for all of them.
-    kernels : list of kernels, default=None
-        Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
-    cv : int, splitter, iterable, "loo" or None, default=None
-        How a machine is judged: folds over which the error is added up, or every row left out in turn, one path
-        each, and the final machine is then trained on all rows; None is validation rows, those given to :meth:`fit` or
-        a share of X.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where ``cv`` is None and :meth:`fit` is given no validation rows.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
-    random_state : int, RandomState or None, default=None
-        Seed of the rows held out.
-    relevance, expansion, ridge, cutoff
-        As for :class:`~problems.MaximalVariationRegressor`.
 
     Attributes
     ----------
-    rho_ : float
-        The rho whose machine validates best.
-    criterion_ : float
-        Its mean squared error on the rows that validate.
-    criterion_lower_bound_ : float
-        No rho of the range on the certificate validates better.
-    path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
-        one validation set the ``maximal_variation`` at the knots.
-    maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
-        t of the machine at that rho.
+    rho_, criterion_, criterion_lower_bound_, path_, maximal_variation_
+        As for :class:`FusedMaximalVariationRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -208,3 +157,42 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     """
 
     _title = "Fusion over rho, classification"
+
+
+#: The class that chooses a parameter of each estimator.
+_TWINS: dict[type, type[KernelEstimator]] = {
+    LSSVMRegressor: LSSVMRegressorCV,
+    LSSVMClassifier: LSSVMClassifierCV,
+    L1SubstrateRegressor: FusedL1SubstrateRegressor,
+    L1SubstrateClassifier: FusedL1SubstrateClassifier,
+    MaximalVariationRegressor: FusedMaximalVariationRegressor,
+    MaximalVariationClassifier: FusedMaximalVariationClassifier,
+}
+
+
+def fuse_estimator(
+    estimator: Any, over: Any, *, validation: Any = None, cv: Any = None, gap: float = 1e-3, data: Any = None
+) -> Any:
+    """The Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and validated."""
+    from substrate.fusion import FusedPath, Fusion  # brings cvxpy, which the classes do without
+
+    name = over.name() if hasattr(over, "name") else over
+    twin = _TWINS.get(type(estimator))
+    if twin is None or name != twin._chooses:
+        offered = ", ".join(f"{other._chooses} of {one.__name__}" for one, other in _TWINS.items())
+        raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
+    if data is None:
+        raise DeclarationError("an estimator is fused on data=(X, y)")
+    if (validation is None) == (cv is None):
+        raise DeclarationError("an estimator is fused with validation=(X, y) or with cv, one of them")
+    fused: Any = twin(gap=gap, cv=cv)
+    own = fused.get_params(deep=False)
+    given = estimator.get_params(deep=False)
+    fused.set_params(**{key: value for key, value in given.items() if key in own and key not in ("gap", "cv")})
+    model = fused.fit(*data, *(validation or ()))
+    path = model.path_
+    stop = str(path.get("stop", "the range of gamma was searched"))
+    known = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
+    record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
+    chosen = (getattr(model, f"{name}_"), model.criterion_, model.criterion_lower_bound_)
+    return Fusion(name, *chosen, model, record, model.certificate_)

@@ -11,10 +11,8 @@ from substrate.progress import Progress
 
 __all__ = ["best_of", "nelder_mead", "tunable"]
 
-
 #: Parameters that select a formula rather than a scale.
 _FIXED = ("degree", "nu")
-
 
 _FIRST_STEP = 0.5
 

@@ -10,9 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.chosen.candidates import Judged, Task, held_out_rows, judge, judged_by, trainable_splits
+from problems.estimators.chosen.candidates import (
+    Judged,
+    Task,
+    centred_points,
+    held_out_rows,
+    judge,
+    judged_by,
+    trainable_splits,
+)
 from problems.estimators.chosen.kernel_search import best_of, nelder_mead
-from problems.estimators.chosen.rounding import centred_points
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -29,7 +36,6 @@ from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
 from substrate.progress import Progress
 
 __all__ = ["ModelSearch", "Parted"]
-
 
 _NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or cv='gcv'"
 

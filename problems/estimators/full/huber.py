@@ -24,7 +24,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.proof import Proof
-from substrate.proof.huber import prove_huber
+from substrate.proof.duality import prove_huber
 
 __all__ = ["HuberLSSVMRegressor"]
 

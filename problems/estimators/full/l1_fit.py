@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.base import KernelEstimator, page_named
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine, points_of
-from problems.estimators.shared.pages import page_named
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
@@ -24,7 +23,6 @@ from substrate.proof.duality import prove_sparse
 from substrate.solvers import canonical_name
 
 __all__ = ["Solving", "SparseAnswers", "SparseFit", "fit_sparse", "sparse_accuracy"]
-
 
 Facts = tuple[tuple[str, str], ...]
 

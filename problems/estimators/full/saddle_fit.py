@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.pages import page_named
+from problems.estimators.shared.base import page_named
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of, unpolished

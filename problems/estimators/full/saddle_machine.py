@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.full.saddle_fit import Method, SaddleFit
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import CheckedAgain
+from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal
 from problems.estimators.shared.machine_rows import points_of
-from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished
@@ -164,6 +164,8 @@ class SaddleMachine(LeavesOut, CheckedAgain):
 class SolvedMachine(SaddleMachine):
     """A machine whose system is solved in closed form, by conjugate gradients, or as the declared problem."""
 
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cg", "cvxpy")
+    _on_devices = True
     solver: str = "auto"
     cg_tol: float = 1e-8
     max_iter: int = 1000

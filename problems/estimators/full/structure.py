@@ -217,17 +217,10 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    rho : float, default=1.0
-        Weight of the sum of maximal variations against half the squared errors.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    kernel, rho, tol, relevance, expansion, ridge, cutoff, refit, gamma, solver
+        As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    relevance, expansion, ridge, cutoff, refit, gamma, solver
-        As for :class:`MaximalVariationRegressor`.
 
     Attributes
     ----------

@@ -175,13 +175,8 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    zeta : float, default=1.0
-        Weight of the 1-norm against half the squared errors.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    kernel, zeta, tol
+        As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     solver : str, default="auto"

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
+from problems.estimators.shared.base import page_named
 from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
-from problems.estimators.shared.pages import page_named
 from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
@@ -35,7 +35,6 @@ from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
 __all__ = ["PAGES", "Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
-
 
 #: The page that states each expansion.
 PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}

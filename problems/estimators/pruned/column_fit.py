@@ -1,4 +1,7 @@
-"""The base of column-reduced classifiers: machines from a code book, columns from a rule, a solution on those."""
+"""The base of column-reduced classifiers: machines from a code book, columns from a rule, a solution on those.
+
+Certificates and proofs are about the solution on the kept columns, from what ``predict`` uses.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -8,28 +11,34 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.pruned.column_checks import (
-    Facts,
-    HeldMachine,
-    bounded_columns,
-    certify_columns,
-    certify_kept_columns,
-    prove_columns,
-    worst_machines,
-)
 from problems.estimators.shared.checked_again import check_given
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.closed_form.column_reduction import column_rows, solve_columns
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import Accuracy
+from substrate.closed_form.column_accuracy import (
+    ColumnFactor,
+    ColumnMachine,
+    careful_column_accuracy,
+    column_accuracy,
+    kept_values,
+)
+from substrate.closed_form.column_reduction import ColumnSolution, column_rows, solve_columns
+from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import bordered_matrix, bordered_target, ridge_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.proof import Proof
+from substrate.proof.least_squares import prove_kept_columns
 
-__all__ = ["ColumnReducedClassifier", "MachineGroup", "Reduced", "Selection"]
+__all__ = ["ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
+
+Facts = tuple[tuple[str, str], ...]
+
+_DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
+_UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,24 @@ class Reduced:
     rows: tuple[Row, ...]
     method: str
     facts: Facts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMachine:
+    """One machine of a model: its rows, their labels, the kept ones, and its coefficients.
+
+    ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the
+    accuracy required, as a share of the spread of y.
+    """
+
+    points: Any
+    y: Array
+    columns: Any
+    gamma: float
+    bias: float
+    coefficients: Array
+    fitted: Array
+    tolerance: float
 
 
 @dataclass(eq=False, repr=False)
@@ -116,7 +143,7 @@ class ColumnReducedClassifier(CodedClassifier):
         for name, value in measured.items():
             setattr(self, name, value)
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
-        self.certificate_ = Certificate(self._title, worst_machines(rows), (*facts, support))
+        self.certificate_ = Certificate(self._title, _worst_machines(rows), (*facts, support))
         warn_unless_holds(self.certificate_)
         values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
@@ -138,7 +165,7 @@ class ColumnReducedClassifier(CodedClassifier):
         method = f"least squares on the columns, {solved.method}"
         y = np.ascontiguousarray(B[1:])
         known = (group.gram, group.kernel, group.points, y, group.ridge, columns, solved)
-        bounded, facts = bounded_columns(*known, self._tolerance())
+        bounded, facts = _bounded_columns(*known, self._tolerance())
         return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
 
     def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
@@ -158,7 +185,13 @@ class ColumnReducedClassifier(CodedClassifier):
         paper, not as an optimum: the certificate is about the solution on them.
         """
         check_given(self, y, sample_weight, False)
-        return certify_columns(self, *self._given_again(X, y), f"{self._title}, checked again")
+        rows: list[tuple[Row, ...]] = []
+        facts: dict[tuple[str, str], None] = {("kernel", repr(self.kernel_)): None}
+        for held in self._held(*self._given_again(X, y)):
+            found, more = self._certified_machine(held)
+            rows.append(found)
+            facts |= dict.fromkeys(more)
+        return Certificate(f"{self._title}, checked again", _worst_machines(rows), tuple(facts))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from the solution on the kept columns.
@@ -166,13 +199,38 @@ class ColumnReducedClassifier(CodedClassifier):
         Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         check_given(self, y, sample_weight, False)
-        return prove_columns(self, *self._given_again(X, y))
+        proofs = [self._proved_machine(held) for held in self._held(*self._given_again(X, y))]
+        return min(proofs, key=lambda one: (one.digits, -one.accuracy))
 
-    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-        return certify_kept_columns(self.kernel_, machine)
+    def _held(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
+        """Every machine of this model, on the training rows."""
+        a = np.reshape(self._coefficients(), (self.support_.size, Y.shape[1]))
+        bias, fitted = np.atleast_1d(self.bias_), np.reshape(self._evaluated(X), (X.shape[0], -1))
+        for one in each_machine(Y, True):
+            members, column = one.rows, one.column
+            used = np.flatnonzero(a[:, column])
+            # a coefficient on a row outside this machine is not one of its columns
+            place = np.searchsorted(members, self.support_[used])
+            inside = place < members.size
+            inside[inside] = members[place[inside]] == self.support_[used][inside]
+            yield HeldMachine(
+                one.points(X, self.kernel_.pairwise), one.y, place[inside],
+                positive(self.gamma, "gamma"), float(bias[column]), np.ascontiguousarray(a[used[inside], column]),
+                np.ascontiguousarray(fitted[members, column]), self._tolerance(),
+            )  # fmt: skip
 
-    def _proved_machine(self, machine: HeldMachine) -> Proof:
-        return machine.prove(self.kernel_)
+    def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        """Least squares on the kept columns, all rows, for the present coefficients."""
+        kernel, ridge = self.kernel_, ridge_of(held.gamma, np.ones(held.columns.size))
+        machine = ColumnMachine(held.y, held.columns, ridge, held.bias, held.coefficients, kernel.diag(held.points))
+        bounded, facts = _carefully(kernel, held.points, machine, held.fitted, held.tolerance)
+        C, kept = machine.bordered(kept_values(kernel, held.points, held.columns)), np.arange(held.columns.size)
+        return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
+
+    def _proved_machine(self, held: HeldMachine) -> Proof:
+        """The proof of least squares on the columns kept."""
+        known = (self.kernel_, held.points, held.y, held.gamma, held.columns, held.coefficients)
+        return prove_kept_columns(*known, held.bias, held.fitted, tolerance=held.tolerance)
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
@@ -181,3 +239,39 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
         yield list(range(Y.shape[1])), np.arange(Y.shape[0])
     else:
         yield from (([one.column], one.rows) for one in each_machine(Y, True))
+
+
+def _bounded_columns(
+    gram: Gram, kernel: Kernel, points: Any, y: Array, ridge: Array, columns: Any, solved: ColumnSolution,
+    tolerance: float,
+) -> tuple[tuple[Row, ...], Facts]:  # fmt: skip
+    """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
+    if not solved.full:
+        return (), (_DEPENDENT,)
+    machine = ColumnMachine(y, columns, ridge[columns], solved.bias, solved.coefficients, gram.diagonal)
+    values = np.ascontiguousarray(gram.matrix[:, columns])
+    factor = solved.factor or ColumnFactor.of_columns(machine.bordered(values))
+    p, pairwise = kernel.rounding(points), kernel.pairwise
+    row = column_accuracy(machine, values, p, factor, pairwise=pairwise, tolerance=tolerance)
+    if row.passes:
+        return (row,), ()
+    fitted = values @ solved.coefficients + solved.bias
+    return _carefully(kernel, points, machine, fitted, tolerance)
+
+
+def _carefully(
+    kernel: Kernel, points: Any, machine: ColumnMachine, fitted: Array, tolerance: float
+) -> tuple[tuple[Row, ...], Facts]:
+    values = kept_values(kernel, points, machine.columns)
+    factor, p = ColumnFactor.of_columns(machine.bordered(values)), kernel.careful_rounding(points)
+    row = careful_column_accuracy(machine, values, p, factor, fitted, pairwise=kernel.pairwise, tolerance=tolerance)
+    if np.isfinite(row.value):
+        return (row,), () if row.passes else (_UNKNOWN,)
+    return (), (_DEPENDENT,)
+
+
+def _worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
+    """The rows of the worst machine; where one has no bound, there is none for all."""
+    if all(any(isinstance(row, Accuracy) for row in of_one) for of_one in rows):
+        return worst_rows(rows)
+    return worst_rows([tuple(row for row in of_one if not isinstance(row, Accuracy)) for of_one in rows])

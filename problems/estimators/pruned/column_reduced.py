@@ -83,14 +83,8 @@ class AdaPinvClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    kernel, gamma, tol, coding
+        As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
     accelerated : bool, default=True
@@ -162,14 +156,8 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    kernel, gamma, tol, coding
+        As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with
         the largest alpha are kept; a negative alpha is a pattern beyond its margin.

@@ -144,14 +144,8 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMClassifier`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    step, n_support, cv, retune
-        As for :class:`PrunedLSSVMRegressor`. The last row of a class never leaves.
+    kernel, gamma, tol, step, n_support, cv, retune
+        As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
     growth : float, default=0.01
         Amount by which the share of misclassified rows may exceed that of the machine on all rows.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"

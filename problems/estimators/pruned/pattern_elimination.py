@@ -9,19 +9,27 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.pruned.column_checks import Facts, HeldMachine, certify_kept_rows, prove_kept_rows
-from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Reduced, Selection
+from problems.estimators.pruned.column_fit import (
+    ColumnReducedClassifier,
+    Facts,
+    HeldMachine,
+    MachineGroup,
+    Reduced,
+    Selection,
+)
 from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Row
 from substrate.closed_form.adaline import eliminate_patterns
-from substrate.closed_form.answer import Question, answered
+from substrate.closed_form.answer import Question, answered, certified
 from substrate.closed_form.column_reduction import support_count
 from substrate.closed_form.saddle_certificate import saddle_rows
-from substrate.closed_form.saddle_system import bordered_target, solve_saddle_system
+from substrate.closed_form.saddle_system import bordered_target, ridge_of, solve_saddle_system
 from substrate.errors import IndefiniteKernelWarning
+from substrate.gram import Gram
 from substrate.proof import Proof
+from substrate.proof.least_squares import prove_expansion
 
 __all__ = ["ALSSVMClassifier"]
 
@@ -36,14 +44,8 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    gamma : float, default=1.0
-        Weight of the squared errors against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    kernel, gamma, tol, coding
+        As for :class:`~problems.LS2SVMClassifier`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.
     max_epochs : int, default=500
@@ -128,11 +130,23 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)
 
-    def _certified_machine(self, machine: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-        return certify_kept_rows(self.kernel_, machine)
+    def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
+        """The LS-SVM of the kept patterns alone, for the present coefficients."""
+        kept, n, kernel = held.columns, held.columns.size, self.kernel_
+        points = points_of(held.points, kept, kernel.pairwise)
+        gram = Gram.of(kernel, points)
+        if not kernel.trusted:
+            gram.check_definite()
+        y, ridge, a = held.y[kept], ridge_of(held.gamma, np.ones(n)), held.coefficients
+        question = Question(kernel, points, y[:, None], (held.gamma,), np.ones(n), gram.negative, held.tolerance)
+        answer = certified(question, a[:, None], np.array([held.bias]), held.fitted[kept][:, None], None)
+        return (*answer.rows, *saddle_rows(gram.product(a), gram.diagonal, y, ridge, a, held.bias)), answer.facts
 
-    def _proved_machine(self, machine: HeldMachine) -> Proof:
-        return prove_kept_rows(self.kernel_, machine)
+    def _proved_machine(self, held: HeldMachine) -> Proof:
+        """The proof of the LS-SVM of the kept patterns."""
+        kept, points = held.columns, points_of(held.points, held.columns, self.kernel_.pairwise)
+        known = (self.kernel_, points, held.y[kept], held.gamma, np.ones(kept.size))
+        return prove_expansion(*known, held.coefficients, held.bias, held.fitted[kept], tolerance=held.tolerance)
 
 
 def _generator(random_state: Any) -> Any:

@@ -1,4 +1,4 @@
-r"""The index by which pruning judges a machine, over every training row, left-out rows, or validation rows.
+r"""What is pruned, and the index by which a machine is judged: over every training row, left-out or validation rows.
 
 Pruned rows are not used by the machine. So over the N training rows
 
@@ -17,20 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.estimators.shared.encoding import row_sizes
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import k_fold_residuals, leave_one_out_residuals
 from substrate.gram import Gram
 
-__all__ = ["Index", "Snapshot"]
+__all__ = ["Index", "Pruning", "Rows", "Snapshot"]
 
 Loss = Callable[[Array], Array]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A machine on some of the rows: support values and outputs, one column per machine, at the rows kept."""
 
-    rows: NDArray[np.intp]
+    rows: Rows
     support_values: Array
     bias: Array
     weights: Array
@@ -59,7 +61,7 @@ class Index:
     name: str
     loss: Loss
     points: Any = None
-    folds: NDArray[np.intp] | None = None
+    folds: Rows | None = None
     weights: Array | None = None
 
     @property
@@ -68,7 +70,7 @@ class Index:
         return self.name in ("loo", "folds")
 
     def outputs_at_kept_rows(
-        self, Y: Array, ridge: Array, rows: NDArray[np.intp], alpha: Array, diagonal: Array, B: Callable[[], Array]
+        self, Y: Array, ridge: Array, rows: Rows, alpha: Array, diagonal: Array, B: Callable[[], Array]
     ) -> Array:
         """The outputs at the kept rows, of the machine or of that without the row or its fold: y minus the error."""
         if self.name == "loo":
@@ -112,3 +114,70 @@ class Index:
     def _mean(self, outputs: Array) -> float:
         weights = None if self.name == "validation" else self.weights
         return float(np.average(self.loss(outputs), weights=weights))
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """The data of pruning, and when it stops.
+
+    Parameters
+    ----------
+    X, Y
+        Rows, and targets, one column per machine.
+    groups
+        The class of each row where the last row of a class must be kept, or None.
+    step
+        A share of the rows left, or a number of rows, to remove at a time.
+    n_support
+        The number of rows to stop at; None leaves the decision to the index.
+    index, growth, relative
+        The index, and the growth allowed over that of the whole machine: relative to it, or absolute.
+    retune
+        Whether gamma and the kernel's widths are chosen again where the index degrades.
+    weighting, scale, reweight
+        The robust weights, if any, and whether every step computes its own.
+    """
+
+    X: Any
+    Y: Array
+    groups: Rows | None
+    step: float | int
+    n_support: int | None
+    index: Index
+    growth: float
+    relative: bool
+    retune: bool
+    weighting: str | None = None
+    scale: str = "iqr"
+    reweight: bool = False
+
+    def limit(self, score: float) -> float:
+        """The largest index that does not count as degraded."""
+        return score * (1.0 + self.growth) if self.relative else score + self.growth
+
+    @property
+    def least(self) -> int:
+        """The number of rows that must be kept."""
+        fewest = 2 if self.groups is None else max(2, int(self.groups.max()) + 1)
+        return fewest if self.n_support is None else max(fewest, self.n_support)
+
+    def leavers(self, rows: Rows, alpha: Array) -> Rows:
+        """The rows of the smallest support values: a step of them, at least one, and never the last of a class."""
+        wanted = self.step if isinstance(self.step, int) else max(1, int(self.step * rows.size))
+        wanted = min(wanted, rows.size - self.least)
+        order = np.argsort(row_sizes(alpha), kind="stable")
+        if self.groups is None:
+            return rows[order[:wanted]]
+        members = np.bincount(self.groups[rows])
+        chosen: list[int] = []
+        for row in rows[order]:
+            if len(chosen) == wanted:
+                break
+            if members[self.groups[row]] > 1:
+                members[self.groups[row]] -= 1
+                chosen.append(int(row))
+        return np.array(chosen, dtype=np.intp)
+
+    def staying(self, machine: Snapshot) -> Rows:
+        """The rows left after the next step."""
+        return np.setdiff1d(machine.rows, self.leavers(machine.rows, machine.support_values))

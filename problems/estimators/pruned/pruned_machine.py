@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.pruned.performance_index import Index
-from problems.estimators.pruned.pruning_fit import Pruning
+from problems.estimators.pruned.performance_index import Index, Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
 from problems.estimators.shared.encoding import PruningStep
@@ -17,10 +16,10 @@ from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Question, answered
+from substrate.closed_form.leave_one_out import checked_splits
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
-from substrate.folds import checked_splits
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 

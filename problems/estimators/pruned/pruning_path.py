@@ -2,27 +2,140 @@ r"""The pruning path: machines on fewer and fewer rows, those of the smallest su
 
 [Suykens2002]_ Algorithm 2: fit, sort :math:`|\alpha_k|`, remove the smallest few, fit again, until a number of rows is
 reached or the performance index degrades; then, if requested, choose :math:`\gamma` and the kernel's widths again
-nearby and continue. With fixed weights the fits are down-dated; with new weights at each step every machine is
-refitted.
+nearby and continue. With fixed weights the machines after one factorisation, a :class:`Line`, are down-dated
+(:mod:`substrate.closed_form.pruning`); with new weights at each step every machine is refitted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.estimators.pruned.performance_index import Snapshot
-from problems.estimators.pruned.pruning_fit import Line, Pruning, Rows, Setting, as_step, fitted, robust_fit
+from problems.estimators.full.robust import reweighted_fits
+from problems.estimators.pruned.performance_index import Pruning, Rows, Snapshot
 from problems.estimators.shared.encoding import PruningStep
-from substrate.arrays import Array
+from substrate.arrays import Array, check_memory
+from substrate.certificates.rows import roundoff
+from substrate.closed_form.leave_one_out import projected_inverse
+from substrate.closed_form.pruning import DownDating
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 
-__all__ = ["Pruned", "prune"]
+__all__ = ["Line", "Pruned", "Setting", "prune"]
 
+#: Number of rows removed before the machines in between are scored together, by one product of matrices.
+_BATCH = 64
 #: Factors of gamma and of the widths tried around the present ones, and the number of moves of the centre.
 _GAMMAS, _WIDTHS, _MOVES = (0.25, 1.0, 4.0), (2.0 / 3.0, 1.0, 1.5), 4
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A kernel and a gamma, with their kernel matrices."""
+
+    kernel: Kernel
+    gamma: float
+    gram: Gram
+    cross: Array | None
+
+    @classmethod
+    def of(cls, task: Pruning, kernel: Kernel, gamma: float) -> "Setting":
+        """The matrices of a kernel on the rows to prune, and with the validation rows if they are used."""
+        gram = Gram.of(kernel, task.X)
+        if not kernel.trusted:
+            gram.check_definite()
+        check_memory(
+            36.0 * gram.n**2,
+            f"pruning {gram.n} rows: kernel matrix, its inverse, a copy and the path",
+            "Prune a reduced set of rows.",
+        )
+        if task.index.name != "validation":
+            return cls(kernel, gamma, gram, None)
+        return cls(kernel, gamma, gram, kernel(task.index.points, None if kernel.pairwise else task.X))
+
+    def scores(self, task: Pruning, machines: Sequence[Snapshot]) -> list[float]:
+        """The index of machines on fewer and fewer rows."""
+        return task.index.scores(self.gram, self.cross, machines)
+
+
+def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snapshot:
+    """The machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
+    if not task.reweight:
+        return Line(task, setting, rows, weights).machine
+    part = setting.gram.block(rows)
+    alpha, bias, v = _robust_fit(task, part, setting.gamma, rows)
+    ridge = ridge_of(setting.gamma, v)
+    B = projected_inverse(part, ridge) if task.index.leaves_out else np.ones((1, 1))
+    seen = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
+    return Snapshot(rows, alpha, bias, v, seen)
+
+
+def _robust_fit(task: Pruning, part: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
+    """Algorithm 1 on some of the rows: support values, bias and weights."""
+    assert task.weighting is not None
+    ones = np.ones(rows.size)
+    solved, history, _ = reweighted_fits(part, task.Y[rows, 0], gamma, ones, task.weighting, task.scale, 1, 0.0)
+    return solved.support_values[:, None], np.atleast_1d(solved.bias), history[-1].weights
+
+
+class Line:
+    """The machine on some of the rows, and those after it by down-dating; ``weights`` are those of all rows."""
+
+    def __init__(self, task: Pruning, setting: Setting, rows: Rows, weights: Array) -> None:
+        self._task, self._base, self._weights = task, rows, weights[rows]
+        self._part = setting.gram.block(rows)
+        self._ridge = ridge_of(setting.gamma, self._weights)
+        solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
+        self._alpha, self._bias = solved.support_values, solved.bias
+        self._engine: DownDating | None = None
+        self.machine = self._snapshot(np.arange(rows.size), self._alpha, self._bias)
+
+    def batch(self) -> list[Snapshot]:
+        """The next machines, as many as are scored together; none if they do not solve their systems."""
+        engine = self._started()
+        machines: list[Snapshot] = []
+        removed = 0
+        while removed < _BATCH and self.machine.rows.size > self._task.least:
+            gone = self._task.leavers(self.machine.rows, self.machine.support_values)
+            engine.remove(np.searchsorted(self._base, gone))
+            removed += gone.size
+            self.machine = self._snapshot(engine.rows, engine.support_values, engine.bias)
+            machines.append(self.machine)
+        return machines if self._sound(engine) else []
+
+    def _started(self) -> DownDating:
+        if self._engine is None:
+            self._engine = DownDating(self._part, self._alpha, self._bias)
+        return self._engine
+
+    def _snapshot(self, left: Rows, alpha: Array, bias: Array) -> Snapshot:
+        index, rows = self._task.index, self._base[left]
+        engine = self._started() if index.leaves_out else None
+        diagonal = np.ones(left.size) if engine is None else engine.diagonal
+        seen = index.outputs_at_kept_rows(
+            self._task.Y[rows], self._ridge[left], rows, alpha[left], diagonal, lambda: self._started().inverse()
+        )
+        return Snapshot(rows, alpha[left], bias, self._weights[left], seen)
+
+    def _sound(self, engine: DownDating) -> bool:
+        """Whether the last machine solves its system as well as LAPACK would."""
+        left, alpha, bias, Y = engine.rows, engine.support_values, engine.bias, self._task.Y[self._base]
+        products = self._part.product(alpha)
+        residual = (Y - products - self._ridge[:, None] * alpha - bias)[left]
+        norm_k = float(self._part.diagonal.max()) + float(self._ridge[left].max())
+        scale = norm_k * np.linalg.norm(alpha) + np.sqrt(left.size) * np.abs(bias).max() + np.linalg.norm(Y[left])
+        size = np.hypot(np.linalg.norm(residual), np.abs(alpha.sum(axis=0)).max())
+        return bool(size <= roundoff(self._base.size) * scale)
+
+
+def _as_step(setting: Setting, machine: Snapshot, score: float, retuned: bool = False) -> PruningStep:
+    """The record of a machine, without the column axis where it has one output."""
+    one = machine.support_values.shape[1] == 1
+    alpha = np.ascontiguousarray(machine.support_values[:, 0] if one else machine.support_values)
+    bias = float(machine.bias[0]) if one else machine.bias
+    return PruningStep(machine.rows, alpha, bias, machine.weights, score, setting.gamma, setting.kernel, retuned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +157,7 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
     everyone = np.arange(task.Y.shape[0])
     weights = np.ones(everyone.size)
     if task.weighting is not None:
-        weights = robust_fit(task, setting.gram, gamma, everyone)[2]
+        weights = _robust_fit(task, setting.gram, gamma, everyone)[2]
         setting.gram.release()
         task = replace(task, index=replace(task.index, weights=weights))
     restarts: list[int] = []
@@ -74,12 +187,12 @@ def _machines(
     refits, follows = _refitted(task, setting, rows, weights), _down_dated(task, setting, rows, weights, restarts)
     for machines in refits if task.reweight else follows:
         for machine, score in zip(machines, setting.scores(task, machines), strict=True):
-            yield as_step(setting, machine, score)
+            yield _as_step(setting, machine, score)
 
 
 def _refitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Iterator[list[Snapshot]]:
     while True:
-        machine = fitted(task, setting, rows, weights)
+        machine = _fitted(task, setting, rows, weights)
         yield [machine]
         rows = task.staying(machine)
 
@@ -116,10 +229,10 @@ def _retuned(task: Pruning, setting: Setting, step: PruningStep, weights: Array)
                 if width == factor == 1.0:
                     continue
                 other = replace(tried, gamma=factor * centre.gamma)
-                machine = fitted(task, other, step.rows, weights)
+                machine = _fitted(task, other, step.rows, weights)
                 (score,) = other.scores(task, [machine])
                 if score < found.score:
-                    found, where = as_step(other, machine, score, retuned=True), other
+                    found, where = _as_step(other, machine, score, retuned=True), other
         if found is best:
             break
         best, centre = found, where

@@ -20,13 +20,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import ReducedFit, prepare
-from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
-from substrate.arrays import Array, non_negative, positive
+from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.component_coordinates import CUTOFF
@@ -52,10 +51,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, basis, passes
+    gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 
@@ -101,17 +98,12 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+    kernel, tol, relevance
+        As for :class:`~problems.MaximalVariationRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations against half the squared errors of all rows, in the units of y.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
-    relevance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
     cutoff : float, default=1e-6
@@ -175,10 +167,6 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         self._keep_machine(prepared, coefficients, solved.bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_l f^l(x^l) + b."""
-        return self._expansion(X)
-
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present state of this model on the training rows, wherever they are.
 
@@ -235,9 +223,8 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         kernel: Any = self.kernel_
-        values = component_functions(
-            kernel.components(self.n_features_in_), self.support_vectors_, self.support_values_
-        )
+        parts = kernel.components(self.n_features_in_)
+        values = component_functions(parts, self.support_vectors_, self.support_values_)
         return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([self.bias_]))
 
     @property

@@ -95,13 +95,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMClassifier`.
-    gamma : float, default=1.0
-        Weight of the squared errors of all rows against the norm.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis, passes, solver
+    kernel, gamma, tol, basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes

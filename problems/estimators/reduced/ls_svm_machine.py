@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import CONDITIONAL, ReducedFit, iterated_fit, one_fit, prepare
-from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.left_out import LeftOut

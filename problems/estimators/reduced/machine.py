@@ -1,9 +1,4 @@
-"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs.
-
-Proofs of machines on a reduced basis: what the model stores, handed to ball arithmetic.
-
-The certificate of a machine on a reduced basis, from what ``predict`` uses and the training rows.
-"""
+"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.shared.checked_again import refuse_strange_classes
+from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
-from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.closed_form.saddle_certificate import worst_rows

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
-from substrate.reduced.basis.choice import ChosenBasis
+from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Origin, RowWeights, origin_of

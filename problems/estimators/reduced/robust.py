@@ -5,7 +5,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
-See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
+See :mod:`substrate.reduced.solution` for the passes and :mod:`substrate.closed_form.robust_weights` for
 weights and scales. No weight is stored: each is a function of its row and of the previous fit.
 """
 
@@ -29,9 +29,15 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.proof import Proof
-from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelValues
-from substrate.reduced.solution import ReducedSolution, solve_reduced
+from substrate.reduced.solution import (
+    ErrorsOfRows,
+    ReducedSolution,
+    Reweighted,
+    WeightsOfRows,
+    reweighted,
+    solve_reduced,
+)
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.source import Block
 
@@ -49,10 +55,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
 
     Parameters
     ----------
-    kernel, gamma, basis, passes
+    kernel, gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from problems.estimators.reduced.fit_data import FitData
+from problems.estimators.reduced.fit import FitData
 from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.checks import warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.coded import Classes, scores_of, winners
-from problems.estimators.shared.scales import warn_if_unscaled, warn_of_scales
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel

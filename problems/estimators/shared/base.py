@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,10 +14,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.shared.fitted_state import check_state
+from problems.estimators.shared.checks import check_home, check_state, checked_on_device, warn_if_unscaled
 from problems.estimators.shared.machine_rows import points_of
-from problems.estimators.shared.on_device import check_home, checked_on_device
-from problems.estimators.shared.scales import warn_if_unscaled
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
@@ -25,12 +24,20 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 
-__all__ = ["KernelEstimator"]
+__all__ = ["KernelEstimator", "page_named"]
 
 
 @dataclass(eq=False, repr=False)
 class KernelEstimator(BaseEstimator):
-    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion."""
+    """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    """
 
     kernel: Any = "rbf"
     _: KW_ONLY
@@ -279,3 +286,8 @@ class KernelEstimator(BaseEstimator):
 
 def _own_rows(X: Any, rows: Any) -> Any:
     return X.copy() if X.shape[0] == rows.size else X[rows]
+
+
+def page_named(name: str) -> Any:
+    """The page of that name, imported only when it is declared: pages import cvxpy, which closed forms do without."""
+    return import_module(f"problems.{name}")

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
-from problems.estimators.shared.on_device import check_home
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square

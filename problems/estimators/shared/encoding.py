@@ -23,16 +23,7 @@ from substrate.namespaces import to_numpy
 from substrate.reduced import Basis
 from substrate.values import Record
 
-__all__ = [
-    "RECORDS",
-    "Arrays",
-    "PruningStep",
-    "ReducedReweighting",
-    "Reweighting",
-    "bytes_needed",
-    "decode",
-    "encode",
-]
+__all__ = ["Arrays", "PruningStep", "ReducedReweighting", "Reweighting", "bytes_needed", "decode", "encode"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,6 @@ from substrate.whole_file import writable_file
 
 __all__ = ["Check", "read_model", "save"]
 
-
 #: From the name of an estimator to its class; None for a name that the package does not know.
 Classes = Callable[[str], Any]
 #: A check of the model and the notes as they are read back; raises to refuse them.

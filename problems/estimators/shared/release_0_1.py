@@ -13,14 +13,12 @@ from substrate.reduced import Basis
 
 __all__ = ["content_today", "parameters_of_release_0_1"]
 
-
 _CODED = "kernel coding gamma"
 _SEARCH = "kernel kernels criterion cv gamma_range gap"
 _FUSED = "kernel kernels cv validation_fraction gap random_state"
 _PRUNED = "kernel gamma step n_support index folds tolerance retune"
 _BASIS = "kernel n_basis basis n_candidates n_scoring tolerance random_state executor memory_budget checkpoint verbose"
 _VARIATION = "kernel rho expansion ridge cutoff tolerance refit gamma solver"
-
 
 #: The parameters that every estimator had.
 _PARAMETERS: Mapping[str, str] = {
@@ -64,7 +62,6 @@ _PARAMETERS: Mapping[str, str] = {
 
 #: Estimators that have been replaced by another one.
 _NAMES = {"FusedLSSVMClassifier": "LSSVMClassifierCV", "FusedLSSVMRegressor": "LSSVMRegressorCV"}
-
 
 #: The parameter that a fused estimator chose, by the two letters after ``Fused``.
 _CHOSEN = {"L1": "zeta_", "LS": "gamma_", "Ma": "rho_"}

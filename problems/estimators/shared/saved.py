@@ -36,8 +36,7 @@ from problems.estimators.shared.encoding import PruningStep, ReducedReweighting,
 from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
-from substrate.reduced import Basis
-from substrate.reduced.basis import RULES
+from substrate.reduced import RULES, Basis
 from substrate.solvers import ORDER
 
 __all__ = ["FITTED", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
@@ -100,8 +99,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
     "AdditiveEstimator": {"maximal_variation_": _EACH},
-    "ComponentwiseLSSVMClassifier": _NORMS,
-    "ComponentwiseLSSVMRegressor": _NORMS,
+    "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {"training_rows_": array("iu"), "zeta_": _NUMBER},  # rows that train, where the support does not tell

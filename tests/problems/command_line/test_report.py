@@ -171,7 +171,9 @@ def test_classes_are_counted(additive):
 
 
 @pytest.mark.parametrize("model", first(1, ["lssvm", "structure"]))
-@pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "a\n<script>alert(1)</script>", r"$\bad{ <script>$"])
+@pytest.mark.parametrize(
+    "hostile", first(2, ["a\n<script>alert(1)</script>", r"$\bad{ <script>$", "<script>alert(1)</script>"])
+)
 def test_names_from_the_table_cannot_become_tags_or_formulas(additive, hostile, model):
     columns = {hostile: additive.columns["first"], **additive.columns}
     columns["y " + hostile] = columns.pop("y")

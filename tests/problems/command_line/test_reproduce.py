@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from problems.command_line.main import main
+from problems.command_line.reproduce import SCHEMA, from_json
 from problems.reproductions import STUDIES
-from problems.reproductions.record import SCHEMA, from_json
 from problems.reproductions.study import Study
 from substrate.errors import CertificateError
 

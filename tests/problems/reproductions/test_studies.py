@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from problems.command_line.reproduce import SCHEMA, as_json, from_json
 from problems.reproductions import STUDIES
 from problems.reproductions.measured import Measured
-from problems.reproductions.record import SCHEMA, as_json, from_json
 from substrate.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from substrate.arrays import EPS
 from substrate.certificates import Row
-from substrate.certificates.rows import EPS, gap_row, roundoff
+from substrate.certificates.rows import gap_row, roundoff
 
 INF, NAN = math.inf, math.nan
 

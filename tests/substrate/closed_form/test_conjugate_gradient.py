@@ -183,8 +183,8 @@ def test_half_of_the_matrix_is_evaluated():
 
 @pytest.mark.parametrize("solver", ["cg", "auto"])
 def test_the_matrix_is_never_allocated(solver):
-    X, y = sinc(n_samples=2000, noise=0.1, random_state=0)
-    matrix = 8 * 2000**2
+    X, y = sinc(n_samples=1500, noise=0.1, random_state=0)
+    matrix = 8 * 1500**2
     tracemalloc.start()
     try:
         model = LSSVMRegressor(RBF(1.0), gamma=1.0, solver=solver).fit(X, y)

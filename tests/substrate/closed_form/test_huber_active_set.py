@@ -170,9 +170,10 @@ def hostile(seed):
 
 
 @pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
-def test_no_data_take_more_systems_than_stated_and_settled_is_what_the_certificate_says():
+@pytest.mark.parametrize("seeds", [range(50), pytest.param(range(50, 150), marks=pytest.mark.slow)], ids=str)
+def test_no_data_take_more_systems_than_stated_and_settled_is_what_the_certificate_says(seeds):
     settled, tried = 0, 0
-    for seed in range(150):
+    for seed in seeds:
         gram, y, ridge, delta = hostile(seed)
         try:
             solved = solve_huber(gram, y, ridge, delta)
@@ -182,7 +183,7 @@ def test_no_data_take_more_systems_than_stated_and_settled_is_what_the_certifica
         assert solved.settled == all(row.passes for row in found), seed
         assert 1 <= solved.steps <= MOST_SYSTEMS, seed
         settled, tried = settled + solved.settled, tried + 1
-    assert tried > 120
+    assert tried > 0.8 * len(seeds)
     assert settled >= 0.9 * tried, "most of them can be solved"
 
 

@@ -55,10 +55,11 @@ def scanned(seeds):
     return bounded, compared
 
 
-def test_no_error_of_a_random_machine_is_above_its_bound():
-    bounded, compared = scanned(range(24))
-    assert bounded >= 23
-    assert compared >= 20
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 24), marks=pytest.mark.slow)], ids=str)
+def test_no_error_of_a_random_machine_is_above_its_bound(seeds):
+    bounded, compared = scanned(seeds)
+    assert bounded >= len(seeds) - 1
+    assert compared >= len(seeds) - 3
 
 
 @pytest.mark.slow

@@ -199,7 +199,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("unit", first(2, [1e-6, 1e6, 1e-3, 1e3]))
+@pytest.mark.parametrize("unit", first(1, [1e6, 1e-6, 1e-3, 1e3]))
 def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
     """The same machine in other units; its predictions scale where the loss is homogeneous with its penalty."""
     power = 2.0 if loss in ("squares", "huber") else 1.0
@@ -217,7 +217,7 @@ def test_it_holds_in_any_unit_or_the_user_is_warned(loss, unit, recwarn):
         assert not recwarn.list
 
 
-@pytest.mark.parametrize("y", ["zero", "constant", "interpolated"])
+@pytest.mark.parametrize("y", [pytest.param("zero", marks=pytest.mark.slow), "constant", "interpolated"])
 def test_it_holds_where_the_objective_vanishes(y):
     X, values = data()
     target = {"zero": 0.0 * values, "constant": 0.0 * values + 7.0, "interpolated": X @ [1.0, -2.0] + 3.0}[y]
@@ -247,11 +247,11 @@ def test_every_solvers_witness_is_understood(solver):
     problem.solve(solver=solver)
     name, word, witness = kept[-1]
     assert (name, word) == (solver, "optimal")
-    rows = witness.rows(problem, 1.0, 1e-4)
+    rows = witness.rows(problem, 1.0, 1e-4, 1.0)
     assert len(rows) == 5
     assert all(row.passes for row in rows), rows
     w.save_value(w.value + np.array([1e-2, -1e-2]))
-    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4))
+    assert not all(row.passes for row in witness.rows(problem, 1.0, 1e-4, 1.0))
 
 
 def test_distances_from_cones():
@@ -301,6 +301,7 @@ def test_the_best_point_keeps_its_own_witness(monkeypatch):
     for name, options in (("CLARABEL", rough), ("OSQP", {"max_iter": 3})):
         monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
     monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
+    monkeypatch.setattr(Machine, "_structured", lambda *_: "")
     machine = quantile()
     with pytest.warns(ConvergenceWarning, match="does not hold"):
         result = machine.solve()

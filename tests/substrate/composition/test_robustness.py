@@ -61,7 +61,7 @@ def random_machine(seed):
     return Machine(s, minimize=objective, subject_to=choice(rng, CONSTRAINTS)(s, X)), 10.0 ** rng.uniform(-3.0, 3.0)
 
 
-@pytest.mark.parametrize("block", first(2, range(6)))
+@pytest.mark.parametrize("block", first(1, range(6)))
 def test_random_machines_are_certified_or_warn(block):
     warned = 0
     for seed in range(15 * block, 15 * (block + 1)):

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import ls_svm_regression
 from substrate.certificates import Row
-from substrate.declarations.declaration import AGREEMENT, TOLERANCE, UNSTATED, Declared, agreement_rows
+from substrate.declarations import AGREEMENT, TOLERANCE, UNSTATED, Declared, agreement_rows
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.solvers import tolerance_of

@@ -93,7 +93,7 @@ def test_the_sparse_substrate_is_below_a_dense_grid(seed):
     machine, zeta = sparse_machine(X, y)
     best = fuse(machine, over=zeta, validation=(V, w))
     top = zeta_max(RBF(1.0)(X), y)
-    grid = np.concatenate([np.linspace(1e-4, top, 200), np.geomspace(1e-5, 0.1 * top, 50)])
+    grid = np.concatenate([np.linspace(1e-4, top, 60), np.geomspace(1e-5, 0.1 * top, 20)])
     assert_global(best, sparse_errors(X, y, V, w, grid), 1e-3)
     assert_allclose(best.validation_error, sparse_errors(X, y, V, w, [max(best.zeta, 1e-9)])[0], rtol=1e-5)
 
@@ -163,7 +163,7 @@ def test_the_parameter_by_name():
     assert fuse(machine, over="rho", validation=(V, w)).rho == fuse(machine, over=rho, validation=(V, w)).rho
 
 
-@pytest.mark.parametrize("factor", [1e9, 1e-9])
+@pytest.mark.parametrize("factor", [1e9, pytest.param(1e-9, marks=pytest.mark.slow)])
 def test_targets_in_other_units(factor):
     X, y, V, w = case(n=12)
     plain = fuse(*variation_machine(X, y), validation=(V, w))
@@ -189,7 +189,7 @@ def test_classification_validates_labels():
     best = fuse(*sparse_machine(X, labels, task="classification"), validation=(V, known))
     assert best.certificate.holds, str(best.certificate)
     assert_allclose(best.validation_error, np.mean((known - best.predict(V)) ** 2), rtol=1e-4)
-    grid = sparse_errors(X, labels, V, known, np.geomspace(1e-4, 10.0, 60))
+    grid = sparse_errors(X, labels, V, known, np.geomspace(1e-4, 10.0, 25))
     assert best.validation_error <= grid.min() * (1.0 + 1e-3)
     with pytest.raises(DataError, match="labels -1 and"):
         fuse(*sparse_machine(X, labels, task="classification"), validation=(V, w))
@@ -215,11 +215,11 @@ def build(X, y):
 
 
 def test_folds_minimise_their_sum():
-    X, y, _, _ = case(n=18, d=2)
-    best = fuse(build, over="zeta", data=(X, y), cv=thirds(18))
-    grid = np.geomspace(1e-4, 10.0, 80)
-    each = [sparse_errors(X[a], y[a], X[b], y[b], grid) * b.size for a, b in thirds(18)]
-    errors = np.sum(each, axis=0) / 18
+    X, y, _, _ = case(n=12, d=2)
+    best = fuse(build, over="zeta", data=(X, y), cv=thirds(12))
+    grid = np.geomspace(1e-4, 10.0, 30)
+    each = [sparse_errors(X[a], y[a], X[b], y[b], grid) * b.size for a, b in thirds(12)]
+    errors = np.sum(each, axis=0) / 12
     assert best.validation_error <= errors.min() * (1.0 + 1e-3)
     assert best.lower_bound <= errors.min()
     assert best.certificate.holds, str(best.certificate)
@@ -261,7 +261,7 @@ def test_folds_that_make_no_sense_are_refused(cv, error, words):
 # --- no certificate -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["huber", "pinball"])
+@pytest.mark.parametrize("loss", ["huber", pytest.param("pinball", marks=pytest.mark.slow)])
 def test_where_nothing_can_be_proved_the_search_still_works(loss):
     X, y, V, w = case(n=14, d=2)
     s = Substrate(RBF(1.0), X, y)

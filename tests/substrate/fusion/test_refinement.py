@@ -33,11 +33,11 @@ def fold(seed=0, n=12, d=2, n_val=8):
 
 @pytest.mark.parametrize("seed", first(1, range(2)))
 def test_the_bound_holds_at_every_value_between_the_knots(seed):
-    """Two hundred solves of their own between the knots, none below the bound of its interval."""
+    """Sixty solves of their own between the knots, none below the bound of its interval."""
     one = fold(seed)
     found = refined([one], 1e-2, 200, quiet)
     bounds, _ = interval_bounds(*one.track(found.values).quadratics())
-    places = np.linspace(0.0, found.values.size - 1.000001, 200)
+    places = np.linspace(0.0, found.values.size - 1.000001, 60)
     for place in places:
         k = int(place)
         value = found.values[k] + (place - k) * (found.values[k + 1] - found.values[k])
@@ -105,8 +105,8 @@ def test_a_swapped_path_does_not_pass():
 
 def test_two_folds_search_their_common_knots():
     folds = [fold(0), fold(1, n=10)]
-    found = refined(folds, 1e-2, 300, quiet)
-    assert found.stop == "the gap of 0.01 is met"
+    found = refined(folds, 5e-2, 300, quiet)
+    assert found.stop == "the gap of 0.05 is met"
     assert found.solves == 2 * found.values.size
     expected = [
         sum(float(f.errors(f.knots[float(v)]) @ f.errors(f.knots[float(v)])) for f in folds) for v in found.values

@@ -11,8 +11,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.gamma_grid import grid_gamma
-from substrate.paths.gamma_search import gamma_ends, lambda_range, search_gamma
+from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_gamma
 from substrate.paths.validation import Sum, Validation
 
 RNG = np.random.default_rng(11)

@@ -9,14 +9,14 @@ from substrate.arrays import memory_limit
 from substrate.closed_form.conjugate_gradient import pivoted_cholesky
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.reduced.basis.candidates import (
+from substrate.reduced.candidates import (
     Candidates,
     select_by_entropy,
     select_pivots,
     select_spread,
     select_stochastically,
 )
-from substrate.reduced.basis.feature_vectors import select_by_pruning, select_feature_vectors
+from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses

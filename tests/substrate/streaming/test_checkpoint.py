@@ -58,7 +58,7 @@ def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("begun", [1, 3, 6, 20])
+@pytest.mark.parametrize("begun", [1, 6, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 20))])
 @pytest.mark.parametrize("executor", [Serial(), Joblib(1), Joblib(3)], ids=repr)
 def test_another_executor_goes_on_from_any_leaf(tmp_path, begun, executor):
     class Leaves(Breaking):

@@ -1,7 +1,12 @@
-r"""The fit equalities of classification, :math:`y_i f(x_i) = 1 - e_i` with labels :math:`y_i \in \{-1, +1\}`.
+r"""The fit equalities: :math:`y_i = f(x_i) + e_i` in regression, :math:`y_i f(x_i) = 1 - e_i` in classification.
 
-Their multipliers are the support values :math:`\alpha`: [Pelckmans2005]_ eq. (4), [Carvalho2006]_ eq. (2). Because
-:math:`y_i^2 = 1`, they are the regression equalities of the target y multiplied by :math:`y_i`, so
+Their multipliers are the support values :math:`\alpha`: [Pelckmans2005]_ eq. (1), [Suykens2002]_ eq. (1) and (3).
+cvxpy reflects ``y == f + e`` when y is a numpy array and then returns minus alpha; written as ``y - f - e == 0`` the
+Lagrangian is :math:`J + \lambda^T(y - f - e)`, whose stationarity in e reads :math:`\gamma v e = \lambda`: the paper's
+sign, on every solver.
+
+Those of classification, [Pelckmans2005]_ eq. (4), [Carvalho2006]_ eq. (2), have labels :math:`y_i \in \{-1, +1\}`.
+Because :math:`y_i^2 = 1`, they are the regression equalities of the target y multiplied by :math:`y_i`, so
 
 .. math:: \alpha^{\text{class}} = y \circ \alpha^{\text{reg}}, \qquad e^{\text{class}} = y \circ e^{\text{reg}},
           \qquad \Omega = y y^T \circ K .
@@ -18,14 +23,23 @@ from substrate.arrays import Array, real_targets
 from substrate.certificates import Row
 from substrate.errors import DataError
 
-__all__ = ["ClassificationFit", "classification_fit", "label_signed", "margin_row", "signed_labels"]
+__all__ = [
+    "ClassificationFit",
+    "RegressionFit",
+    "classification_fit",
+    "fit_row",
+    "label_signed",
+    "margin_row",
+    "regression_fit",
+    "signed_labels",
+]
 
 LABEL = "fit equalities"
 
 
 @dataclass(frozen=True, slots=True)
-class ClassificationFit:
-    """The labelled constraint 1 - y∘f - e = 0 and the reading of its dual."""
+class RegressionFit:
+    """The labelled constraint y - f - e = 0 and the reading of its dual."""
 
     constraint: Any
     y: Array
@@ -36,6 +50,32 @@ class ClassificationFit:
     def multiplier(self) -> Array:
         """The support values alpha, in the paper's sign."""
         return np.asarray(self.constraint.dual_value, dtype=np.float64)
+
+    def row(self, tolerance: float) -> Row:
+        """How well the solver's point satisfies the equalities."""
+        return fit_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
+
+
+def regression_fit(y: Array, f: Any, e: Any) -> RegressionFit:
+    """Build y - f - e = 0 from a target and two affine expressions.
+
+    :equation [Suykens2002]_ (3): the Lagrangian of the equalities, its multipliers in the paper's sign
+    """
+    constraint = y - f - e == 0
+    constraint.set_label(LABEL)
+    return RegressionFit(constraint, y, f, e)
+
+
+def fit_row(y: Array, f: Array, e: Array, tolerance: float, scale: float | None = None) -> Row:
+    """||y - f - e|| against the size of its terms, or against the given scale of a backward error."""
+    size = float(np.linalg.norm(y) + np.linalg.norm(f) + np.linalg.norm(e)) if scale is None else scale
+    return Row(LABEL, float(np.linalg.norm(y - f - e)), size, tolerance, "||y - f - e||")
+
+
+class ClassificationFit(RegressionFit):
+    """The labelled constraint 1 - y∘f - e = 0 and the reading of its dual."""
+
+    __slots__ = ()
 
     def row(self, tolerance: float) -> Row:
         """How well the solver's point satisfies the equalities."""
@@ -62,8 +102,7 @@ def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
 
 def label_signed(K: Array, y: Array) -> Array:
     """Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
-    omega: Array = y[:, None] * K * y[None, :]
-    return omega
+    return np.asarray(y[:, None] * K * y[None, :])
 
 
 def signed_labels(y: Any, n: int, name: str = "y") -> Array:

@@ -2,7 +2,7 @@ r"""Candidate rows, the rows by which they are scored, and the rules of selectio
 
 *Pivoted Cholesky*: at each step the pivot is the point farthest from the span of the chosen ones. The largest remaining
 diagonal entry is the largest squared reconstruction error, so this is the greedy rule for the worst point, as
-:mod:`~substrate.reduced.basis.feature_vectors` is the one for the mean ([Harbrecht2012]_).
+:mod:`~substrate.reduced.feature_vectors` is the one for the mean ([Harbrecht2012]_).
 
 *k-means++ seeding* in feature space: points are drawn in proportion to their squared distance from the chosen ones,
 
@@ -17,7 +17,7 @@ diagonal entry is the largest squared reconstruction error, so this is the greed
 A first set is drawn at random; then one of its vectors and one candidate are exchanged whenever that raises H
 ([Suykens2002b]_ chapter 6, [DeBrabanter2010]_). One trial costs two columns of n kernel values.
 
-*Random candidates*: the greedy rule of :mod:`~substrate.reduced.basis.feature_vectors` examines every candidate at
+*Random candidates*: the greedy rule of :mod:`~substrate.reduced.feature_vectors` examines every candidate at
 every step; here it examines ``DRAWN`` of them, drawn at random at every step: with 59 the best of the draw is, with a
 probability of 95 %, among the best twentieth of all ([Smola2000]_; [Cawley2002b]_ for this use). Memory and work do not
 depend on the number of candidates.
@@ -46,7 +46,6 @@ __all__ = [
     "select_spread",
     "select_stochastically",
 ]
-
 
 Rows = NDArray[np.intp]
 

@@ -10,7 +10,8 @@ from substrate.arrays import is_sparse, refuse_disguised
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy, where_it_lives
-from substrate.reduced.basis.candidates import (
+from substrate.reduced import Basis
+from substrate.reduced.candidates import (
     Candidates,
     Chosen,
     sample_of,
@@ -19,8 +20,7 @@ from substrate.reduced.basis.candidates import (
     select_spread,
     select_stochastically,
 )
-from substrate.reduced.basis.feature_vectors import select_by_pruning, select_feature_vectors
-from substrate.reduced.basis.parameters import Basis
+from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.statistic import spread_rows
 from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import OpenPasses

@@ -27,7 +27,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, check_memory
 from substrate.closed_form.saddle_system import target_unit
 from substrate.namespaces import to_numpy
-from substrate.reduced.basis.candidates import Candidates, Chosen
+from substrate.reduced.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -36,7 +36,6 @@ from substrate.streaming.source import Source
 from substrate.threads import blas_threads
 
 __all__ = ["select_by_pruning", "select_feature_vectors"]
-
 
 #: Gains this close, relatively, are equal: the earlier candidate then goes first.
 _TIE = 1e-9

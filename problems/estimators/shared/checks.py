@@ -1,0 +1,176 @@
+"""Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, ScaleWarning
+from substrate.kernels import Kernel
+from substrate.namespaces import (
+    device_points,
+    device_vector,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    same_home,
+    to_numpy,
+    where_it_lives,
+)
+
+__all__ = ["check_home", "check_state", "checked_on_device", "labels_on_device", "warn_if_unscaled", "warn_of_scales"]
+
+
+def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
+    """Refuse rows that are not where the fitted model is; arrays are not moved between libraries silently."""
+    here, there = where_it_lives(home), where_it_lives(X)
+    if here != there:
+        advice = f"{name}.cpu().numpy(), {name}.get()"
+        if is_device_array(home):
+            advice = "model.to_numpy() takes the model to numpy"
+        raise DataError(
+            f"this {type(estimator).__name__} is fitted to arrays of {here}, {name} is {there}; move {name} to them "
+            f"({advice}), or fit where {name} is"
+        )
+
+
+def checked_on_device(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool
+) -> tuple[Any, Any, Any]:
+    """Rows, targets or labels, and weights, all of one library and device."""
+    if y is None:
+        raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
+    same_home(X=X, y=y, sample_weight=sample_weight)
+    X = device_points(X)
+    n = int(X.shape[0])
+    if n < 2:
+        raise DataError(f"at least two rows are needed, received {n}")
+    y = device_vector(y, "y", n=n, multiple=multi_output) if numeric else labels_on_device(y, n)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    xp = namespace_of(X)
+    if sample_weight is None:
+        weights = xp.ones(n, dtype=xp.float64, device=X.device)
+    else:
+        weights = device_vector(sample_weight, "sample_weight", n=n)
+        if bool(xp.any(weights < 0.0)):
+            raise DataError(f"sample_weight must not be negative, received {float(xp.min(weights))}")
+    estimator.n_features_in_ = int(X.shape[1])
+    return X, y, weights
+
+
+def labels_on_device(y: Any, n: int) -> Any:
+    """One label per row: integers, or floats that are integers."""
+    xp = namespace_of(y)
+    if y.ndim != 1 or y.shape[0] != n:
+        raise DataError(f"y must have one label for each of the {n} rows, received shape {tuple(y.shape)}")
+    if xp.isdtype(y.dtype, "real floating") and not bool(xp.all(xp.isfinite(y) & (y == xp.floor(y)))):
+        raise DataError("labels on a device are whole numbers, received fractions, NaN or infinity; number the classes")
+    if xp.isdtype(y.dtype, ("complex floating", "bool")):
+        raise DataError(f"labels on a device are whole numbers, received dtype {y.dtype}; number the classes")
+    return y
+
+
+#: Ratio of the columns' spreads beyond which a distance depends on one column only.
+_SCALES_APART = 100.0
+#: Number of cells of a matrix whose spreads are computed at a time.
+_SPREAD_CELLS = 2**18
+
+
+def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
+    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
+    # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
+    # others, a single outlier a large range but an ordinary deviation.
+    low, high, deviations = (_spreads_on_device if is_device_array(X) else _spreads)(X, columns)
+    with np.errstate(over="ignore"):
+        ranges = high - low
+    warn_of_scales(model, columns, ranges, deviations, kernel)
+
+
+def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
+    """As :func:`warn_if_unscaled`, from the ranges and standard deviations of the columns."""
+    (moving,) = np.nonzero(ranges > 0.0)
+    if moving.size < 2:
+        return
+    small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
+    if apart > _SCALES_APART:
+        names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
+        warnings.warn(
+            f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
+            f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
+            "the columns first, for instance make_pipeline(StandardScaler(), ...)",
+            ScaleWarning,
+            stacklevel=5,
+        )
+
+
+def _spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """On the host: lowest and highest value of the columns, and their standard deviations."""
+    xp = namespace_of(X)
+    part = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
+    low, high = to_numpy(xp.min(part, axis=0)), to_numpy(xp.max(part, axis=0))
+    with np.errstate(over="ignore"):
+        ranges = np.minimum(high - low, 1e300)
+    units = np.where(ranges > 0.0, ranges, 1.0)
+    scaled = (part - on_device_of(X, low)) / on_device_of(X, units)
+    return low, high, to_numpy(xp.std(scaled, axis=0)) * units
+
+
+def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Lowest and highest value of the columns, and their standard deviations."""
+    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
+    width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
+    for first in range(0, len(columns), width):
+        some = slice(first, first + width)
+        points = np.ascontiguousarray(X[:, columns[some]].T)
+        low[some], high[some] = points.min(axis=1), points.max(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges = high[some] - low[some]
+            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
+    return low, high, deviations
+
+
+def check_state(model: Any) -> None:
+    """Refuse attributes that are inconsistent in shape or kind, or whose trial prediction is not finite."""
+    if isinstance(model.n_features_in_, bool) or not isinstance(model.n_features_in_, int):
+        raise DataError(f"n_features_in_ must be an integer, received {model.n_features_in_!r}")
+    pairwise = model.__sklearn_tags__().input_tags.pairwise
+    if not isinstance(model.kernel_, Kernel) or model.kernel_.pairwise != pairwise:
+        raise DataError(f"the fitted kernel {model.kernel_!r} does not belong to the kernel {model.kernel!r}")
+    numbers = {"support_values_": model.support_values_, "the expansion": model._coefficients(), "bias_": model.bias_}
+    if not pairwise:
+        vectors = model.support_vectors_
+        numbers["support_vectors_"] = vectors.data if is_sparse(vectors) else vectors
+    for name, values in numbers.items():
+        array = np.asarray(values)
+        if array.dtype.kind != "f":
+            raise DataError(f"{name} must hold floating point numbers, received dtype {array.dtype}")
+        if not np.isfinite(array).all():
+            raise DataError(f"{name} contains NaN or infinity")
+    alpha, support = model._coefficients(), model.support_
+    n = alpha.shape[0]
+    if support.dtype.kind not in "iu" or support.shape != (n,) or len(model._outputs()) > 1:
+        raise DataError("the support indices and the support values do not belong together")
+    if n and (support.min() < 0 or (pairwise and support.max() >= model.n_features_in_)):
+        raise DataError("a support index is out of range")
+    if not pairwise and model.support_vectors_.shape != (n, model.n_features_in_):
+        raise DataError(
+            f"{n} support values over {model.n_features_in_} features do not belong to support vectors of shape "
+            f"{model.support_vectors_.shape}"
+        )
+    if np.shape(model.bias_) != model._outputs():
+        raise DataError(f"a bias of shape {np.shape(model.bias_)} does not belong to {model._outputs()} outputs")
+    if (primal := model._primal()) is not None:
+        rank, outputs = model.kernel_.rank(model.n_features_in_), model._outputs() or (1,)
+        found = (primal.weights.shape, primal.center.shape, primal.bias.shape)
+        if found != ((rank, *outputs), (rank,), outputs):
+            raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {model.kernel_!r}")
+    trial = np.zeros((1, model.n_features_in_)) if pairwise or n == 0 else model.support_vectors_[:1]
+    with np.errstate(all="ignore"):
+        values = model._evaluated(trial)
+    if not np.isfinite(values).all():
+        raise DataError("a trial prediction is not finite")

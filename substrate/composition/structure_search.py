@@ -1,0 +1,240 @@
+"""The search for the structure of a quadratic program (:mod:`substrate.composition.structure`).
+
+Equalities that define a variable are substituted, rows of kernel values that are multiples of each other are kept
+once, and rows that share a variable are gathered into blocks.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqp3
+
+from substrate.arrays import Array
+from substrate.composition.cone_program import ConeProgram, IntegerArray
+from substrate.composition.structure import Eliminated, Structure, reflected
+from substrate.composition.structure_blocks import blocks_of, dense_rows, labels_of, parts_of
+
+__all__ = ["find_structure", "renewed"]
+
+#: A variable in more rows than this, or a block with more variables, counts as dense.
+_DEGREE, _BLOCK = 12, 24
+#: Largest number of dense coordinates.
+_LARGEST = 12_000
+
+
+def find_structure(program: ConeProgram, dense: Iterable[int]) -> Structure | str:
+    """The structure of a program whose ``dense`` columns are known, or why there is none."""
+    if not program.quadratic:
+        return "it has cones"
+    chosen = np.zeros(program.q.size, dtype=bool)
+    chosen[np.fromiter(dense, dtype=np.intp)] = True
+    return _Finder(program, chosen).structure()
+
+
+def renewed(structure: Structure, program: ConeProgram) -> Structure | None:
+    """The structure of a program that differs in P and q only; None where it differs in more."""
+    mine = structure.program
+    same = (
+        program.P.shape == mine.P.shape
+        and _equal(program.A, mine.A)
+        and np.array_equal(program.b, mine.b)
+        and np.array_equal(program.P.indptr, mine.P.indptr)
+        and np.array_equal(program.P.indices, mine.P.indices)
+        and np.array_equal(program.P.diagonal() > 0.0, mine.P.diagonal() > 0.0)
+    )
+    if not same:
+        return None
+    s, weight = structure, program.P.diagonal()
+    squares = np.concatenate([weight[s.eliminated.columns], weight[s.own]])[s.squared]
+    linear, P = _quadratic(program, s.eliminated, s.own, s.dense, s.offset, s.reflectors)
+    return replace(s, program=program, squares=squares, linear=linear, P=P)
+
+
+class _Finder:
+    """The steps from a program to its structure."""
+
+    def __init__(self, program: ConeProgram, dense: NDArray[np.bool_]) -> None:
+        self.program, self.is_dense = program, dense
+        self.E, self.I = sp.csr_array(program.A[program.equal]), sp.csr_array(program.A[program.linear])
+        off = sp.csc_array(program.P - sp.diags_array(program.P.diagonal()))
+        for matrix in (self.E, self.I, off):
+            matrix.eliminate_zeros()
+        #: Columns that P couples with others.
+        self.coupled = np.diff(off.indptr) > 0
+
+    def structure(self) -> Structure | str:
+        program = self.program
+        known = self._defined()
+        rest = np.ones(program.q.size, dtype=bool)
+        rest[known.columns] = False
+        equal = np.setdiff1d(np.arange(program.equal.size), known.rows)
+        through = sp.csr_array(self.I[:, known.columns])  # inequalities over the defined variables
+        weight = program.P.diagonal()
+        direct = sp.csr_array(self.I @ sp.diags_array(rest.astype(float)))
+        # the dense columns: those given, those of further equalities, those that P couples, those of many rows
+        in_equalities = np.diff(sp.csc_array(self.E[equal]).indptr) > 0
+        is_dense = rest & (self.is_dense | in_equalities | self.coupled)
+        squared = weight[known.columns] > 0.0
+        unsure = np.flatnonzero(rest & ~is_dense)
+        over = abs(known.over[:, unsure])
+        pattern = sp.vstack([abs(direct[:, unsure]) + abs(through) @ over, over[squared]], format="csc")
+        is_dense[unsure[np.diff(pattern.indptr) > _DEGREE]] = True
+        while True:
+            if int(is_dense.sum()) > _LARGEST:
+                return f"it has more than {_LARGEST} dense variables"
+            built = self._built(known, rest, is_dense, equal, direct, through, squared, weight)
+            if not isinstance(built, np.ndarray):
+                return built
+            is_dense = is_dense.copy()
+            is_dense[built] = True
+
+    def _defined(self) -> Eliminated:
+        """A variable of its own for as many equalities as have one: not coupled by P, and in no other equality.
+
+        A definition may use variables that are defined later; it is then written over those that remain.
+        """
+        program = self.program
+        left = np.arange(program.equal.size)
+        free = ~self.is_dense & ~self.coupled
+        used = np.diff(self.I.tocsc().indptr)
+        levels = []
+        while left.size:
+            E = sp.csc_array(self.E[left])
+            columns = np.flatnonzero((np.diff(E.indptr) == 1) & free)
+            at = E.indptr[columns]
+            rows, values = E.indices[at], E.data[at]
+            order = np.lexsort((-np.abs(values), used[columns], rows))
+            first = order[np.unique(rows[order], return_index=True)[1]]
+            if not first.size:
+                break
+            columns, rows, values = columns[first], rows[first], values[first]
+            own = sp.csr_array((values, (np.arange(rows.size), columns)), shape=(rows.size, program.q.size))
+            over = sp.csr_array(sp.diags_array(-1.0 / values) @ (self.E[left[rows]] - own))
+            over.eliminate_zeros()
+            constants = -program.b[program.equal[left[rows]]] / values
+            levels.append(Eliminated(columns, left[rows].astype(np.intp), values, constants, over))
+            free[columns] = False
+            left = np.delete(left, rows)
+        return _resolved(levels, program.q.size)
+
+    def _built(
+        self,
+        known: Eliminated,
+        rest: NDArray[np.bool_],
+        is_dense: NDArray[np.bool_],
+        equal: IntegerArray,
+        direct: Any,
+        through: Any,
+        squared: NDArray[np.bool_],
+        weight: Array,
+    ) -> Structure | str | IntegerArray:
+        """The structure with these dense columns; further ones where a block is too large."""
+        program = self.program
+        dense, own = np.flatnonzero(is_dense), np.flatnonzero(rest & ~is_dense)
+        over_own, over_dense = known.over[:, own], known.over[:, dense]
+        C = sp.vstack([direct[:, own] + through @ over_own, over_own[squared]], format="csr")
+        constants = np.concatenate([program.b[program.linear] + through @ known.constants, known.constants[squared]])
+        # squares of single sparse variables are rows too
+        single = np.flatnonzero(weight[own] > 0.0)
+        numbers = np.append(np.flatnonzero(squared), known.columns.size + single)
+        C = sp.vstack([C, _unit_rows(single, own.size)], format="csr")
+        constants = np.append(constants, np.zeros(single.size))
+        C.eliminate_zeros()
+        m, width = program.linear.size, known.columns.size
+        via = sp.vstack([through, _unit_rows(np.flatnonzero(squared), width)])
+        F, T = dense_rows(sp.csr_array(direct[:, dense]), sp.csr_array(via), over_dense, C.shape[0])
+        filled = (np.diff(C.indptr) + np.diff(T.indptr)) > 0
+        if (constants[:m][~filled[:m]] < 0.0).any():
+            return "a constraint without a variable is violated"
+        keep = np.flatnonzero(filled)
+        C, T, constants = C[keep], T[keep], constants[keep]
+        numbers = numbers[filled[m:]]
+        squares = np.append(weight[known.columns], weight[own])[numbers]
+        labels = labels_of(C, T, own.size, F.shape[0])
+        sizes = np.bincount(labels[: own.size]) if own.size else np.zeros(1)
+        large = own[sizes[labels[: own.size]] > _BLOCK] if own.size else own
+        if large.size:
+            return np.asarray(large)
+        offset, reflectors = np.zeros(dense.size), None
+        if equal.size:
+            E = program.A[program.equal[equal]][:, dense].toarray()
+            solved = _solved_equalities(E, -program.b[program.equal[equal]])
+            if isinstance(solved, str):
+                return solved
+            offset, reflectors = solved
+            constants = constants + T @ (F @ offset)
+            F = reflected(*reflectors[:2], F.T, "T")[reflectors[2] :].T.copy()
+        linear, P = _quadratic(program, known, own, dense, offset, reflectors)
+        kept = keep[keep < m]
+        blocks = blocks_of(C, T, labels, own.size)
+        parts = parts_of(F)
+        return Structure(
+            program, own, dense, known, offset, reflectors, equal, P, F, parts, C, T, constants, squares, numbers, kept,
+            blocks, linear,
+        )  # fmt: skip
+
+
+def _unit_rows(columns: IntegerArray, width: int) -> Any:
+    """Rows with a single one."""
+    return sp.csr_array((np.ones(columns.size), (np.arange(columns.size), columns)), (columns.size, width))
+
+
+def _quadratic(
+    program: ConeProgram,
+    known: Eliminated,
+    own: IntegerArray,
+    dense: IntegerArray,
+    offset: Array,
+    reflectors: tuple[Array, Array, int] | None,
+) -> tuple[Array, Array]:
+    """The linear term and P, over the coordinates."""
+    q = program.q + known.over.T @ program.q[known.columns]
+    P, linear = program.P[dense][:, dense].toarray(), q[dense]
+    if reflectors is not None:
+        factor, tau, rank = reflectors
+        linear = reflected(factor, tau, (linear + P @ offset)[:, None], "T")[rank:, 0]
+        P = reflected(factor, tau, reflected(factor, tau, P, "T").T, "T")[rank:, rank:]
+        P = (P + P.T) / 2.0
+    return np.concatenate([q[own], linear]), P
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and all(
+        np.array_equal(a, b)
+        for a, b in ((one.indptr, other.indptr), (one.indices, other.indices), (one.data, other.data))
+    )
+
+
+def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
+    """All definitions, over the variables that none of them defines."""
+    known = Eliminated(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0), np.zeros(0), sp.csr_array((0, width)))
+    for level in reversed(levels):
+        inner = level.over[:, known.columns]
+        outer = np.ones(width)
+        outer[known.columns] = 0.0
+        over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ known.over)
+        constants = level.constants + inner @ known.constants
+        known = Eliminated(
+            np.append(level.columns, known.columns), np.append(level.rows, known.rows),
+            np.append(level.pivots, known.pivots), np.append(constants, known.constants),
+            sp.csr_array(sp.vstack([over, known.over])),
+        )  # fmt: skip
+    return known
+
+
+def _solved_equalities(E: Array, right: Array) -> tuple[Array, tuple[Array, Array, int]] | str:
+    """A solution of E u = right, the reflectors whose first columns span the rows of E, and its rank."""
+    factor, pivots, tau, _, _ = dgeqp3(np.asfortranarray(E.T))
+    diagonal = np.abs(np.diagonal(factor))
+    rank = int((diagonal > 1e-12 * diagonal.max(initial=0.0)).sum())
+    triangle = np.triu(factor[:rank, :rank])
+    first = np.linalg.solve(triangle.T, right[pivots[:rank] - 1]) if rank else np.zeros(0)
+    offset = reflected(factor, tau, np.concatenate([first, np.zeros(E.shape[1] - rank)])[:, None], "N")[:, 0]
+    missed = float(np.abs(E @ offset - right).max(initial=0.0))
+    if missed > 1e-8 * (float(np.abs(right).max(initial=0.0)) + float(np.abs(E).max(initial=0.0))):
+        return "its equalities contradict each other"
+    return offset, (factor, tau, rank)

@@ -1,0 +1,91 @@
+"""Machines solved by their structure: the form in which each matrix of kernel values occurs once, and its solution.
+
+The values of f, of components and of gradients become variables of their own, defined by equalities; terms and
+constraints are then written on these, and a matrix of kernel values that occurs in several terms is compiled once.
+"""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.conic import StandardForm, Witness, multipliers_of
+from substrate.composition.structure import Structure
+from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structured_solution import Iterate, StructuredPoint, structured_solution
+
+__all__ = ["STRUCTURED", "StructuredMethod", "lifted"]
+
+#: The name of the method on a certificate.
+STRUCTURED = "STRUCTURED"
+
+
+def lifted(replacements: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
+    """Replacements in which every vector of values is a variable of its own, and the equalities that define these."""
+    exchange, definitions = dict(replacements), []
+    for key, value in replacements.items():
+        if value.size > 1 and value.is_affine() and not isinstance(value, cp.Variable):
+            exchange[key] = cp.Variable(value.shape, name="values")
+            definitions.append(exchange[key] == value)
+    return exchange, definitions
+
+
+class StructuredMethod:
+    """The method for one machine.
+
+    ``problem`` is ``base`` with further variables and constraints, which come last; ``dense`` are the identities of the
+    variables of kernel coordinates. The structure is kept between values of the parameters.
+    """
+
+    def __init__(self, problem: cp.Problem, base: cp.Problem, dense: Sequence[int]) -> None:
+        self._problem, self._base, self._dense = problem, base, tuple(dense)
+        self._structure: Structure | None = None
+        self._warm: Iterate | None = None
+
+    def solve(self, verbose: bool, limit: float | None) -> tuple[str, Witness | None]:
+        """Set the values of the base problem; its status, empty where it is no quadratic program, and the witness."""
+        deadline = None if limit is None else time.monotonic() + limit
+        problem, base = self._problem, self._base
+        for variable in problem.variables():
+            variable.save_value(None)
+        data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+        form = StandardForm(data["param_prob"], "CLARABEL")
+        if form.bounded or not {kind for kind, _, _ in form.cones} <= {"Zero", "NonNeg"}:
+            return "", None
+        point = self._point(form, deadline, verbose)
+        if isinstance(point, str):
+            return point, None
+        x, P = point.x, form.numbers()[0]
+        cost = 0.5 * float(x @ (P @ x)) + float(data["c"] @ x)
+        answer = SimpleNamespace(status="Solved", x=x, z=point.z, obj_val=cost, solve_time=0.0, iterations=point.steps)
+        problem.unpack_results(answer, chain, inverse)
+        for mine, theirs in zip(base.constraints, problem.constraints, strict=False):
+            for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
+                dual.save_value(other.value)
+        duals = chain.solver.invert(answer, inverse[-1]).dual_vars
+        known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
+        own = tuple(variable.id for variable in base.variables())
+        witness = Witness(form, 1.0, 1.0, own, x.copy(), known, tuple(multipliers_of(base)), point)
+        return str(problem.status), witness
+
+    def _point(self, form: StandardForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:
+        program = ConeProgram.of(form.numbers(), form.cones)
+        structure = None if self._structure is None else renewed(self._structure, program)
+        if structure is None:
+            ends = sorted({*form.columns.values(), program.q.size})
+            starts = [form.columns[key] for key in self._dense if key in form.columns]
+            found = find_structure(program, [j for a in starts for j in range(a, ends[ends.index(a) + 1])])
+            if isinstance(found, str):
+                return f"failed ({found})"
+            structure, self._warm = found, None
+        self._structure = structure
+        point = structured_solution(structure, deadline, verbose, self._warm)
+        self._warm = None if isinstance(point, str) else point.warm
+        if verbose:
+            print(file=sys.stderr)
+        return point

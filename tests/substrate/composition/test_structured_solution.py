@@ -1,0 +1,308 @@
+"""Machines solved by their structure, against a conic solver and against dense linear algebra."""
+
+import dataclasses
+import warnings
+from types import SimpleNamespace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from substrate import Machine, Substrate
+from substrate.composition import structured_method
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.conic import StandardForm
+from substrate.composition.structure import Factor
+from substrate.composition.structure_blocks import dense_rows
+from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structured_solution import structured_solution
+from substrate.errors import SolverError
+from substrate.kernels import RBF, Componentwise
+
+N = 24
+
+
+def data(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * rng.standard_normal(n)
+
+
+X, Y = data()
+LABELS = np.where(np.median(Y) < Y, 1.0, -1.0)
+FURTHER = data(9, seed=5)[0]
+
+
+KERNEL = RBF(1.5)
+
+
+def substrate(y=Y, kernel=KERNEL, **options):
+    return Substrate(kernel, X, y, **options)
+
+
+def insensitive(s=None):
+    s = s or substrate()
+    return Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+
+
+def pinball():
+    s = substrate()
+    return Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum(cp.maximum(0.9 * s.e, -0.1 * s.e)))
+
+
+def huber():
+    s = substrate()
+    return Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum(cp.huber(s.e, 0.2)))
+
+
+def sparse_support_values():
+    s = substrate()
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.5 * cp.norm1(s.alpha))
+
+
+def maximal_variation():
+    s = substrate(kernel=Componentwise(RBF(1.5)))
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 3.0 * cp.sum(s.maximal_variation))
+
+
+def hinge():
+    s = substrate(LABELS, task="classification")
+    return Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum(cp.pos(s.e)))
+
+
+def equalities():
+    s = substrate()
+    return Machine(
+        s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e), subject_to=[s.f(FURTHER) == s.f(-FURTHER)]
+    )
+
+
+def monotone():
+    s = substrate()
+    return Machine(
+        s,
+        minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e),
+        subject_to=[cp.diff(s.f()[np.argsort(X[:, 0])]) >= 0.0],
+    )
+
+
+def own_variables():
+    s, v = substrate(bias=False), cp.Variable(N)
+    return Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e - v) + cp.norm1(v))
+
+
+def chained_variables():
+    s, v = substrate(bias=False), cp.Variable(N)
+    return Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e - v) + cp.norm1(cp.diff(v)))
+
+
+def fixed_bias():
+    s = substrate(ridge=0.1)
+    return Machine(s, minimize=cp.sum_squares(s.e) + cp.sum(cp.pos(-s.f(FURTHER))), subject_to=[s.b == 0.3])
+
+
+def values_squared():
+    s = substrate()
+    return Machine(s, minimize=s.squared_norm + cp.sum_squares(s.f()) + cp.norm1(s.e))
+
+
+def largest_error():
+    s = substrate()
+    return Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.norm_inf(s.e), subject_to=[s.f(FURTHER) <= 1.0])
+
+
+MACHINES = [
+    insensitive, pinball, huber, sparse_support_values, maximal_variation, hinge, equalities, monotone, own_variables,
+    chained_variables, fixed_bias, values_squared, largest_error,
+]  # fmt: skip
+every = pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.__name__)
+
+
+def program_of(machine):
+    """The program as cvxpy compiles it, without lifting, and its dense columns."""
+    form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
+    starts = [(form.columns[one.z.id], one.z.size) for one in machine._compiled]
+    return ConeProgram.of(form.numbers(), form.cones), [j for a, size in starts for j in range(a, a + size)]
+
+
+@every
+def test_it_is_the_optimum_of_the_conic_solver(build):
+    ours, theirs = build().solve(solver="structured"), build().solve(solver="CLARABEL")
+    assert [attempt.solver for attempt in ours.solver_record.attempts] == ["STRUCTURED"]
+    assert ours.certificate.holds
+    assert_allclose(ours.objective, theirs.objective, rtol=1e-7, atol=1e-9)
+    assert_allclose(ours.predict(FURTHER), theirs.predict(FURTHER), rtol=0.0, atol=2e-4)
+
+
+@every
+def test_the_optimality_conditions_hold_in_the_program_as_compiled(build):
+    program, dense = program_of(build())
+    structure = find_structure(program, dense)
+    point = structured_solution(structure)
+    slack = program.A @ point.x + program.b
+    size = float(np.abs(point.z).max()) + 1.0
+    assert np.abs(slack[program.equal]).max(initial=0.0) <= 1e-12 * (1.0 + np.abs(point.x).max())
+    assert slack[program.linear].min(initial=0.0) >= -1e-12
+    assert point.z[program.linear].min(initial=0.0) >= 0.0
+    assert_allclose(program.P @ point.x + program.q, program.A.T @ point.z, rtol=0.0, atol=1e-9 * size)
+    assert abs(float(point.z[program.linear] @ slack[program.linear])) <= 1e-9 * size
+
+
+@every
+def test_the_newton_system_is_solved_whatever_the_weights(build):
+    program, dense = program_of(build())
+    structure = find_structure(program, dense)
+    rng = np.random.default_rng(3)
+    weights = 10.0 ** rng.uniform(-4.0, 4.0, structure.n_rows)
+    F = np.zeros((structure.F.shape[0], structure.P.shape[0])) + structure.F
+    rows = np.hstack([structure.C.toarray(), structure.T.toarray() @ F])
+    M = rows.T @ (np.append(weights, structure.squares)[:, None] * rows)
+    k = structure.own.size
+    M[k:, k:] += structure.P
+    right = rng.standard_normal(M.shape[0])
+    factor = Factor(structure, np.append(weights, structure.squares))
+    assert factor.regular
+    found = factor.solve(right)
+    assert_allclose(M @ found, right, rtol=0.0, atol=1e-8 * np.abs(M).max() * max(np.abs(found).max(), 1e-3))
+
+
+def test_rows_of_kernel_values_are_kept_once_and_recovered():
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal((5, 7))
+    over = sp.csr_array(base)
+    via = sp.csr_array(np.array([[1.0, 0, 0, 0, 0], [-3.0, 0, 0, 0, 0], [0, 2.0, 1.0, 0, 0], [0, 0, 0, 0, 0.1]]))
+    direct = sp.csr_array(np.vstack([np.zeros((3, 7)), base[4] * -0.7]))
+    F, T = dense_rows(direct, via, over, 6)
+    expected = np.vstack([direct.toarray() + via @ base, np.zeros((2, 7))])
+    assert_allclose(T @ F, expected, rtol=1e-13, atol=1e-14)
+    # rows 1 and 2 are multiples of one, and so is the last
+    assert F.shape[0] == 3
+
+
+def test_a_parameter_changes_numbers_and_not_the_structure():
+    weight, other = cp.Parameter(nonneg=True, name="weight"), cp.Parameter(nonneg=True, name="other")
+    s = substrate()
+    machine = Machine(s, minimize=other * s.squared_norm + weight * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    machine.solve(weight=1.0, other=1.0)
+    first = machine._method._structure
+    again = machine.solve(weight=20.0, other=0.25)
+    assert machine._method._structure.F is first.F
+    t = substrate()
+    fresh = Machine(t, minimize=0.25 * t.squared_norm + 20.0 * cp.sum(cp.pos(cp.abs(t.e) - 0.1))).solve()
+    assert_allclose(again.objective, fresh.objective, rtol=1e-8)
+    assert again.certificate.holds
+
+
+def test_another_matrix_is_another_structure():
+    program, dense = program_of(insensitive())
+    structure = find_structure(program, dense)
+    assert renewed(structure, dataclasses.replace(program, q=2.0 * program.q)) is not None
+    assert renewed(structure, dataclasses.replace(program, A=2.0 * program.A)) is None
+    assert renewed(structure, dataclasses.replace(program, b=program.b + 1.0)) is None
+
+
+def test_machines_with_cones_do_not_mention_it():
+    s = substrate()
+    result = Machine(s, minimize=s.squared_norm + cp.norm2(s.e)).solve()
+    assert result.certificate.holds
+    assert all(attempt.solver != "STRUCTURED" for attempt in result.solver_record.attempts)
+
+
+def test_a_wrong_point_is_rejected_and_a_solver_takes_over(monkeypatch):
+    right = structured_method.structured_solution
+
+    def wrong(structure, deadline=None, verbose=False, warm=None):
+        point = right(structure, deadline, verbose)
+        return dataclasses.replace(point, x=point.x + 1e-2)
+
+    monkeypatch.setattr(structured_method, "structured_solution", wrong)
+    result = insensitive().solve()
+    first, second = result.solver_record.attempts
+    assert (first.solver, first.accepted) == ("STRUCTURED", False)
+    assert (second.solver, second.accepted) == ("CLARABEL", True)
+    assert result.certificate.holds
+
+
+def test_contradictions_are_refused_in_words():
+    s = substrate()
+    machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=[s.f() >= 1.0, s.f() <= 0.0])
+    with pytest.raises(SolverError, match="infeasible"):
+        machine.solve()
+    t = substrate()
+    with pytest.raises(SolverError, match="unbounded"):
+        Machine(t, minimize=t.squared_norm + cp.sum(t.e)).solve()
+
+
+def test_zero_is_not_certified_as_the_optimum_of_an_unbounded_machine(monkeypatch):
+    def nothing(structure, deadline=None, verbose=False, warm=None):
+        program = structure.program
+        x, z = np.zeros(program.q.size), np.zeros(program.b.size)
+        return structured_method.StructuredPoint(structure, x, z, None, 0.0, 0.0, 1)
+
+    monkeypatch.setattr(structured_method, "structured_solution", nothing)
+    s = substrate()
+    machine = Machine(s, minimize=s.squared_norm + cp.sum(s.e))
+    with pytest.warns(match="does not hold"):
+        result = machine.solve(solver="structured")
+    assert not result.certificate["cones: stationarity"].passes
+
+
+def test_a_time_limit_ends_it(monkeypatch):
+    machine = insensitive()
+    clock = iter([0.0])
+    monkeypatch.setattr(structured_method, "time", SimpleNamespace(monotonic=lambda: next(clock) - 1e9))
+    result = machine.solve(time_limit=60.0)
+    first, second = result.solver_record.attempts
+    assert (first.solver, first.status) == ("STRUCTURED", "time limit 60 s")
+    assert first.out_of_time
+    assert second.accepted
+
+
+def test_an_interrupt_leaves_the_machine_usable(monkeypatch):
+    machine, right = insensitive(), structured_method.structured_solution
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(structured_method, "structured_solution", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        machine.solve()
+    monkeypatch.setattr(structured_method, "structured_solution", right)
+    assert machine.solve().certificate.holds
+
+
+def test_progress_is_one_line_on_standard_error(capfd):
+    insensitive().solve(verbose=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "step 1: gap" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_targets_in_any_unit(unit):
+    s = substrate(unit * Y)
+    machine = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * unit * cp.sum(cp.pos(cp.abs(s.e) - 0.1 * unit)))
+    result = machine.solve(solver="structured")
+    assert result.certificate.holds
+    assert_allclose(result.predict(FURTHER) / unit, insensitive().solve().predict(FURTHER), rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["duplicates", "constant target", "two rows"])
+def test_degenerate_rows(case):
+    rows, targets = np.vstack([X, X]), np.append(Y, Y)
+    if case == "constant target":
+        rows, targets = X, np.full(N, 3.0)
+    elif case == "two rows":
+        rows, targets = X[:2], Y[:2]
+    s = Substrate(RBF(1.5), rows, targets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum(cp.pos(cp.abs(s.e) - 0.01))).solve()
+    assert result.certificate.holds
+    if case == "duplicates":
+        half = Substrate(RBF(1.5), X, Y)
+        other = Machine(half, minimize=0.5 * half.squared_norm + 20.0 * cp.sum(cp.pos(cp.abs(half.e) - 0.01))).solve()
+        assert_allclose(result.predict(FURTHER), other.predict(FURTHER), rtol=0.0, atol=1e-4)
