@@ -114,6 +114,18 @@ def test_two_outputs_that_share_a_component():
     assert_allclose(np.concatenate([values["first"], values["second"]]), expected, atol=1e-6)
 
 
+def test_an_answer_is_bounded_where_the_output_is():
+    """Nothing is squared of the other substrate, so only what is predicted has a bound."""
+    X, y = case()
+    s, other = Substrate(RBF(1.0), X, y, name="f"), Substrate(RBF(1.0), X, y**2, name="other")
+    cost = s.squared_norm + cp.sum_squares(s.e) + cp.norm1(other.e) + cp.norm1(other.alpha)
+    predicted = Machine(s, other, minimize=cost, predict=s).solve().certificate
+    assert predicted.holds, str(predicted)
+    assert predicted.answer.about == "fitted values"
+    assert predicted.accuracy <= 1e-3 * predicted.spread
+    assert Machine(s, other, minimize=cost).solve().certificate.answer is None
+
+
 def test_a_sum_by_python():
     X, y = case()
     parts = [Substrate(RBF(w), X, y, bias=w == 1.0) for w in (1.0, 0.3, 3.0)]
