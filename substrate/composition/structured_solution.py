@@ -96,9 +96,9 @@ class _Problem:
         """An iterate of ours in the units of the program."""
         return None if ours is None else (ours[0] * self.unit, ours[1] * self.unit, ours[2] * (self.worth / self.unit))
 
-    def factor(self, w: Array, refinements: int = 2) -> "_Newton":
+    def factor(self, w: Array) -> "_Newton":
         """H + G'WG, factored."""
-        return _Newton(self, w, self.structure.factored(w / self.rate), refinements)
+        return _Newton(self, w, self.structure.factored(w / self.rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,12 @@ class _Newton:
     problem: _Problem
     w: Array
     factor: Factor
-    refinements: int
 
-    def solve(self, r1: Array, r2: Array) -> tuple[Array, Array]:
+    def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array]:
         """du and dz, refined as a pair: products with large w would hide the rounding of one alone."""
         du, dz = self._once(r1, r2)
         p = self.problem
-        for _ in range(self.refinements):
+        for _ in range(refinements):
             more, further = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - p.slacks(du) - dz / self.w)
             du, dz = du + more, dz + further
         return du, dz
@@ -206,16 +205,16 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         ):
             break
         w = z / s
-        newton = p.factor(w, 1 if gap > _INSIDE else 2)
+        newton = p.factor(w)
         # predictor
         rc = s * z
-        du, ds, dz = _direction(newton, s, z, rd, rp, rc)
+        du, ds, dz = _direction(newton, s, z, rd, rp, rc, 0 if gap > _INSIDE else 1)
         alpha = min(_largest(s, ds), _largest(z, dz), 1.0)
         after = float((s + alpha * ds) @ (z + alpha * dz)) / m
         sigma = (max(after, 0.0) / mu) ** 3
         # corrector
         rc = s * z + ds * dz - sigma * mu
-        du, ds, dz = _direction(newton, s, z, rd, rp, rc)
+        du, ds, dz = _direction(newton, s, z, rd, rp, rc, 1 if gap > _INSIDE else 2)
         alpha = min(_SHARE * min(_largest(s, ds), _largest(z, dz)), 1.0)
         u, s, z = u + alpha * du, s + alpha * ds, z + alpha * dz
     if best is None or max(best.gap, best.residual) > _USABLE:
@@ -229,8 +228,10 @@ def _cold(p: _Problem) -> Iterate:
     return u, _inside(p.slacks(u) + p.h), _inside(z)
 
 
-def _direction(newton: _Newton, s: Array, z: Array, rd: Array, rp: Array, rc: Array) -> tuple[Array, Array, Array]:
-    du, dz = newton.solve(-rd, -rp - rc / z)
+def _direction(
+    newton: _Newton, s: Array, z: Array, rd: Array, rp: Array, rc: Array, refinements: int
+) -> tuple[Array, Array, Array]:
+    du, dz = newton.solve(-rd, -rp - rc / z, refinements)
     # the slack of an active row is far smaller than the terms of the row
     ds = np.where(z > s, -(rc + s * dz) / z, newton.problem.slacks(du) + rp)
     return du, ds, dz

@@ -359,7 +359,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, estima
     with monkeypatch.context() as patched:
         patched.setattr("os.replace", fail)
         with pytest.raises(OSError, match="No space"):
-            estimator(RBF(2.0)).fit(X, y).save(path)
+            seeded(estimator, kernel=RBF(2.0)).fit(X, y).save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.npz"]
     assert output(load(path), X).tobytes() == output(model, X).tobytes()

@@ -185,9 +185,10 @@ class ColumnReducedClassifier(CodedClassifier):
         paper, not as an optimum: the certificate is about the solution on them.
         """
         check_given(self, y, sample_weight, False)
+        given = self._given_again(X, y)
         rows: list[tuple[Row, ...]] = []
         facts: dict[tuple[str, str], None] = {("kernel", repr(self.kernel_)): None}
-        for held in self._held(*self._given_again(X, y)):
+        for held in self._held(*given):
             found, more = self._certified_machine(held)
             rows.append(found)
             facts |= dict.fromkeys(more)
