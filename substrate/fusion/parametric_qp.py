@@ -43,7 +43,13 @@ from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import Iterate, structured_solution
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.program_numbers import ELSEWHERE, numbers_of, refuse_other_dependence, weighs_all_squares
+from substrate.fusion.program_numbers import (
+    ELSEWHERE,
+    least_value,
+    numbers_of,
+    refuse_other_dependence,
+    weighs_all_squares,
+)
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -297,10 +303,4 @@ class ParametricQP:
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
-        from scipy.optimize import linprog
-
-        found = linprog(
-            self.q1, A_ub=self.G, b_ub=self.h, A_eq=self.A if self.b.size else None,
-            b_eq=self.b if self.b.size else None, bounds=(None, None), method="highs",
-        )  # fmt: skip
-        return float(found.fun) if found.status == 0 else None
+        return least_value(self.q1, self.A, self.b, self.G, self.h)
