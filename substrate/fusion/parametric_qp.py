@@ -43,13 +43,7 @@ from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import Iterate, structured_solution
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.program_numbers import (
-    ELSEWHERE,
-    least_value,
-    numbers_of,
-    refuse_other_dependence,
-    weighs_all_squares,
-)
+from substrate.fusion.program_numbers import ELSEWHERE, least, numbers_of, refuse_other_dependence, weighs_all_squares
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -303,4 +297,4 @@ class ParametricQP:
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
-        return least_value(self.q1, self.A, self.b, self.G, self.h)
+        return least(self.q1, self.A, self.b, self.G, self.h)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["ELSEWHERE", "equal_matrices", "least_value", "numbers_of", "refuse_other_dependence", "weighs_all_squares"]
+__all__ = ["ELSEWHERE", "equal_matrices", "least", "numbers_of", "refuse_other_dependence", "weighs_all_squares"]
 
 #: P, q, A, b, the column of each variable, and how many rows are equalities.
 Numbers = tuple[Any, Array, Any, Array, dict[int, int], int]
@@ -77,7 +77,7 @@ def equal_matrices(one: Any, other: Any) -> bool:
     return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())
 
 
-def least_value(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
+def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
     """The smallest q'x with A x = b and G x <= h, by a linear program; None where there is none."""
     from scipy.optimize import linprog
 
