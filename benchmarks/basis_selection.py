@@ -8,10 +8,10 @@ from sklearn.datasets import make_blobs
 
 from benchmarks.measure import interleaved
 from benchmarks.table import Table, yes_no
-from problems.estimators.reduced.basis_choice import chosen_basis
 from substrate.arrays import Array
 from substrate.kernels import RBF
 from substrate.reduced import Basis
+from substrate.reduced.choice import chosen_basis
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses

@@ -19,7 +19,8 @@ PHASES = {
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
     "problems.estimators.chosen.candidates": ("centred_spectrum", "search_spectra"),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
-    "problems.estimators.reduced.basis_choice": ("sample_of", "origin_of", "accumulate"),
+    "substrate.reduced.choice": ("sample_of",),
+    "problems.estimators.reduced.prepared": ("origin_of", "accumulate"),
     "problems.estimators.reduced.ls_svm": ("prepare",),
     "problems.estimators.reduced.fit": (
         "eigen_features", "reconstruction_errors", "reduced_spectrum", "solve_reduced", "leverage_factor",

@@ -9,7 +9,7 @@ in the package :mod:`problems`.
 
 from typing import Any
 
-__all__ = ["DISTRIBUTION", "Fusion", "Machine", "Result", "Substrate", "__version__", "fuse"]
+__all__ = ["DISTRIBUTION", "Fusion", "LinearPart", "Machine", "Result", "Substrate", "__version__", "fuse"]
 
 __version__ = "0.1.0"
 
@@ -19,7 +19,8 @@ DISTRIBUTION = "lssvm-substrate"
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Machine", "Result", "Substrate"):  # they bring cvxpy, which kernels and closed forms must not pay for
+    # these bring cvxpy, which kernels and closed forms must not pay for
+    if name in ("LinearPart", "Machine", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

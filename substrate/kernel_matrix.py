@@ -63,20 +63,23 @@ class Coordinates:
         return root if self.rank else np.zeros((self.basis.shape[0], 1))
 
     @classmethod
-    def of(cls, matrix: Array, cutoff: float) -> Self:
-        """The coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value."""
+    def of(cls, matrix: Array, cutoff: float, rounding: float = 0.0) -> Self:
+        """The coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value.
+
+        ``rounding`` is the size of the errors of a matrix that is what is left of larger numbers.
+        """
         n = matrix.shape[0]
         with blas_threads(n):
             values, vectors = np.linalg.eigh(matrix)
-        refuse_negative(values)
-        keep = values > cutoff * max(float(values[-1]), 0.0)
+        refuse_negative(values, rounding)
+        keep = values > max(cutoff * max(float(values[-1]), 0.0), rounding)
         return cls(np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), cutoff)
 
 
-def refuse_negative(values: Array) -> None:
+def refuse_negative(values: Array, rounding: float = 0.0) -> None:
     """Refuse eigenvalues, in ascending order, of which one is negative beyond rounding."""
     largest = float(max(values[-1], 0.0))
-    if values[0] < -10.0 * values.size * EPS * max(largest, -float(values[0])):
+    if values[0] < -10.0 * values.size * max(EPS * max(largest, -float(values[0])), rounding):
         raise DeclarationError(
             f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
             f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "

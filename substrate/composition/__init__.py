@@ -8,5 +8,6 @@ solution.
 from substrate.composition.level import Substrate
 from substrate.composition.machine import Machine
 from substrate.composition.result import Result
+from substrate.composition.terms import LinearPart
 
-__all__ = ["Machine", "Result", "Substrate"]
+__all__ = ["LinearPart", "Machine", "Result", "Substrate"]

@@ -29,8 +29,9 @@ from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions, by_loss, by_norm
 from substrate.composition.feasible_point import Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
+from substrate.composition.outputs import Outputs
 from substrate.composition.polish import interior_point, polished, within_radius
-from substrate.composition.refusals import Question, questions, summed
+from substrate.composition.refusals import Question, output_questions, questions
 
 __all__ = ["AnswerCheck", "Reference", "reference", "scale_of"]
 
@@ -209,8 +210,9 @@ def scale_of(y: Array, weights: Array) -> tuple[float, float]:
 class AnswerCheck:
     """The accuracy of one machine; quantities that do not depend on the present values are kept between checks."""
 
-    def __init__(self, compiled: list[CompiledSubstrate]) -> None:
+    def __init__(self, compiled: list[CompiledSubstrate], outputs: Outputs) -> None:
         self._compiled = compiled
+        self._outputs = outputs
         self._at: tuple[Any, Any] = (None, None)
         self._kept: _Kept | str = ""
 
@@ -264,13 +266,13 @@ class AnswerCheck:
         return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
-        """Every question with its tie; the sum of the substrates where they are not determined one by one."""
-        found = [_tie(start, question, radius) for question in questions(self._compiled, start.columns)]
-        if all(one is not None for one in found):
-            return [one for one in found if one is not None]
-        total = summed(self._compiled, start.columns) if len(self._compiled) > 1 else None
-        known = None if total is None else _tie(start, total, radius)
-        return [] if known is None else [known]
+        """Every question with its tie; the outputs where the substrates are not determined one by one."""
+        found = [_tie(start, one, radius) for one in questions(self._compiled, start.columns, self._outputs)]
+        if None in found and len(self._compiled) > 1:
+            outputs = output_questions(self._compiled, start.columns, self._outputs)
+            found = [_tie(start, one, radius) for one in outputs]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else []
 
 
 def _tie(start: Reference, question: Question, radius: Array) -> _Known | None:

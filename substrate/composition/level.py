@@ -6,42 +6,34 @@ r"""Level 1 of a hierarchical machine: the LS-SVM substrate, as expressions.
 
 ([Pelckmans2005]_ eq. (9)-(11)), with :math:`a = \alpha` in regression; in classification :math:`e = 1 - y \circ f` and
 :math:`a = y \circ \alpha`. The additive regularization constants c are free: fixing them, or any convex term or
-constraint on the expressions of this level, is left to the levels above.
+constraint on the expressions of this level, is left to the levels above. Where these mention f at further points, the
+expansion may have terms there too (:mod:`substrate.composition.span`).
 
 The expressions are built on place-holder variables. A machine replaces them by affine expressions in coordinates of its
-choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual.
+choice, and writes their values back after solving, so that ``s.f(points).value`` is available as usual, also of points
+that are first asked for after the solution.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
+from substrate.composition.basis_vectors import basis_vectors
+from substrate.composition.place_holders import PlaceHolder, Standing
+from substrate.composition.targets import checked_targets
+from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.ingredients import signed_labels
 from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels.derivatives import checked_column
 
-__all__ = ["PlaceHolder", "Standing", "Substrate"]
-
-
-class Standing(cp.Variable):  # type: ignore[misc]
-    """The variable of a place-holder: it stands for values of a substrate, and is never passed to a solver."""
+__all__ = ["Substrate"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlaceHolder:
-    """A variable that stands for values of the machine: of f or component ``part`` at ``points`` (None: training)."""
-
-    leaf: Any
-    role: str
-    points: Any = None
-    part: int = 0
-
-
-class Substrate:
+class Substrate(Term):
     """An LS-SVM substrate: alpha, b, c, e and f as cvxpy expressions.
 
     Parameters
@@ -49,16 +41,32 @@ class Substrate:
     kernel
         A kernel of :mod:`substrate.kernels`, a name, or a callable; ``Componentwise`` gives the machine components.
     X, y
-        Training points and targets; labels -1 and +1 for ``task="classification"``.
+        Training points and targets; labels -1 and +1 for ``task="classification"``. With one column of y per output,
+        f, e and alpha have these columns too: one coefficient vector and one bias each, on one kernel matrix.
     task
         ``"regression"`` or ``"classification"``.
     bias
-        Whether there is an unpenalised b (and with it 1'a = 0); a machine of several substrates needs only one.
+        Whether there is an unpenalised b (and with it 1'a = 0). Substrates that are summands of one output share one
+        bias: two would not be determined, so give all but one ``bias=False``. Substrates that are outputs of their
+        own have a bias each.
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
         a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
+    span
+        ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
+        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
+        ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
+        certificate.
+    basis
+        For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
+        and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
+        a :class:`~substrate.reduced.Basis`. The grammar is the same, but that ``alpha`` has one entry per vector, that
+        these need not sum to zero, and that there is no ``c``. The certificate is of the machine on the basis.
+    name
+        What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
+        its name, see :class:`~substrate.Machine`.
 
     Examples
     --------
@@ -83,25 +91,36 @@ class Substrate:
         bias: bool = True,
         cutoff: float | None = None,
         ridge: float = 0.0,
+        span: str = "mentioned",
+        basis: Any = None,
+        name: str | None = None,
     ) -> None:
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise DeclarationError(f"name must be text that is not empty, received {name!r}")
+        self.name = name
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
-        if task == "classification":
-            self.y: Array = signed_labels(y, self.X.shape[0])
-        else:
-            self.y = real_array(y, "y", ndim=1)
-            if self.y.size != self.X.shape[0]:
-                raise DataError(f"y must have one entry per point: expected {self.X.shape[0]}, received {self.y.size}")
+        self.y: Array = checked_targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
         self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
+        if span not in ("mentioned", "training"):
+            raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
+        self.span = span
         self.kernel: Kernel = as_kernel(kernel).resolved(self.X)
-        self.gram = Gram.of(self.kernel, self.X)
+        #: The vectors of the expansion, where they are not the training points, and how they came about.
+        self.basis: Any = None
+        self.described = ""
+        if basis is not None:
+            self.basis, self.described = basis_vectors(basis, self.kernel, self.X, self.y)
+        self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
+        self._rows: Array | None = None
         self._holders: list[PlaceHolder] = []
+        self._latest: Callable[[PlaceHolder], Any] | None = None
 
     @property
     def n(self) -> int:
@@ -109,9 +128,20 @@ class Substrate:
         return int(self.X.shape[0])
 
     @property
+    def size(self) -> int:
+        """Number of coefficients: one per training point, or per vector of the basis."""
+        return self.n if self.basis is None else int(self.basis.shape[0])
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The number of columns of y as a shape: () for one target per point, (m,) for m columns."""
+        return self.y.shape[1:]
+
+    @property
     def signs(self) -> Array:
-        """The factors from alpha to the coefficients a of the expansion: ones, or the labels."""
-        return self.y if self.task == "classification" else np.ones(self.n)
+        """The factors from alpha to the coefficients a: ones, or the labels; ones on a basis, which has no labels."""
+        labelled = self.task == "classification" and self.basis is None
+        return self.y if labelled else np.ones((self.size, *self.columns))
 
     @property
     def components(self) -> tuple[Kernel, ...]:
@@ -122,18 +152,30 @@ class Substrate:
 
     @property
     def alpha(self) -> Any:
-        """The support values, as a variable; a machine that mentions them is solved in them, uncut."""
-        return self._holder("alpha", self.n)
+        """The support values, as a variable; a machine that mentions them is solved in them, uncut.
+
+        One per training point; with a basis, the coefficients of its vectors.
+        """
+        return self._holder("alpha", (self.size, *self.columns))
 
     @property
     def b(self) -> Any:
-        """The bias."""
-        return self._holder("b", ())
+        """The bias, one per column of y."""
+        return self._holder("b", self.columns)
 
     @property
     def c(self) -> Any:
         """The additive regularization constants, c = e - alpha."""
+        self.refuse_constants()
         return self.e - self.alpha
+
+    def refuse_constants(self) -> None:
+        """Raise where there are no constants c."""
+        if self.basis is not None:
+            raise DeclarationError(
+                f"c = e - alpha needs one alpha per row; the basis has {self.size} for {self.n} rows. Write terms in "
+                "s.e and s.alpha, or leave the basis out"
+            )
 
     @property
     def e(self) -> Any:
@@ -146,9 +188,10 @@ class Substrate:
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
         values = self.f(points)
-        known = real_array(targets, "targets", ndim=1)
-        if known.size != values.size:
-            raise DataError(f"targets must have one entry per point: expected {values.size}, received {known.size}")
+        known = real_array(targets, "targets", ndim=self.y.ndim)
+        if known.shape != values.shape:
+            expected, received = (values.size, known.size) if known.ndim == 1 else (values.shape, known.shape)
+            raise DataError(f"targets must have one entry per point: expected {expected}, received {received}")
         y = cp.Constant(known, name="y")  # named, so that a message can print the term
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
@@ -163,30 +206,68 @@ class Substrate:
             raise DeclarationError(f"component {part} was asked for, there are {count}")
         return self._values("component", points, part % count)
 
+    def gradient(self, points: Any, column: int) -> Any:
+        """The derivative of f in input ``column`` at points (None: the training points), for kernels that have one.
+
+        ``s.gradient(grid, 0) >= 0`` makes f rise on a grid, and ``cp.diff(s.gradient(grid, 0)) >= 0`` makes it convex
+        there, for a grid that rises in its only column.
+        """
+        self.kernel.refuse_derivatives()
+        return self._values("gradient", points, checked_column(column, self.X.shape[1]))
+
     @property
     def maximal_variation(self) -> Any:
         """The vector of ``max_i |f^l(x_i)|`` over the training points, one per component ([Pelckmans2005]_ eq. (13)).
 
+        Over all columns of y, where there are several, so that they share the inputs that are found to matter.
+
         :equation [Pelckmans2005]_ (13): the maximal variation of a component
         """
-        return cp.hstack([cp.norm_inf(self.component(part)) for part in range(len(self.components))])
+        parts = [self.component(part) for part in range(len(self.components))]
+        return cp.hstack([cp.max(cp.abs(part)) if self.columns else cp.norm_inf(part) for part in parts])
 
     @property
     def squared_norm(self) -> Any:
-        """w'w = a'K a, in factor form."""
+        """w'w = a'K a, in factor form; the sum over the columns of y."""
         return self._holder("squared_norm", (), nonneg=True)
 
+    @property
+    def norm(self) -> Any:
+        r"""The norm of w, :math:`\sqrt{a^T K a}`, that of Frobenius where y has several columns.
+
+        The sum of norms over several substrates, :math:`\sum_k \|w_k\|`, is the penalty of multiple kernel learning
+        [Bach2004]_: it sets whole functions to zero.
+        """
+        return self._holder("norm", (), nonneg=True)
+
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
-        """Kernel values of points (None: training) against the training points, of one component if asked."""
+        """Kernel values of points (None: training) against those of the expansion, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
+        if self.basis is not None:
+            return self._basis_rows(points, kernel)
         if points is None:
             return self.gram.matrix if part is None else kernel(self.X)
         rows: Array = kernel(points, self.X)
         return rows
 
+    def _basis_rows(self, points: Any, kernel: Kernel) -> Array:
+        if points is self.basis and kernel is self.kernel:
+            return self.gram.matrix
+        if points is not None or kernel is not self.kernel:
+            return np.asarray(kernel(self.X if points is None else points, self.basis))
+        if self._rows is None:  # N x n, read at every check
+            self._rows = np.asarray(kernel(self.X, self.basis))
+        return self._rows
+
     def holders(self) -> tuple[PlaceHolder, ...]:
         """All place-holders created so far."""
         return tuple(self._holders)
+
+    def remember(self, values: Callable[[PlaceHolder], Any]) -> None:
+        """Take the values of place-holders from a solution: of those there are, and of those created later."""
+        self._latest = values
+        for holder in self._holders:
+            holder.leaf.save_value(values(holder))
 
     def _values(self, role: str, points: Any, part: int) -> Any:
         if points is not None:
@@ -196,7 +277,7 @@ class Substrate:
             if points.shape == self.X.shape and isinstance(points, np.ndarray) and np.array_equal(points, self.X):
                 points = None
         n = self.n if points is None else points.shape[0]
-        return self._holder(role, n, points=points, part=part)
+        return self._holder(role, (n, *self.columns), points=points, part=part)
 
     def _holder(self, role: str, shape: Any, *, points: Any = None, part: int = 0, nonneg: bool = False) -> Any:
         for holder in self._holders:
@@ -204,4 +285,6 @@ class Substrate:
                 return holder.leaf
         holder = PlaceHolder(Standing(shape, name=role, nonneg=nonneg), role, points, part)
         self._holders.append(holder)
+        if self._latest is not None:
+            holder.leaf.save_value(self._latest(holder))
         return holder.leaf

@@ -14,10 +14,12 @@ import numpy as np
 
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck
+from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
+from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod, lifted
@@ -114,20 +116,28 @@ class Machine:
         A convex cvxpy expression of the substrates' expressions, of parameters and of further variables.
     subject_to
         Convex cvxpy constraints.
+    predict
+        What ``predict`` of the result returns: a substrate; a sum, ``s1 + s2`` or ``s + LinearPart(w, columns)``; or a
+        dict of those, for outputs by name. A machine of one substrate needs none; one of several whose substrates all
+        have a name has one output per substrate.
 
     Attributes
     ----------
     problem : cvxpy.Problem
         The problem that is solved: the place-holders replaced by well-conditioned coordinates.
+    outputs : Outputs
+        What is predicted, as the terms of each output.
     """
 
-    def __init__(self, *substrates: Any, minimize: Any, subject_to: Iterable[Any] = ()) -> None:
+    def __init__(self, *substrates: Any, minimize: Any, subject_to: Iterable[Any] = (), predict: Any = None) -> None:
         flat = [s for item in substrates for s in (item if isinstance(item, (list, tuple)) else (item,))]
         if not flat or not all(isinstance(s, Substrate) for s in flat):
             raise DeclarationError(f"a machine is built on substrates, received {substrates!r}")
         if len({id(s) for s in flat}) != len(flat):
             raise DeclarationError("a substrate is named twice")
         self.substrates: tuple[Substrate, ...] = tuple(flat)
+        self._labels = labels_of(self.substrates)
+        self.outputs = declared_outputs(predict, self.substrates)
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
@@ -172,6 +182,7 @@ class Machine:
             tuple(compiled.expansion() for compiled in self._compiled),
             self.certificate(),
             self._record,
+            self.outputs,
         )
 
     def certificate(self) -> Certificate:
@@ -183,6 +194,7 @@ class Machine:
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
         facts += remarks
+        facts += self._all_rows.facts()
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
@@ -191,7 +203,8 @@ class Machine:
     def _compile(self, objective: Any) -> None:
         leaves = {id(v) for part in (objective, *self._given) for v in part.variables()}
         self._compiled = [
-            CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves)) for s in self.substrates
+            CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves), label)
+            for s, label in zip(self.substrates, self._labels, strict=True)
         ]
         judged = {id(v) for v in objective.variables()}
         #: Points besides the training points whose values enter the objective, as in (20) and (23).
@@ -201,7 +214,8 @@ class Machine:
             for holder in compiled.mentioned
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
-        self._answer = AnswerCheck(self._compiled)
+        self._answer = AnswerCheck(self._compiled, self.outputs)
+        self._all_rows = AllRows(self._compiled, objective, self._given)
         exchange = self._replacements()
         self._objective = objective
         total = self._with_ridges(objective.tree_copy(exchange))
@@ -210,6 +224,7 @@ class Machine:
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         self.problem = WitnessedProblem(cp.Minimize(total), [*self._own, *structure], self._trials.keep)
         refuse_incomplete(self.problem, self._compiled)
+        self.outputs.refuse_foreign(self.problem.variables())
         refuse_parameters(self.problem)
 
     def _replacements(self) -> dict[int, Any]:

@@ -1,6 +1,6 @@
 """Checks of a machine before it is solved, in the user's terms, and the fitted values that its certificate bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,16 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
-from substrate.composition.level import Standing
+from substrate.composition.outputs import Outputs
+from substrate.composition.place_holders import Standing
+from substrate.composition.terms import LinearPart
 from substrate.errors import DeclarationError
 
-__all__ = ["Question", "questions", "refuse_incomplete", "refuse_non_convex", "refuse_parameters", "summed"]
+__all__ = ["Question", "output_questions", "questions", "refuse_incomplete", "refuse_non_convex", "refuse_parameters"]
+
+
+#: What a certificate bounds.
+FITTED = "fitted values"
 
 
 def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[Any]) -> None:
@@ -41,14 +47,15 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
         raise DeclarationError("a machine is convex: variables of your own cannot be boolean or integer")
     present = {id(variable) for variable in variables}
     for number, compiled in enumerate(substrates, start=1):
+        name = compiled.substrate.name
+        which = f"substrate {number}" if name is None else f"substrate {name!r}"
         absent = [leaf.name() for leaf in compiled.leaves() if leaf.size and id(leaf) not in present]
         if absent == ["b"]:
             raise DeclarationError(
-                f"no term contains the bias of substrate {number}, so it is not determined; use its f or e, or "
-                "bias=False"
+                f"no term contains the bias of {which}, so it is not determined; use its f or e, or bias=False"
             )
         if absent:
-            raise DeclarationError(f"no term uses substrate {number}; leave it out, or use its f, e or alpha")
+            raise DeclarationError(f"no term uses {which}; leave it out, or use its f, e or alpha")
 
 
 def refuse_parameters(problem: Any) -> None:
@@ -77,33 +84,66 @@ class Question:
     about: str
 
 
-def questions(compiled: list[CompiledSubstrate], columns: dict[int, int]) -> list[Question]:
-    """One question per substrate; ``columns`` gives the first column of each variable."""
-    return [_question([one], columns, "fitted values") for one in compiled]
+def questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
+    """One question per substrate and per output with a linear part; ``starts`` gives each variable's first column."""
+    each = [
+        _question([one], starts, f"fitted values of {one.label}" if one.label else FITTED, column)
+        for one in compiled
+        for column in _columns(one)
+    ]
+    partly = {name: terms for name, terms in outputs.terms.items() if any(isinstance(t, LinearPart) for t in terms)}
+    return [*each, *output_questions(compiled, starts, Outputs(partly))]
 
 
-def summed(compiled: list[CompiledSubstrate], columns: dict[int, int]) -> Question | None:
-    """The sum of the substrates' fitted values, which ``predict`` of the result returns; None where rows differ."""
+def output_questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
+    """One question per output, which ``predict`` of the result returns; none where training rows differ."""
+    found = []
+    for name, terms in outputs.terms.items():
+        used = [one for one in compiled if any(one.substrate is term for term in terms)]
+        if used and _same_rows(used):
+            about = FITTED if name is None else f"fitted values of {name}"
+            if len(terms) > 1:
+                about = "sums of the substrates' fitted values" if name is None else f"sums of fitted values of {name}"
+            parts = [term for term in terms if isinstance(term, LinearPart)]
+            found += [_question(used, starts, about, column, parts) for column in _columns(used[0])]
+    return found
+
+
+def _columns(compiled: CompiledSubstrate) -> range:
+    return range(*compiled.substrate.columns) if compiled.substrate.columns else range(1)
+
+
+def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
     first = compiled[0].substrate
-    same = all(
+    return all(
         one.substrate.X is first.X
         or (one.substrate.X.shape == first.X.shape and not bool((one.substrate.X != first.X).sum()))
         for one in compiled[1:]
     )
-    return _question(compiled, columns, "sums of the substrates' fitted values") if same else None
 
 
-def _question(compiled: list[CompiledSubstrate], columns: dict[int, int], about: str) -> Question:
+def _question(
+    compiled: list[CompiledSubstrate],
+    starts: dict[int, int],
+    about: str,
+    column: int,
+    parts: Sequence[LinearPart] = (),
+) -> Question:
     places, blocks = [], []
     for one in compiled:
-        start = columns[one.z.id]
-        places.append(np.arange(start, start + one.z.size))
-        blocks.append(one.in_variables())
+        places.append(one.places(starts, column))
+        blocks.append(one.in_variables(column))
         if one.substrate.bias:
-            places.append(np.array([columns[one.shift.id]]))
             blocks.append(np.ones((one.substrate.n, 1)))
+    first = compiled[0].substrate
+    for part in parts:
+        places.append(part.places(starts, column))
+        blocks.append(part.matrix(first.X))
 
     def fitted() -> Array:
-        return np.asarray(np.sum([one.fitted_values() for one in compiled], axis=0))
+        values = [one.fitted_values() for one in compiled] + [part.fitted().predict(first.X) for part in parts]
+        total = np.asarray(np.sum(values, axis=0))
+        return total[:, column] if total.ndim == 2 else total
 
-    return Question(np.concatenate(places), np.hstack(blocks), compiled[0].substrate.y, fitted, about)
+    y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
+    return Question(np.concatenate(places), np.hstack(blocks), y, fitted, where)

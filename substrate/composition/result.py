@@ -1,7 +1,8 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,28 +10,61 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
+from substrate.composition.outputs import Outputs
+from substrate.composition.reading import Reading, inner_products
+from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
 from substrate.solvers import SolverRecord
 
-__all__ = ["Expansion", "Result"]
+__all__ = ["Expansion", "Further", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of its derivative.
+
+    ``column`` is the input of the derivative; both are None for f itself.
+    """
+
+    points: Any
+    coefficients: Array
+    part: int | None
+    column: int | None
+
+    @classmethod
+    def of(cls, reading: Reading, coefficients: Array) -> "Further":
+        """The coefficients of a reading."""
+        return cls(reading.points, coefficients, reading.part, reading.column)
+
+    @property
+    def reading(self) -> Reading:
+        """What the coefficients belong to."""
+        return Reading(self.points, self.part, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One substrate's part of a solution: all its quantities, and its values at any points."""
+    """One substrate's part of a solution: all its quantities, and its values at any points.
+
+    ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one. Where y has
+    columns, so have alpha, e, f and the values, and b has one entry per column.
+    """
 
     substrate: Substrate
     alpha: Array
-    b: float
+    b: Any
     e: Array
     f: Array
     squared_norm: float
     maximal_variation: Array
+    #: The expansion beyond the training rows, see :mod:`substrate.composition.span`; ``predict`` uses it.
+    further: tuple[Further, ...] = ()
 
     @property
     def c(self) -> Array:
         """The additive regularization constants, e - alpha."""
+        self.substrate.refuse_constants()
         return self.e - self.alpha
 
     @property
@@ -38,20 +72,32 @@ class Expansion:
         """a: alpha, or y∘alpha in classification."""
         return self.substrate.signs * self.alpha
 
+    @property
+    def norm(self) -> float:
+        """The norm of w."""
+        return math.sqrt(self.squared_norm)
+
     def predict(self, X: Any) -> Array:
         """f at the rows of X."""
-        return self._values(X, None) + self.b
+        return np.asarray(self._values(Reading(real_points(X))) + self.b)
 
     def component(self, part: int, X: Any) -> Array:
         """One component at the rows of X."""
-        return self._values(X, part)
+        return self._values(Reading(real_points(X), part=part))
 
-    def _values(self, X: Any, part: int | None) -> Array:
-        X = real_points(X)
-        a = self.coefficients
-        out = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], a.size):
-            out[rows] = self.substrate.kernel_rows(X[rows], part) @ a
+    def gradient(self, X: Any, column: int) -> Array:
+        """The derivative of f in input ``column`` at the rows of X."""
+        self.substrate.kernel.refuse_derivatives()
+        return self._values(Reading(real_points(X), column=column))
+
+    def _values(self, wanted: Reading) -> Array:
+        X, a = wanted.points, self.coefficients
+        out = np.empty((X.shape[0], *a.shape[1:]))
+        for rows in row_blocks(X.shape[0], a.shape[0]):
+            here = replace(wanted, points=X[rows])
+            out[rows] = inner_products(self.substrate, here, Reading(self.substrate.basis)) @ a
+            for other in self.further:
+                out[rows] += inner_products(self.substrate, here, other.reading) @ other.coefficients
         return out
 
 
@@ -59,8 +105,8 @@ class Expansion:
 class Result:
     """A machine's solution.
 
-    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, squared_norm, maximal_variation``; with
-    several, ``result[s]`` has those of s, and ``predict`` returns the sum of their values.
+    With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``
+    and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
     """
 
     objective: float
@@ -68,21 +114,38 @@ class Result:
     expansions: tuple[Expansion, ...]
     certificate: Certificate
     solver_record: SolverRecord
+    outputs: InitVar[Outputs]
+    #: The fitted terms of each output by its name; None is that of the only one.
+    fitted: Mapping[str | None, tuple[Expansion | FittedPart, ...]] = field(init=False)
 
-    def __getitem__(self, substrate: Substrate) -> Expansion:
+    def __post_init__(self, outputs: Outputs) -> None:
+        fitted = {name: tuple(self._fitted(term) for term in terms) for name, terms in outputs.terms.items()}
+        object.__setattr__(self, "fitted", fitted)
+
+    def _fitted(self, term: Term) -> Expansion | FittedPart:
+        return term.fitted() if isinstance(term, LinearPart) else self[term]
+
+    def __getitem__(self, substrate: Any) -> Expansion:
+        named = isinstance(substrate, str)
         for expansion in self.expansions:
-            if expansion.substrate is substrate:
+            if expansion.substrate is substrate or (named and expansion.substrate.name == substrate):
                 return expansion
+        if named:
+            raise KeyError(f"no substrate of the machine is named {substrate!r}")
         raise KeyError("this substrate is not part of the machine")
 
-    def predict(self, X: Any) -> Array:
-        """The machine's values: the sum over its substrates."""
-        total: Array = np.sum([expansion.predict(X) for expansion in self.expansions], axis=0)
-        return total
+    def predict(self, X: Any) -> Any:
+        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        values = {name: _total([term.predict(X) for term in terms]) for name, terms in self.fitted.items()}
+        return values.get(None, values)
 
     def component(self, part: int, X: Any) -> Array:
         """One component of a machine with one substrate."""
         return self._only("component").component(part, X)
+
+    def gradient(self, X: Any, column: int) -> Array:
+        """The derivative of f in input ``column``, of a machine with one substrate."""
+        return self._only("gradient").gradient(X, column)
 
     def _only(self, name: str) -> Expansion:
         if len(self.expansions) != 1:
@@ -90,6 +153,10 @@ class Result:
         return self.expansions[0]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("alpha", "b", "c", "e", "f", "squared_norm", "maximal_variation"):
+        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further"):
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
+
+
+def _total(values: list[Array]) -> Array:
+    return np.asarray(np.sum(values, axis=0))

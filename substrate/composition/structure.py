@@ -240,5 +240,6 @@ def _inverses(triangles: Array) -> Array:
 
 def reflected(factor: Array, tau: Array, right: Array, side: str) -> Array:
     """Q right, or Q' right for side "T", by Householder reflectors."""
+    factor = factor[:, : tau.size]  # of more equalities than variables, the first determine Q
     work = dormqr("L", side, factor, tau, right, -1)[1]
     return np.asarray(dormqr("L", side, factor, tau, np.asfortranarray(right), int(work[0]))[0])

@@ -12,22 +12,24 @@ path states how far from the global optimum the answer can be (:mod:`substrate.p
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, positive, real_array, real_points
+from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
-from substrate.closed_form.leave_one_out import checked_splits
-from substrate.composition import Machine
-from substrate.errors import DataError, DeclarationError
+from substrate.composition import LinearPart, Machine
+from substrate.composition.outputs import columns_of
+from substrate.composition.terms import Term
+from substrate.errors import DeclarationError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.validation import Validation, checked_validation, folds_of
 
 __all__ = ["fuse"]
 
@@ -64,20 +66,25 @@ def fuse(
         estimator that supports fusion.
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
-        program: the weight of a norm, a maximum, a hinge.
+        program: the weight of a 1-norm, a maximum, a hinge. It may also be the weight of all squares where the rest is
+        linear, as that of w'w beside a hinge, absolute values or a pinball loss: the machine divided by it has the
+        weight 1/parameter on the rest.
     validation
-        Points and targets to validate on.
+        Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
+        an output that is not validated, and the sum of the outputs' errors is minimised.
     cv
-        A sequence of ``(train, test)`` rows, for a function or an estimator, with ``data``; ``"loo"`` where an
-        estimator offers it.
+        A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function or
+        an estimator, with ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in
+        classification.
     gap
         Relative distance between validation error and lower bound at which the search ends.
     data
-        X and y, for a function or an estimator.
+        X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
     budget
         Largest number of solves; a search that uses all of them reports it.
     up_to
-        The largest value of the parameter that is considered; ``None`` ends where a larger one changes nothing.
+        The largest value of the parameter that is considered, or of 1/parameter where it is the weight of all squares;
+        ``None`` ends where a larger one changes nothing.
     n_jobs
         How many folds are solved at a time.
     progress
@@ -107,16 +114,16 @@ def fuse(
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
             )
-        machines, sets = [machine], [_checked_validation(machine, *validation)]
+        machines, sets = [machine], [checked_validation(machine, *validation)]
         final = machine
     elif callable(machine):
-        machines, sets, final = _folds(machine, data, cv, validation)
+        machines, sets, final = folds_of(machine, data, cv, validation)
     else:
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
         )
     parameters = [_parameter(one, over) for one in machines]
-    folds = [_fold(one, parameter, *known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+    folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
     found = refined(folds, target, budget, _shown(progress), n_jobs, top)
     return _fusion(final, _parameter(final, over), folds, sets, found, target)
 
@@ -133,7 +140,14 @@ def _shown(progress: Progress | bool | None) -> Progress:
 
 
 def _parameter(machine: Machine, over: Any) -> Any:
+    if isinstance(over, (list, tuple, set, frozenset, dict)):
+        raise DeclarationError(
+            f"fuse chooses one parameter, received {len(over)}; give all but one a value (parameter.value = ...) and "
+            "fuse over the other, or fuse over each in turn"
+        )
     name = over.name() if isinstance(over, cp.Parameter) else over
+    if not isinstance(name, str):
+        raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
     known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
     if name not in known:
         raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
@@ -146,124 +160,77 @@ def _parameter(machine: Machine, over: Any) -> Any:
     return parameter
 
 
-def _checked_validation(machine: Machine, X_val: Any, y_val: Any) -> tuple[Array, Array]:
-    X, y = real_points(X_val, "X_val"), real_array(y_val, "y_val", ndim=1)
-    width = machine.substrates[0].X.shape[1]
-    if X.shape[0] == 0:
-        raise DataError("X_val is empty; give at least one validation row")
-    if X.shape[1] != width:
-        raise DataError(f"X_val has {X.shape[1]} columns, the training points have {width}")
-    if y.size != X.shape[0]:
-        raise DataError(f"y_val must have one entry per row of X_val: expected {X.shape[0]}, received {y.size}")
-    _refuse_fitted(machine, X)
-    if machine.substrates[0].task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
-        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(y)[:5]}")
-    return X, y
-
-
-def _refuse_fitted(machine: Machine, X: Array) -> None:
-    """Rows that the objective already fits cannot choose its weight: the search would end where it fits them best."""
-    for points in machine.fitted_points:
-        known = {row.tobytes() for row in np.asarray(points.toarray() if hasattr(points, "toarray") else points)}
-        again = [number for number, row in enumerate(np.asarray(X)) if row.tobytes() in known]
-        if again:
-            raise DataError(
-                f"rows {again[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), so "
-                "they cannot choose its weight; hold other rows back"
-            )
-
-
-def _folds(
-    build: Callable[[Any, Any], Any], data: Any, cv: Any, validation: Any
-) -> tuple[list[Machine], list[tuple[Array, Array]], Machine]:
-    """One machine and one validation set per fold, and the machine of all rows."""
-    if data is None:
-        raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
-    X, y = real_points(data[0], "X"), real_array(data[1], "y", ndim=1)
-    if (cv is None) == (validation is None):
-        raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
-    if validation is not None:
-        final = _built(build, X, y)
-        return [final], [_checked_validation(final, *validation)], final
-    if isinstance(cv, (str, bytes)) or not isinstance(cv, Sequence):
-        raise DeclarationError(f"cv must be a sequence of (train, test) rows, received {cv!r}")
-    splits = checked_splits(cv, y.size)
-    final = _built(build, X, y)
-    machines, sets = [], []
-    for train, test in splits:
-        one = _built(build, X[train], y[train])
-        machines.append(one)
-        sets.append(_checked_validation(one, X[test], y[test]))
-    return machines, sets, final
-
-
-def _built(build: Callable[[Any, Any], Any], X: Any, y: Array) -> Machine:
-    machine = build(X, y)
-    if not isinstance(machine, Machine):
-        raise DeclarationError(f"the function must return a Machine, received {machine!r}")
-    return machine
-
-
-def _fold(machine: Machine, parameter: Any, X_val: Array, y_val: Array) -> Fold:
+def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     """The program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
-    M = np.zeros((y_val.size, program.q0.size))
-    for compiled in machine._compiled:
-        s, frame = compiled.substrate, compiled.frame
-        start = program.columns[compiled.z.id]
-        block = frame.map_from(s.kernel_rows(X_val) - frame.centre)
-        if frame.kind == "coefficients":
-            block = block * s.signs
-        M[:, start : start + compiled.z.size] += block
-        if s.bias:
-            M[:, program.columns[compiled.shift.id]] += 1.0
+    terms = [machine.outputs.terms[name] for name in known.targets]
+    M = np.vstack(
+        [_map(machine, program, one, known.X, k) for one in terms for k in range(*columns_of(one[0]) or (1,))]
+    )
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
-    return Fold(program, M, y_val, sigma, {}, rest, size)
+    return Fold(program, M, known.known, sigma, {}, rest, size)
+
+
+def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val: Array, column: int) -> Array:
+    """The matrix that takes a solution of the program to the values of one output, or of one of its columns."""
+    M = np.zeros((X_val.shape[0], program.q0.size))
+    for compiled in machine._compiled:
+        if any(compiled.substrate is term for term in terms):
+            block = compiled.values_at(X_val, column)
+            ones = np.ones((X_val.shape[0], int(compiled.substrate.bias)))
+            M[:, compiled.places(program.columns, column)] += np.hstack([block, ones])
+    for part in (term for term in terms if isinstance(term, LinearPart)):
+        M[:, part.places(program.columns, column)] += part.matrix(X_val, "X_val")
+    return M
 
 
 def _fusion(
     final: Machine,
     parameter: Any,
     folds: list[Fold],
-    sets: list[tuple[Array, Array]],
+    sets: list[Validation],
     found: Refined,
     gap: float,
 ) -> Fusion:
-    rows = sum(y.size for _, y in sets)
-    best = found.best
-    value, error = float(found.values[best]), float(found.squares[best]) / rows
+    rows = sum(known.rows for known in sets)
+    inverse = folds[0].program.inverse
+    best = found.best_positive if inverse else found.best  # at rho = 0 the weight 1/rho is infinite
+    rho, error = float(found.values[best]), float(found.squares[best]) / rows
+    value = 1.0 / rho if inverse else rho
     lower = found.lower_bound / rows
     chosen: dict[str, Any] = {parameter.name(): value}
     result = final.solve(**chosen)
     proved = np.isfinite(lower)
-    top = np.inf if found.complete else float(found.values[-1])
+    searched = f"1/{parameter.name()}" if inverse else parameter.name()
     reach = "on" if found.complete else f"to {found.values[-1]:g}"
     facts = [
-        ("fused over", f"{parameter.name()} from {found.values[0]:g} {reach}"),
+        ("fused over", f"{searched} from {found.values[0]:g} {reach}"),
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
         *found.ends(),
     ]
-    rows_known = np.concatenate([y for _, y in sets])
+    if inverse:
+        facts.append(("chosen", f"{parameter.name()} = {value:.6g}; the machine is the one divided by it"))
+    rows_known = np.concatenate([known.known for known in sets])
     proof: tuple[Row, ...] = ()
     if proved:
         formula = "validation error - lower bound over the values covered"
         # an error of rounding size requires no bound
-        _, rounding = spread_of(rows_known, np.ones(rows))
+        _, rounding = spread_of(rows_known, np.ones(rows_known.size))
         scale = error + 1e-12 * float(np.var(rows_known)) + rounding**2
         proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
         facts.append(("radius of the bound", _RADIUS))
     else:
         facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
     if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
-        again = sets[0][1] - result.predict(sets[0][0])
-        known = folds[0].errors(folds[0].knots[value])
+        again = sets[0].errors(result.predict(sets[0].X))
+        known = folds[0].errors(folds[0].knots[rho])
         # where the errors do not determine the predictions, two solvers may differ more
         tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
-        spread, rounding = spread_of(rows_known, np.ones(rows))
-        size = np.sqrt(rows) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
+        spread, rounding = spread_of(rows_known, np.ones(rows_known.size))
+        size = np.sqrt(rows_known.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
         if np.isfinite(folds[0].sigma):  # validation errors magnify those of the fit
             size += folds[0].sigma * folds[0].program.unit
         difference = float(np.linalg.norm(again - known))
@@ -272,11 +239,24 @@ def _fusion(
     certificate = Certificate(
         f"Fusion over {parameter.name()}", (*result.certificate.rows, *proof), (*result.certificate.record, *facts)
     )
-    knots = tuple(tuple(fold.knots[float(v)] for v in found.values) for fold in folds)
-    covered = (float(found.values[0]), top)
-    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
-    path = FusedPath(parameter.name(), found.values, found.squares / rows, knots, covered, (), found.stop, variation)
+    path = _path(parameter.name(), final, folds, found, rows)
     return Fusion(parameter.name(), value, error, lower, result, path, certificate)
+
+
+def _path(name: str, final: Machine, folds: list[Fold], found: Refined, rows: int) -> FusedPath:
+    """The knots in the parameter, ascending."""
+    values, errors = found.values, found.squares / rows
+    knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
+    top = np.inf if found.complete else float(values[-1])
+    covered = (float(values[0]), top)
+    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
+    if folds[0].program.inverse:
+        with np.errstate(divide="ignore"):  # rho = 0 is an infinite weight
+            values = 1.0 / values[::-1]
+        errors, knots = errors[::-1], tuple(each[::-1] for each in knots)
+        covered = (1.0 / top, np.inf)
+        variation = None if variation is None else variation[::-1]
+    return FusedPath(name, values, errors, knots, covered, (), found.stop, variation)
 
 
 def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:
@@ -285,8 +265,12 @@ def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array 
     parts = compiled.frame.components
     if len(machine._compiled) > 1 or parts is None or len(parts) < 2:
         return None
-    start = fold.program.columns[compiled.z.id]
-    Z = np.array([knot.x[start : start + compiled.z.size] for knot in knots]) * fold.program.unit
-    if compiled.frame.kind == "coefficients":
-        Z = Z * compiled.substrate.signs
-    return np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts])
+    sizes = np.zeros((len(knots), len(parts)))
+    for column in range(*compiled.substrate.columns or (1,)):
+        places = compiled.places(fold.program.columns, column)[: parts[0].shape[1]]
+        Z = np.array([knot.x[places] for knot in knots]) * fold.program.unit
+        if compiled.frame.kind == "coefficients":
+            signs = compiled.substrate.signs
+            Z = Z * signs.reshape(signs.shape[0], -1)[:, column]
+        sizes = np.maximum(sizes, np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts]))
+    return sizes

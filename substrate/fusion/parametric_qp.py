@@ -2,7 +2,11 @@ r"""A machine as a quadratic program whose linear term is affine in one paramete
 
 .. math:: \min_x \; \tfrac12 x^T P x + (q_0 + \rho \, q_1)^T x \quad \text{s.t.} \quad A x = b, \quad G x \le h
 
-The numbers are those that cvxpy passes to a solver. A solution at one rho, its knot, is polished: the rows with a
+The numbers are those that cvxpy passes to a solver. Where a parameter :math:`\lambda` is the weight of all squares and
+the rest is linear, as in :math:`\tfrac{\lambda}{2} w^T w` with a hinge, the machine divided by :math:`\lambda` is of
+this form with :math:`\rho = 1/\lambda` and :math:`q_0 = 0`.
+
+A solution at one rho, its knot, is polished: the rows with a
 multiplier larger than their slack are taken for equalities and the linear system of the optimality conditions is
 solved; rows that its solution violates are added, rows with a negative multiplier removed, a few times.
 
@@ -39,7 +43,7 @@ from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import Iterate, structured_solution
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.program_numbers import equal_matrices, numbers_of
+from substrate.fusion.program_numbers import ELSEWHERE, least, numbers_of, refuse_other_dependence, weighs_all_squares
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -96,10 +100,14 @@ class ParametricQP:
 
     def __init__(self, problem: Any, parameter: Any, unit: float, dense: Iterable[int] = ()) -> None:
         self.unit = unit
-        self.P, q, A, b, self.columns, equalities = numbers_of(problem, parameter, 1.0)
-        self.q1 = numbers_of(problem, parameter, 2.0)[1] - q
+        numbers, elsewhere = (numbers_of(problem, parameter, value) for value in (1.0, ELSEWHERE))
+        self.P, q, A, b, self.columns, equalities = numbers
+        #: Whether rho is one over the parameter, by which the machine was divided.
+        self.inverse = weighs_all_squares(numbers, elsewhere)
+        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0)[1] - q
         self.q0 = (q - self.q1) / unit
-        self._refuse_other_dependence(problem, parameter, A, b)
+        if not self.inverse:
+            refuse_other_dependence(parameter.name(), numbers, elsewhere, unit * self.q0, self.q1)
         self.A, self.b = A[:equalities], b[:equalities] / unit
         self.G, self.h = A[equalities:], b[equalities:] / unit
         if not self.q1.any():
@@ -114,15 +122,6 @@ class ParametricQP:
         self._warm: Iterate | None = None
         places = [self.columns[key] for key in dense]
         self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
-
-    def _refuse_other_dependence(self, problem: Any, parameter: Any, A: Any, b: Array) -> None:
-        P, q, A2, b2, _, _ = numbers_of(problem, parameter, 3.7)
-        same = equal_matrices(P, self.P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
-        if not same or not np.allclose(q, self.unit * self.q0 + 3.7 * self.q1, rtol=1e-9, atol=1e-12):
-            raise DeclarationError(
-                f"{parameter.name()!r} must enter the linear term only, as the weight of a norm, of a maximum or of a "
-                "hinge does; here it also weighs a quadratic term or enters a constraint"
-            )
 
     def linear(self, rho: float) -> Array:
         """q at rho, in our units."""
@@ -298,10 +297,4 @@ class ParametricQP:
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
-        from scipy.optimize import linprog
-
-        found = linprog(
-            self.q1, A_ub=self.G, b_ub=self.h, A_eq=self.A if self.b.size else None,
-            b_eq=self.b if self.b.size else None, bounds=(None, None), method="highs",
-        )  # fmt: skip
-        return float(found.fun) if found.status == 0 else None
+        return least(self.q1, self.A, self.b, self.G, self.h)

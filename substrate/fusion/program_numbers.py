@@ -1,4 +1,4 @@
-"""The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value."""
+"""The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value, and its place."""
 
 from typing import Any
 
@@ -8,10 +8,16 @@ import scipy.sparse as sp
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["equal_matrices", "numbers_of"]
+__all__ = ["ELSEWHERE", "equal_matrices", "least", "numbers_of", "refuse_other_dependence", "weighs_all_squares"]
+
+#: P, q, A, b, the column of each variable, and how many rows are equalities.
+Numbers = tuple[Any, Array, Any, Array, dict[int, int], int]
+
+#: A value besides one and two at which the dependence on a parameter is checked.
+ELSEWHERE = 3.7
 
 
-def numbers_of(problem: Any, parameter: Any, value: float) -> tuple[Any, Array, Any, Array, dict[int, int], int]:
+def numbers_of(problem: Any, parameter: Any, value: float) -> Numbers:
     """P, q, A, b, the column of each variable, and how many rows are equalities, with the parameter at a value."""
     kept = parameter.value
     parameter.value = value
@@ -32,9 +38,49 @@ def numbers_of(problem: Any, parameter: Any, value: float) -> tuple[Any, Array, 
     return P, np.array(data["c"]), sp.csr_array(data["A"]), np.array(data["b"]), dict(program.var_id_to_col), dims.zero
 
 
+def weighs_all_squares(at_one: Numbers, elsewhere: Numbers) -> bool:
+    """Whether the parameter is the weight of the whole quadratic term, and in nothing else."""
+    P = at_one[0]
+    return bool(P.nnz) and _same_rest(at_one, elsewhere) and equal_matrices(ELSEWHERE * P, elsewhere[0])
+
+
+def refuse_other_dependence(name: str, at_one: Numbers, elsewhere: Numbers, q0: Array, q1: Array) -> None:
+    """Refuse a parameter that is not in the linear term only, with the next step."""
+    (P, _, A, b, _, _), (P2, q2, A2, b2, _, _) = at_one, elsewhere
+    if _same_rest(at_one, elsewhere) and not equal_matrices(P, P2):
+        raise DeclarationError(
+            f"{name!r} must enter the linear term only, or be the weight of all squares; here it weighs a quadratic "
+            "term beside another one, such as w'w beside squared errors, and then the path between two values is no "
+            f"chord. With a linear loss (hinge, absolute values, pinball, tube) the weight of w'w can be fused over, "
+            "and beside squared errors that of a 1-norm or a maximum; for w'w with squared errors LSSVMRegressorCV and "
+            f"LSSVMClassifierCV choose gamma, which is 1/{name}, with a proof"
+        )
+    same = equal_matrices(P2, P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
+    if not same or not np.allclose(q2, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
+        raise DeclarationError(
+            f"{name!r} must enter the linear term only, as the weight of a norm, of a maximum or of a hinge does, or "
+            "be the weight of all squares; here it also weighs a quadratic term or enters a constraint"
+        )
+
+
+def _same_rest(one: Numbers, other: Numbers) -> bool:
+    """Whether everything but P is the same."""
+    same = equal_matrices(one[2], other[2]) and np.allclose(one[3], other[3], rtol=1e-12, atol=0.0)
+    return same and bool(np.allclose(one[1], other[1], rtol=1e-12, atol=0.0))
+
+
 def equal_matrices(one: Any, other: Any) -> bool:
     """Whether two sparse matrices have the same entries, up to rounding."""
     if one.shape != other.shape:
         return False
     difference = abs(one - other)
     return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())
+
+
+def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
+    """The smallest q'x with A x = b and G x <= h, by a linear program; None where there is none."""
+    from scipy.optimize import linprog
+
+    equal = (A, b) if b.size else (None, None)
+    found = linprog(q, A_ub=G, b_ub=h, A_eq=equal[0], b_eq=equal[1], bounds=(None, None), method="highs")
+    return float(found.fun) if found.status == 0 else None

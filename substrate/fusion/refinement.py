@@ -139,6 +139,11 @@ class Refined:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
+    @property
+    def best_positive(self) -> int:
+        """The knot above zero with the smallest error."""
+        return 1 + int(self.squares[1:].argmin()) if self.values[0] == 0.0 else self.best
+
     def ends(self) -> list[tuple[str, str]]:
         """Facts for a certificate where the choice is at an end of its range."""
         chosen = f"{self.values[self.best]:g}"

@@ -67,7 +67,7 @@ class Fusion:
     parameter, value
         The name of the parameter, and its best value.
     validation_error
-        The mean square of y - f over the validation rows.
+        The mean square of y - f over the validation rows; with several outputs, the sum of theirs.
     lower_bound
         No value of the parameter within ``path.coverage`` validates better; minus infinity where nothing is proved.
     result
@@ -93,9 +93,9 @@ class Fusion:
             return 0.0
         return (self.validation_error - self.lower_bound) / self.validation_error
 
-    def predict(self, X: Any) -> Array:
-        """The machine's values at the rows of X."""
-        return np.asarray(self.result.predict(X))
+    def predict(self, X: Any) -> Any:
+        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        return self.result.predict(X)
 
     def plot(self, ax: Any = None) -> Any:
         """The evolution diagram: maximal variations, where there are any, above the validation error and its bound.
@@ -106,7 +106,7 @@ class Fusion:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
-        shown = self.path.values > 0.0
+        shown = (self.path.values > 0.0) & np.isfinite(self.path.values)  # the axis is logarithmic
         if ax is None and self.path.maximal_variation is not None:
             _, (above, ax) = plt.subplots(2, 1, sharex=True, layout="constrained", figsize=(6.4, 6.4))
             for part, variation in enumerate(self.path.maximal_variation[shown].T, start=1):

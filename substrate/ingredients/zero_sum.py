@@ -29,14 +29,14 @@ class ZeroSum:
 
 
 def zero_sum(terms: Any, letter: str = "1") -> ZeroSum:
-    """Build 1'terms = 0, where the terms are alpha (letter 1) or y∘alpha (letter y).
+    """Build 1'terms = 0, column by column, where the terms are alpha (letter 1) or y∘alpha (letter y).
 
     The dual maximises, so cvxpy minimises -y'alpha + ... + b (1'alpha): stationarity reads y = (K + D) alpha + b 1, and
     the multiplier is +b.
     """
     import cvxpy as cp
 
-    constraint = cp.sum(terms) == 0
+    constraint = cp.sum(terms, axis=0 if terms.ndim == 2 else None) == 0
     constraint.set_label(f"{letter}'alpha = 0")
     return ZeroSum(constraint, terms)
 
@@ -47,4 +47,4 @@ def zero_sum_row(terms: Array, tolerance: float, data: Array | None = None, lett
     Against alpha alone, the noise that a solver leaves where alpha = 0 (a constant target) could never pass.
     """
     total = float(np.abs(terms).sum()) + (0.0 if data is None else float(np.abs(data).sum()))
-    return Row(f"{letter}'alpha = 0", float(abs(terms.sum())), total, tolerance, f"|{letter}'alpha|")
+    return Row(f"{letter}'alpha = 0", float(np.abs(terms.sum(axis=0)).max()), total, tolerance, f"|{letter}'alpha|")

@@ -77,6 +77,11 @@ class _Pair(Kernel):
         return self.left.trusted and self.right.trusted
 
     @property
+    def not_smooth(self) -> str:
+        """The reason of the side that has no derivatives."""
+        return self.left.not_smooth or self.right.not_smooth
+
+    @property
     def decays(self) -> bool:
         """Whether both sides decay."""
         return self.left.decays and self.right.decays
@@ -102,6 +107,15 @@ class Sum(_Pair):
         """The sum as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values + self.right.evaluate(X, Z, dtype)
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The sum of both."""
+        return self.left._gradient(X, Z, column) + self.right._gradient(X, Z, column)
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The sum of both."""
+        sides = (self.left, self.right)
+        return np.asarray(sum(side._mixed_derivative(X, Z, column, other) for side in sides))
 
     def rank(self, n_features: int) -> int | None:
         """The features of both."""
@@ -177,6 +191,20 @@ class Product(_Pair):
         """The product as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values * self.right.evaluate(X, Z, dtype)
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The rule of a product."""
+        k, m = self.left, self.right
+        return np.asarray(k._gradient(X, Z, column) * m(X, Z) + k(X, Z) * m._gradient(X, Z, column))
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The rule of a product, in x and then in z."""
+        k, m = self.left, self.right
+        straight = k._mixed_derivative(X, Z, column, other) * m(X, Z) + k(X, Z) * m._mixed_derivative(
+            X, Z, column, other
+        )
+        crossed = k._gradient(X, Z, column) * m._gradient(Z, X, other).T
+        return np.asarray(straight + crossed + k._gradient(Z, X, other).T * m._gradient(X, Z, column))
 
     def rank(self, n_features: int) -> int | None:
         """The products of the features of both."""

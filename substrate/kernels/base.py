@@ -13,6 +13,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, positive, real_points
 from substrate.errors import DataError, DeclarationError
+from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
@@ -89,7 +90,7 @@ def ones(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class BaseKernel(Value, ABC):
+class BaseKernel(Value, Derivatives, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its

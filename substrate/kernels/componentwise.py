@@ -97,6 +97,20 @@ class Componentwise(Kernel):
             values = values + part.evaluate(X, Z, dtype)
         return values
 
+    @property
+    def not_smooth(self) -> str:
+        """The reason of the first component that has no derivatives."""
+        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return next((part.not_smooth for part in parts if part.not_smooth), "")
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The sum over the components."""
+        return np.asarray(sum(part._gradient(X, Z, column) for part in self.components(X.shape[1])))
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The sum over the components."""
+        return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
+
     def rank(self, n_features: int) -> int | None:
         """The features of all components."""
         ranks = [part.rank(n_features) for part in self.components(n_features)]

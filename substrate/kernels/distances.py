@@ -28,6 +28,7 @@ from substrate.errors import DeclarationError
 from substrate.namespaces import is_device_array, namespace_of, to_numpy
 
 __all__ = [
+    "differences",
     "exact_squared_distance",
     "median_distance",
     "metric_distances",
@@ -70,6 +71,11 @@ def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Arra
     elif error > _ABSOLUTE_ERROR:
         _differences_into(X, Z, root, sign, out, np.abs(out) < _NEAR + error)
     return out
+
+
+def differences(X: Array, Z: Array, column: int) -> Array:
+    """x_ic - z_jc for all pairs."""
+    return np.asarray(X[:, column, None] - Z[None, :, column])
 
 
 def squared_distance_error(X: Any, root: float) -> float:

@@ -34,6 +34,11 @@ class Precomputed(Kernel):
         """False: any matrix may be given."""
         return False
 
+    @property
+    def not_smooth(self) -> str:
+        """A matrix has no inputs."""
+        return "a precomputed matrix has no inputs; pass X and the kernel itself"
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Copy the given rows into ``out``."""
         _check_shape(X, out.shape)
@@ -81,6 +86,14 @@ class Foreign(Kernel):
     def trusted(self) -> bool:
         """False: any function may be given."""
         return False
+
+    @property
+    def not_smooth(self) -> str:
+        """Only values are known of a function."""
+        return (
+            "only its values are known; write it as a Kernel with `_gradient`, `_mixed_derivative` and an empty "
+            "`not_smooth`, or constrain differences of values"
+        )
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Check the values of the function and write them into ``out``."""

@@ -47,6 +47,11 @@ class Laplacian(Kernel):
         distances = manhattan_distances(X, Z, needs_number(self, self.sigma), dtype)
         return namespace_of(X).exp(-distances)
 
+    @property
+    def not_smooth(self) -> str:
+        """It has a kink."""
+        return "it has a kink where x = z; take RBF or Matern(nu > 1)"
+
     def rounding(self, X: Any) -> float:
         """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
         return float(0.37 * (X.shape[1] + 6.0) + 4.0) * EPS / 2.0

@@ -71,6 +71,19 @@ class Linear(Kernel):
         """The kernel values as a new array in the namespace of the points."""
         return new_inner_products(X, Z, dtype, self)
 
+    @property
+    def not_smooth(self) -> str:
+        """Empty: it is linear."""
+        return ""
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """z_c."""
+        return np.repeat(Z[None, :, column], X.shape[0], axis=0)
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """One where both are the same input."""
+        return np.full((X.shape[0], Z.shape[0]), float(column == other))
+
     def rank(self, n_features: int) -> int | None:
         """One feature per column."""
         return n_features

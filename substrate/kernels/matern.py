@@ -17,7 +17,13 @@ from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, ones, width
-from substrate.kernels.distances import exact_squared_distance, median_distance, metric_distances, needs_number
+from substrate.kernels.distances import (
+    differences,
+    exact_squared_distance,
+    median_distance,
+    metric_distances,
+    needs_number,
+)
 from substrate.kernels.on_device import euclidean_distances
 from substrate.namespaces import namespace_of
 
@@ -85,6 +91,37 @@ class Matern(Kernel):
             values *= 1.0 + s + s * s / 3.0
         return values
 
+    @property
+    def not_smooth(self) -> str:
+        """Empty for nu > 1, as far as the Bessel function does not overflow."""
+        if self.nu > _LARGEST_KNOWN:
+            return "its Bessel function overflows for such a large nu; take RBF(sigma * sqrt(2)), which is its limit"
+        if self.nu > 1.0:
+            return ""
+        return f"functions of a Matern kernel have some for nu > 1 only, not for nu = {self.nu:g}; take nu=1.5 or more"
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """-(x_c - z_c)/u^2 m(s)/(2 nu - 2), u the unit of s and m the kernel of smoothness nu - 1."""
+        s, unit = self._scaled_distances(X, Z)
+        slope = _bessel_form(s, self.nu - 1.0) / (2.0 * self.nu - 2.0)
+        return np.asarray(-(differences(X, Z, column) / unit) * slope / unit)
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """As the derivative of :meth:`gradient`, by d(s^nu K_nu(s))/ds = -s^nu K_(nu-1)(s)."""
+        s, unit = self._scaled_distances(X, Z)
+        apart = np.where(s > 0.0, s, 1.0)
+        along = (differences(X, Z, column) / unit / apart) * (differences(X, Z, other) / unit / apart)
+        bend = along * _bessel_bend(s, self.nu)
+        return np.asarray(
+            ((column == other) * _bessel_form(s, self.nu - 1.0) - bend) / (2.0 * self.nu - 2.0) / unit / unit
+        )
+
+    def _scaled_distances(self, X: Array, Z: Array) -> tuple[Array, float]:
+        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
+        s = np.empty((X.shape[0], Z.shape[0]))
+        metric_distances(X, Z, "euclidean", unit, s)
+        return np.minimum(s, 1e6, out=s), unit
+
     def rounding(self, X: Any) -> float:
         """As for the Laplacian kernel; the general form uses logarithms and a Bessel function.
 
@@ -125,4 +162,18 @@ def _bessel_form(s: Array, nu: float) -> Array:
         bessel = kve(nu, s)
         value = np.exp(log_value + np.log(np.where(np.isfinite(bessel), bessel, 1.0)))
     result: Array = np.where(np.isfinite(bessel) & (s > 0.0), np.minimum(value, 1.0), 1.0)
+    return result
+
+
+def _bessel_bend(s: Array, nu: float) -> Array:
+    """2^(2-nu)/Gamma(nu-1) s^nu K_(nu-2)(s), which is -s times the derivative of the kernel of smoothness nu - 1."""
+    from scipy.special import gammaln, kve
+
+    tiny = np.finfo(np.float64).tiny
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_value = math.log(2.0) * (2.0 - nu) - gammaln(nu - 1.0) + nu * np.log(np.maximum(s, tiny)) - s
+        bessel = kve(nu - 2.0, s)
+        value = np.exp(log_value + np.log(np.where(np.isfinite(bessel), bessel, 1.0)))
+        near = s * s / max(2.0 * nu - 4.0, 1.0)  # the first term of the series, where the Bessel function overflows
+    result: Array = np.where(np.isfinite(bessel) & (s > 0.0), value, near)
     return result

@@ -45,6 +45,11 @@ class Nested(Kernel):
         return self.kernel.trusted
 
     @property
+    def not_smooth(self) -> str:
+        """As the inner kernel."""
+        return self.kernel.not_smooth
+
+    @property
     def decays(self) -> bool:
         """As the inner kernel."""
         return self.kernel.decays
@@ -96,6 +101,14 @@ class Scaled(Nested, node="scaled"):
         if self.factor > largest and not bool(xp.all(xp.isfinite(values))):
             raise self._overflow()
         return values
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The multiple."""
+        return self.factor * self.kernel._gradient(X, Z, column)
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The multiple."""
+        return self.factor * self.kernel._mixed_derivative(X, Z, column, other)
 
     def _overflow(self) -> DataError:
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
@@ -188,6 +201,19 @@ class Restricted(Nested, node="restricted"):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The inner kernel's values."""
         return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The inner kernel's, zero in other columns."""
+        if column not in self.columns:
+            return np.zeros((X.shape[0], Z.shape[0]))
+        return self.kernel._gradient(self._take(X), self._take(Z), self.columns.index(column))
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The inner kernel's, zero in other columns."""
+        if column not in self.columns or other not in self.columns:
+            return np.zeros((X.shape[0], Z.shape[0]))
+        inside = (self.columns.index(column), self.columns.index(other))
+        return self.kernel._mixed_derivative(self._take(X), self._take(Z), *inside)
 
     def rank(self, n_features: int) -> int | None:
         """As the inner kernel on its columns."""

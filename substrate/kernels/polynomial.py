@@ -53,6 +53,29 @@ class Polynomial(Kernel):
         """The kernel values as a new array in the namespace of the points."""
         return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
 
+    @property
+    def not_smooth(self) -> str:
+        """Empty: it is a polynomial."""
+        return ""
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """p u^(p-1) z_c with u = x'z + offset."""
+        return np.asarray(refuse_overflow(self.degree * self._lower_power(X, Z, 1) * Z[None, :, column], self))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """p (p-1) u^(p-2) z_c x_d + p u^(p-1) [c = d]."""
+        p = self.degree
+        values = float(p * (column == other)) * self._lower_power(X, Z, 1)
+        if p > 1:
+            values += p * (p - 1.0) * self._lower_power(X, Z, 2) * X[:, other, None] * Z[None, :, column]
+        return np.asarray(refuse_overflow(values, self))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _lower_power(self, X: Array, Z: Array, lower: int) -> Array:
+        """u^(p - lower)."""
+        return np.asarray((new_inner_products(X, Z, np.float64, self) + self.offset) ** (self.degree - lower))
+
     def rank(self, n_features: int) -> int | None:
         """The monomials of at most this degree (of exactly this degree without an offset)."""
         return math.comb(n_features + self.degree - (self.offset == 0.0), self.degree)

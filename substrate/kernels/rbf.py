@@ -15,6 +15,7 @@ from substrate.arrays import EPS, Array
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, ones, width
 from substrate.kernels.distances import (
+    differences,
     exact_squared_distance,
     median_distance,
     metric_distances,
@@ -65,6 +66,22 @@ class RBF(Kernel):
         if dtype != X.dtype:
             values = xp.clip(values, max=0.0)  # rounding may exceed zero where the kernel is one
         return xp.exp(values)
+
+    @property
+    def not_smooth(self) -> str:
+        """Empty: it has derivatives of all orders."""
+        return ""
+
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """-2 (x_c - z_c)/sigma^2 k(x, z)."""
+        sigma = needs_number(self, self.sigma)
+        return np.asarray(-2.0 / sigma * (differences(X, Z, column) / sigma) * self(X, Z))
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """(2 [c = d] - 4 (x_c - z_c)(x_d - z_d)/sigma^2) k(x, z)/sigma^2."""
+        sigma = needs_number(self, self.sigma)
+        pulls = 4.0 * (differences(X, Z, column) / sigma) * (differences(X, Z, other) / sigma)
+        return np.asarray((2.0 * (column == other) - pulls) * self(X, Z) / sigma / sigma)
 
     def rounding(self, X: Any) -> float:
         """The absolute error of the exponent, and that of the exponential."""

@@ -37,6 +37,11 @@ class SinglePrecision(Nested):
         """None: features would be as precise as double precision is."""
         return None
 
+    @property
+    def not_smooth(self) -> str:
+        """Rounded values have no derivatives."""
+        return "its values are rounded; take the kernel in double precision"
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the rounded values into ``out``."""
         X, Z = (points.toarray() if is_sparse(points) else points for points in (X, Z))

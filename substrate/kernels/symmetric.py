@@ -63,6 +63,15 @@ class Symmetric(Nested):
         """The part as a new array."""
         return self._part(self.kernel.evaluate(X, Z, dtype), self.kernel.evaluate(-X, Z, dtype))
 
+    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+        """The other part, since the derivative in a mirrored point has the opposite sign."""
+        return np.asarray(self._part(self.kernel._gradient(X, Z, column), -self.kernel._gradient(-X, Z, column)))
+
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+        """The other part."""
+        values, mirrored = (self.kernel._mixed_derivative(points, Z, column, other) for points in (X, -X))
+        return np.asarray(self._part(values, -mirrored))
+
     def features(self, X: Any) -> Array:
         """The part of every feature: a monomial or zero."""
         return np.asarray(self._part(self.kernel.features(X), self.kernel.features(-X)))

@@ -41,7 +41,8 @@ def small_machine(rng, kind=None, wild=True):
         high = Substrate(kernel, X, y)
         norms = norm + 0.5 * weight * high.squared_norm
         losses = unit * (pinball(s.e, 0.2) + pinball(high.e, 0.8))
-        return Machine(s, high, minimize=norms + losses, subject_to=[s.f() <= high.f()])
+        rules = [s.f() <= high.f()]
+        return Machine(s, high, minimize=norms + losses, subject_to=rules, predict={"low": s, "high": high})
     elif kind == "variation":
         objective = squares + weight * unit * cp.sum(s.maximal_variation)
     elif kind == "weighted":

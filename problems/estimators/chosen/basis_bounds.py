@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.reduced.basis_choice import Prepared
+from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import EPS, Array
 from substrate.namespaces import to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut

@@ -18,10 +18,10 @@ import numpy as np
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.model_search import ModelSearch
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum

@@ -20,10 +20,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds

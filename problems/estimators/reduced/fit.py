@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.reduced.basis_choice import ChosenBasis, Prepared, basis_facts, chosen_basis
+from problems.estimators.reduced.prepared import Prepared, basis_facts
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -17,6 +17,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import HOST, namespace_of, own_copy, room_on_device, to_numpy
 from substrate.reduced import Basis
+from substrate.reduced.choice import ChosenBasis, chosen_basis
 from substrate.reduced.features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor

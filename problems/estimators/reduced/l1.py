@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import FitData, prepare
 from problems.estimators.reduced.machine import ReducedMachine, basis_rows
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import RegressedClassifier
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds

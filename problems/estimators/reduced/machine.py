@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import FitData
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.shared.checked_again import refuse_strange_classes
 from problems.estimators.shared.checks import check_home

@@ -19,9 +19,9 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.basis_choice import Prepared
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.encoding import ReducedReweighting
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds

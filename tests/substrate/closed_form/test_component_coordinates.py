@@ -12,7 +12,7 @@ from substrate.closed_form.component_coordinates import (
     shared_coordinates,
     stacked_directions,
 )
-from substrate.composition.compiled import stacked_frame
+from substrate.composition.frames import stacked_frame
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial

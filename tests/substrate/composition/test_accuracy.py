@@ -208,14 +208,15 @@ def test_substrates_that_share_their_errors_are_tied_by_their_sum():
     X, y = data()
     one, other = Substrate(RBF(2.0), X, y), Substrate(RBF(0.3), X, y, bias=False)
     e = one.e - other.f()
-    result = Machine(one, other, minimize=cp.sum_squares(e) + cp.norm1(other.alpha) + cp.norm1(one.alpha)).solve()
+    objective = cp.sum_squares(e) + cp.norm1(other.alpha) + cp.norm1(one.alpha)
+    result = Machine(one, other, minimize=objective, predict=one + other).solve()
     assert result.certificate.answer.about == "sums of the substrates' fitted values"
     assert result.certificate.holds
 
 
 def test_the_worst_substrate_speaks():
     X, y = data()
-    near, far = Substrate(RBF(1.0), X, y), Substrate(RBF(1.0), X[::-1], 100.0 * y)
+    near, far = Substrate(RBF(1.0), X, y, name="near"), Substrate(RBF(1.0), X[::-1], 100.0 * y, name="far")
     objective = near.squared_norm + cp.norm1(near.e) + far.squared_norm + cp.norm1(far.e)
     machine = Machine(near, far, minimize=objective)
     machine.solve()
@@ -224,6 +225,7 @@ def test_the_worst_substrate_speaks():
     answer = machine.certificate().answer
     assert_allclose(answer.spread, y.std())
     assert not answer.passes
+    assert answer.about == "fitted values of near about their mean"
 
 
 def test_constraints_without_an_inside_leave_no_bound():

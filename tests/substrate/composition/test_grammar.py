@@ -39,7 +39,8 @@ def ridge(s, weight=1.0):
 def test_everything_a_substrate_offers_is_a_cvxpy_expression(data, additive):
     X, _ = data
     shapes = {
-        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "squared_norm": (), "maximal_variation": (2,),
+        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "norm": (), "squared_norm": (),
+        "maximal_variation": (2,),
     }  # fmt: skip
     for name, shape in shapes.items():
         expression = getattr(additive, name)
@@ -79,6 +80,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
     [
         (lambda s: cp.sum_squares(s.e), "fitted values"),
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "features"),
+        (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "stacked components"),
         (lambda s: cp.sum_squares(s.e) + cp.norm1(s.alpha), "coefficients"),
@@ -116,6 +118,25 @@ def test_values_are_written_back(data, additive):
     assert bound.dual_value.shape == (20,)
     assert bound.dual_value.max() > 1e-3
     assert_allclose(bound.dual_value * (s.f().value - np.quantile(y, 0.8)), 0.0, atol=1e-6)
+
+
+def test_values_first_asked_for_after_the_solution_are_numbers(data, additive):
+    X, y = data
+    s, new = additive, X[:4] + 0.1
+    weight = cp.Parameter(nonneg=True, name="weight")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + weight * cp.sum_squares(s.errors(X, y)))
+    assert s.b.value is None
+    for value in (10.0, 1.0):  # the latest solution speaks
+        result = machine.solve(weight=value)
+        assert_allclose(s.b.value, result.b)
+        assert_allclose(s.f(new).value, result.predict(new))
+        assert_allclose(s.component(1, new + value).value, result.component(1, new + value))
+        assert_allclose(s.alpha.value, result.alpha)
+        assert_allclose(s.c.value, result.c, atol=1e-12)
+        assert_allclose(s.squared_norm.value, result.squared_norm, rtol=1e-9)
+        assert_allclose(s.norm.value, result.norm, rtol=1e-9)
+        assert_allclose(s.maximal_variation.value, result.maximal_variation)
+        assert_allclose(s.errors(new, np.zeros(4)).value, -result.predict(new))
 
 
 def test_the_multipliers_are_sensitivities(s):
@@ -265,7 +286,7 @@ def test_names_of_ones_own_variables_are_free(s):
 def test_what_is_left_undetermined_is_refused(data, s):
     other = Substrate(Linear(), *data)
     with pytest.raises(DeclarationError, match="no term uses substrate 2"):
-        Machine(s, other, minimize=ridge(s))
+        Machine(s, other, minimize=ridge(s), predict=s)
     with pytest.raises(DeclarationError, match="bias of substrate 1"):
         Machine(s, minimize=s.squared_norm)
     with pytest.raises(DeclarationError, match="boolean or integer"):
@@ -293,12 +314,13 @@ def test_what_is_not_grammar_is_refused(data, s):
         s.errors(data[0][:3], [1.0, 2.0])
 
 
-def test_several_substrates_are_listed_or_named(data):
+def test_several_substrates_are_one_list_or_several_arguments(data):
     X, y = data
     one, two = Substrate(RBF(1.0), X, y), Substrate(Linear(), X, y, bias=False)
     objective = one.squared_norm + two.squared_norm + cp.sum_squares(one.e - two.f())
-    listed, named = Machine([one, two], minimize=objective).solve(), Machine(one, two, minimize=objective).solve()
-    assert_allclose(listed.predict(X), named.predict(X), atol=1e-7)
+    listed = Machine([one, two], minimize=objective, predict=one + two).solve()
+    apart = Machine(one, two, minimize=objective, predict=one + two).solve()
+    assert_allclose(listed.predict(X), apart.predict(X), atol=1e-7)
     assert_allclose(listed.predict(X), listed[one].predict(X) + listed[two].predict(X))
     with pytest.raises(DeclarationError, match="ambiguous"):
         _ = listed.alpha
@@ -344,7 +366,8 @@ def test_sparse_points_are_points(data):
 def test_a_precomputed_matrix_is_a_kernel(data):
     X, y = data
     K, new = RBF(1.5)(X), RBF(1.5)(X[:3] + 0.1, X)
-    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y)
+    # kernel values between further points are not known, so that the expansion stays on the training rows
+    given, known = Substrate(Precomputed(), K, y), Substrate(RBF(1.5), X, y, span="training")
     found = Machine(given, minimize=ridge(given), subject_to=[given.f(new) <= 1.0]).solve()
     expected = Machine(known, minimize=ridge(known), subject_to=[known.f(X[:3] + 0.1) <= 1.0]).solve()
     assert_allclose(found.f, expected.f, atol=1e-6)
@@ -380,7 +403,8 @@ def test_a_substrate_without_bias_has_none(data):
         ({"X": np.full((20, 2), np.nan)}, DataError, "X contains NaN"),
         ({"y": np.append(np.zeros(19), np.inf)}, DataError, "y contains NaN or infinity"),
         ({"y": np.zeros(19)}, DataError, "expected 20, received 19"),
-        ({"y": np.zeros((20, 1))}, DataError, "y must be 1-D"),
+        ({"y": np.zeros((20, 1, 1))}, DataError, "y must be 1-D or 2-D"),
+        ({"y": np.zeros((19, 2))}, DataError, "expected 20, received 19"),
         ({"X": np.zeros((1, 2)), "y": [1.0]}, DataError, "at least two points"),
         ({"X": np.zeros(20)}, DataError, "X must be 2-D"),
         ({"task": "ranking"}, DeclarationError, "task must be"),
@@ -389,6 +413,7 @@ def test_a_substrate_without_bias_has_none(data):
         ({"ridge": np.nan}, DeclarationError, "ridge must be a finite number"),
         ({"cutoff": -1e-3}, DeclarationError, "cutoff must be >= 0"),
         ({"cutoff": "small"}, DeclarationError, "cutoff must be"),
+        ({"span": "everything"}, DeclarationError, "span must be 'mentioned' or 'training', received 'everything'"),
     ],
 )
 def test_bad_input_is_refused_by_name(data, change, error, words):

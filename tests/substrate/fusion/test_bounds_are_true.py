@@ -11,6 +11,7 @@ from substrate.closed_form.l1_active_set import solve_l1
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.fusion.fold import never_negative
 from substrate.fusion.fuse import _fold
+from substrate.fusion.validation import checked_validation
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
 from tests.oracles.small_machines import exact_fitted_values
 
@@ -141,7 +142,7 @@ def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
         (lambda s: cp.max(s.f()), False),
     ):
         machine, rho, held = lasso(penalty)
-        assert never_negative(_fold(machine, rho, *held).program) == known
+        assert never_negative(_fold(machine, rho, checked_validation(machine, *held)).program) == known
 
 
 @pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])

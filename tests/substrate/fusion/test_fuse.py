@@ -238,8 +238,12 @@ def test_a_function_with_one_validation_set_is_a_machine():
     ("cv", "error", "words"),
     [
         ([], DataError, "gives no split"),
-        (5, DeclarationError, "sequence of"),
-        ("loo", DeclarationError, "sequence of"),
+        (1, DeclarationError, "a number of folds from 2 on, 'loo', a scikit-learn splitter or a list"),
+        (True, DeclarationError, "a number of folds from 2 on"),
+        (2.5, DeclarationError, "a number of folds from 2 on"),
+        ("folds", DeclarationError, "a number of folds from 2 on"),
+        (13, DataError, "cv=13 does not split 12 rows"),
+        ([1, 2], DataError, r"cv=\[1, 2\] does not split 12 rows into \(train, test\)"),
         ([(np.arange(6), np.arange(5, 9))], DataError, "trains on row 5 and validates on it"),
         ([(np.arange(6), np.arange(0))], DataError, "test must be row numbers, at least one"),
         ([(np.arange(0), np.arange(3))], DataError, "train must be row numbers, at least one"),
@@ -337,8 +341,11 @@ def test_a_parameter_elsewhere_than_in_the_linear_term_is_refused():
     p = cp.Parameter(nonneg=True, name="p")
     quadratic = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + p * s.squared_norm)
     bound = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + cp.norm1(s.alpha), subject_to=[cp.norm1(s.alpha) <= p])
-    for machine in (quadratic, bound):
-        with pytest.raises(DeclarationError, match="'p' must enter the linear term only"):
+    for machine, words in (
+        (quadratic, r"weighs a quadratic term beside another one.*LSSVMRegressorCV .*gamma, which is 1/p"),
+        (bound, "or enters a constraint"),
+    ):
+        with pytest.raises(DeclarationError, match=f"'p' must enter the linear term only.*{words}"):
             fuse(machine, over=p, validation=(V, w))
     cone = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + p * cp.norm2(s.alpha))
     with pytest.raises(DeclarationError, match="not a quadratic program: it has second-order"):
@@ -356,6 +363,11 @@ def test_a_parameter_that_does_nothing_or_is_not_one_number_is_refused():
     machine, zeta = sparse_machine(X, y)
     with pytest.raises(DeclarationError, match=r"no parameter 'nothing'; it has \['zeta'\]"):
         fuse(machine, over="nothing", validation=(V, w))
+    for several in ([zeta, other], ("zeta", "eta")):
+        with pytest.raises(DeclarationError, match=r"fuse chooses one parameter, received 2; give all but one a value"):
+            fuse(machine, over=several, validation=(V, w))
+    with pytest.raises(DeclarationError, match=r"a cvxpy.Parameter or its name, received 3"):
+        fuse(machine, over=3, validation=(V, w))
     cost = 0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha) + other * cp.sum(cp.abs(s.alpha))
     with pytest.raises(DeclarationError, match="have no value; give them one"):
         fuse(Machine(s, minimize=cost), over=zeta, validation=(V, w))

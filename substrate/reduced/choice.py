@@ -1,17 +1,12 @@
-"""The basis of a sparse LS-SVM from its parameters: a rule, rows by number, or points.
-
-Rows and a chosen basis, before targets and gamma enter.
-"""
+"""The vectors of a reduced basis from its parameters: a rule, rows by number, or points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
-from substrate.arrays import Array, is_sparse, refuse_disguised
-from substrate.closed_form.saddle_system import target_unit
+from substrate.arrays import is_sparse, refuse_disguised
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy, where_it_lives
@@ -26,17 +21,12 @@ from substrate.reduced.candidates import (
     select_stochastically,
 )
 from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
-from substrate.reduced.features import EigenFeatures
-from substrate.reduced.folds import Folds
-from substrate.reduced.moments import Origin, RowWeights, origin_of
-from substrate.reduced.rows import KernelRows
-from substrate.reduced.statistic import Statistic, accumulate, spread_rows
+from substrate.reduced.statistic import spread_rows
 from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
-from substrate.streaming.survey import TargetSummary
 
-__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "Prepared", "basis_facts", "chosen_basis"]
+__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis"]
 
 #: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
 _LIGHT = ("kmeans++", "renyi")
@@ -151,6 +141,8 @@ def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses
         return ChosenBasis(rows, None if kernel is None else source.beside(X[rows]), scoring, X, description)
     if kernel is None:
         raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
+    from sklearn.utils.validation import check_array
+
     points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
     if points.shape[1] != source.n_features:
         raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
@@ -162,43 +154,3 @@ def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses
     elif is_sparse(points) and not is_sparse(X):
         points = points.toarray()
     return ChosenBasis(None, source.beside(points.copy()), scoring, X, f"{points.shape[0]} given points")
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Rows against a chosen basis: everything but the targets' statistic."""
-
-    kernel: Kernel
-    basis: ChosenBasis
-    rows: KernelRows
-    K: Array
-    features: EigenFeatures
-    facts: tuple[tuple[str, str], ...]
-    reconstruction: float
-    targets: TargetSummary
-
-    @property
-    def origin(self) -> Origin:
-        """What is taken off kernel values and targets."""
-        return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
-
-    def statistic(
-        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
-    ) -> Statistic:
-        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
-        some = None
-        if method == "auto":
-            some = self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
-        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
-
-
-def basis_facts(
-    record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
-) -> tuple[tuple[str, str], ...]:
-    """The facts of a basis on a certificate, after the record of its kernel matrix."""
-    return (
-        *((name, fact) for name, fact in record if name != "Gram matrix"),
-        ("basis", basis.description),
-        ("rank", f"{features.rank} of {basis.size}, directions of K_SS above rounding"),
-        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
-    )

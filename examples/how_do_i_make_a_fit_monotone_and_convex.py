@@ -1,0 +1,42 @@
+"""How do I make a fit monotone and convex, by its derivatives?
+============================================================
+
+A cost curve is known to rise, and to rise faster and faster. Both are constraints on the derivative of the machine: it
+is never negative, and it never falls. Isotonic regression is monotone too, but it is a staircase and cannot be convex.
+"""
+
+import cvxpy as cp
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from substrate import Machine, Substrate
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+x = np.sort(rng.uniform(0.0, 4.0, size=50))
+X, truth = x[:, None], np.maximum(x - 1.0, 0.0) ** 2
+y = truth + 1.0 * rng.normal(size=50)
+grid, fine = np.linspace(0.0, 4.0, 33)[:, None], np.linspace(0.0, 4.0, 401)[:, None]
+
+s = Substrate(RBF(1.0), X, y)
+objective = 0.5 * s.squared_norm + 10.0 * cp.sum_squares(s.e)
+slope = s.gradient(grid, 0)  # affine, as s.f is; its points join the expansion
+fits = {
+    "free": Machine(s, minimize=objective).solve(),
+    "monotone": Machine(s, minimize=objective, subject_to=[slope >= 0]).solve(),
+    "monotone, convex": Machine(s, minimize=objective, subject_to=[slope[0] >= 0, cp.diff(slope) >= 0]).solve(),
+}
+values = {name: fit.predict(fine) for name, fit in fits.items()}
+values["isotonic regression"] = IsotonicRegression(out_of_bounds="clip").fit(x, y).predict(fine[:, 0])
+
+known = np.maximum(fine[:, 0] - 1.0, 0.0) ** 2
+for name, f in values.items():
+    slopes = np.diff(f) / 0.01
+    falls, bends = (np.maximum(-part, 0.0).sum() for part in (np.diff(f), np.diff(slopes)))
+    print(f"{name:20s} distance from the truth {np.sqrt(np.mean((f - known) ** 2)):.3f}, "
+          f"falls by {falls:.2f} and its slope by {bends:.2f}, in all")  # fmt: skip
+
+shaped = fits["monotone, convex"]
+(further,) = shaped.further
+print(f"\ncoefficients: {shaped.alpha.size} of rows, {further.coefficients.size} of derivatives\n")
+print(shaped.certificate)

@@ -1,0 +1,56 @@
+"""Rows and a chosen basis, before targets and gamma enter."""
+
+from dataclasses import dataclass
+
+from substrate.arrays import Array
+from substrate.closed_form.saddle_system import target_unit
+from substrate.kernels import Kernel
+from substrate.reduced.choice import ChosenBasis
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.folds import Folds
+from substrate.reduced.moments import Origin, RowWeights, origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.statistic import Statistic, accumulate, spread_rows
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["Prepared", "basis_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Rows against a chosen basis: everything but the targets' statistic."""
+
+    kernel: Kernel
+    basis: ChosenBasis
+    rows: KernelRows
+    K: Array
+    features: EigenFeatures
+    facts: tuple[tuple[str, str], ...]
+    reconstruction: float
+    targets: TargetSummary
+
+    @property
+    def origin(self) -> Origin:
+        """What is taken off kernel values and targets."""
+        return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
+
+    def statistic(
+        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
+    ) -> Statistic:
+        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
+        some = None
+        if method == "auto":
+            some = self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
+        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
+
+
+def basis_facts(
+    record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
+) -> tuple[tuple[str, str], ...]:
+    """The facts of a basis on a certificate, after the record of its kernel matrix."""
+    return (
+        *((name, fact) for name, fact in record if name != "Gram matrix"),
+        ("basis", basis.description),
+        ("rank", f"{features.rank} of {basis.size}, directions of K_SS above rounding"),
+        ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
+    )

@@ -1,0 +1,121 @@
+r"""What a machine of least squares on a basis could gain if all its rows were the basis.
+
+.. math::
+
+    J(w, b) = p \, w^T w + q \, \|y - f\|^2 = 2p \left( \tfrac12 w^T w + \tfrac{\gamma}{2} \|e\|^2 \right),
+    \qquad \gamma = q / p
+
+Over all w its minimum is at least 2p times the dual of the LS-SVM at any :math:`\alpha` with :math:`1^T \alpha = 0`
+(where there is a bias), [Suykens2002]_ eq. (3)-(5):
+
+.. math:: D(\alpha) = \alpha^T y - \tfrac12 \alpha^T \left( K + I / \gamma \right) \alpha .
+
+At the optimum over all w, :math:`\alpha = \gamma e`; here e are the errors of the machine on the basis, without their
+mean, and :math:`\alpha` is the multiple of them for which D is largest. K is read in blocks of rows and never stored.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
+
+from substrate.arrays import Array
+from substrate.composition.compiled import CompiledSubstrate
+from substrate.composition.level import Substrate
+from substrate.kernels.base import row_blocks
+
+__all__ = ["LARGEST", "AllRows", "dual_bound"]
+
+#: Rows up to which the bound is computed: its cost is that of all kernel values.
+LARGEST = 20_000
+_NAME = "all rows as basis"
+
+
+@dataclass(frozen=True, slots=True)
+class AllRows:
+    """The substrates of a machine, and its objective and constraints as the user wrote them."""
+
+    compiled: list[CompiledSubstrate]
+    objective: Any
+    given: list[Any]
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What is known of the machine on all rows, for the certificate of one on a basis."""
+        if all(one.substrate.basis is None for one in self.compiled):
+            return ()
+        weights = self._weights()
+        if weights is None:
+            return ((_NAME, "no bound on the gain: it is known for squared_norm and sum_squares(e) alone"),)
+        (one,), (p, q) = self.compiled, weights
+        s = one.substrate
+        if s.n > LARGEST:
+            return ((_NAME, f"no bound on the gain: it reads all kernel values, for up to {LARGEST} rows"),)
+        e = s.y - one.fitted_values()
+        reached = p * one.span.squared_norm(one.coefficients()) + q * float(np.sum(e * e))
+        gain = max(reached - 2.0 * p * dual_bound(s, e, q / p), 0.0)
+        share = f" ({gain / reached:.1%})" if reached > 0.0 else ""
+        return ((_NAME, f"would lower the objective by at most {gain:.3g} of {reached:.6g}{share}, by duality"),)
+
+    def _weights(self) -> tuple[float, float] | None:
+        """p and q, where the machine is least squares and nothing else."""
+        if len(self.compiled) != 1 or self.given:
+            return None
+        s = self.compiled[0].substrate
+        found = {"norm": 0.5 * s.ridge, "errors": 0.0}
+        if not _collect(self.objective, 1.0, s, found) or min(found.values()) <= 0.0:
+            return None
+        return found["norm"], found["errors"]
+
+
+def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
+    """The largest D over multiples of the errors, without their mean where there is a bias; summed over columns."""
+    alpha = errors - errors.mean(axis=0) if substrate.bias else errors
+    products, X, n = np.empty(alpha.shape), substrate.X, substrate.n
+    for rows in row_blocks(n, n):
+        block = np.empty((rows.stop - rows.start, n))
+        substrate.kernel.fill(X[rows], X, block)
+        products[rows] = block @ alpha
+    curvature = np.sum(alpha * products + alpha**2 / gamma, axis=0)
+    slope = np.sum(alpha * substrate.y, axis=0)
+    return float(np.sum(0.5 * slope**2 / np.where(curvature > 0.0, curvature, np.inf)))
+
+
+def _collect(term: Any, weight: float, s: Substrate, found: dict[str, float]) -> bool:
+    """Add the weights of the squares in a term; whether there is nothing else in it."""
+    if term.is_constant():
+        return bool(term.value == 0.0)
+    if isinstance(term, AddExpression):
+        return all(_collect(part, weight, s, found) for part in term.args)
+    if isinstance(term, cp.quad_over_lin) and term.args[1].is_constant() and _are_errors(term.args[0], s):
+        found["errors"] += weight / float(term.args[1].value)
+        return True
+    if any(holder.leaf is term and holder.role == "squared_norm" for holder in s.holders()):
+        found["norm"] += weight
+        return True
+    factors = [part for part in term.args if part.is_constant() and part.is_scalar()]
+    others = [part for part in term.args if not part.is_constant()]
+    if len(factors) != 1 or len(others) != 1:
+        return False
+    if isinstance(term, (cp.multiply, MulExpression)):
+        return _collect(others[0], weight * float(factors[0].value), s, found)
+    if isinstance(term, DivExpression):
+        return _collect(others[0], weight / float(factors[0].value), s, found)
+    return False
+
+
+def _are_errors(expression: Any, s: Substrate) -> bool:
+    """Whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
+    leaf, *others = expression.variables()
+    own = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
+    if others or not own or leaf is not own[0] or expression.shape != s.y.shape:
+        return False
+    kept, size = leaf.value, float(np.abs(s.y).max()) or 1.0
+    same = []
+    for values in (np.zeros(s.y.shape), size * np.random.default_rng(0).normal(size=s.y.shape)):
+        leaf.save_value(values)
+        same.append(np.allclose(np.abs(expression.value), np.abs(s.y - values), rtol=1e-12, atol=1e-14 * size))
+    leaf.save_value(kept)
+    return all(same)

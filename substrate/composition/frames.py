@@ -1,0 +1,191 @@
+r"""Coordinates of a substrate: the plain numbers of every choice that :mod:`~substrate.composition.compiled` makes.
+
+Every frame writes the coefficients as :math:`a = A z` and the machine as
+
+.. math:: f(x) = (k(x) - \bar k)^T A z + \tilde b, \qquad b = \tilde b - \bar k^T A z,
+
+with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The choices of A are:
+
+- *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
+  of the fitted values, and :math:`1^T a = 0` is built in.
+- *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`.
+- *stacked*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, and
+  :math:`A = V \Sigma^{-1}`: the values of all components are orthonormal in z.
+- *coefficients*: A = I, uncut, for terms in alpha itself, which cut coordinates would not leave sparse; then
+  :math:`1^T a = 0` is a constraint.
+- *features on a span*: as features, with further representers beside the training rows
+  (:mod:`substrate.composition.span`). Only the coefficients of values of f take part in the sum to zero; the centring
+  P is that of these, and the identity for the others.
+
+- *on a basis*: the same choices for an expansion on n vectors, from their own n x n matrix and the N x n kernel values
+  of the training rows: features from the former, fitted values and stacked components from the latter, and the
+  coefficients. They need not sum to zero, so that only the values are centred.
+
+Directions below ``cutoff`` times the largest are left out; the cut-off is part of the model and is on its certificate.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.closed_form.component_coordinates import CUTOFF, stacked_directions
+from substrate.closed_form.stacked_least_squares import off_ones, reflect
+from substrate.composition.reading import Reading
+from substrate.composition.span import Span
+from substrate.gram import Gram
+from substrate.kernel_matrix import Coordinates, refuse_negative
+from substrate.threads import blas_threads
+
+__all__ = [
+    "DEFAULT_CUTOFF",
+    "Frame",
+    "basis_frame",
+    "coefficient_frame",
+    "feature_frame",
+    "fitted_frame",
+    "span_frame",
+    "stacked_frame",
+]
+
+
+#: Default cut-off without a norm on w, where the machine is ill posed in directions of small eigenvalues.
+DEFAULT_CUTOFF = CUTOFF
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Plain numbers of one choice of coordinates: the directions kept; A as ``coefficients``, None for the identity."""
+
+    kind: str
+    size: int
+    coefficients: Array | None
+    training: Array
+    components: tuple[Array, ...] | None
+    norm_factor: Array | None
+    centre: Array
+    cutoff: float
+    #: The values of all representers in z, centred as f is; None where they are the training rows alone.
+    representers: Array | None = None
+
+    def expand(self, z: Array) -> Array:
+        """a = A z."""
+        return z if self.coefficients is None else np.asarray(self.coefficients @ z)
+
+    def map_from(self, K: Array) -> Array:
+        """The matrix that takes z to K a, for rows K of kernel values at any points."""
+        return K if self.coefficients is None else np.asarray(K @ self.coefficients)
+
+
+def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array]:
+    """Eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
+
+    The direction 1 is removed by a reflection before the decomposition: otherwise its eigenvalue zero would mix with
+    the smallest ones, and 1'a = 0 would hold only to the rounding error divided by them.
+    """
+    K = np.array(gram.matrix)
+    inner = reflect(reflect(K).T)[1:, 1:] if bias else K
+    with blas_threads(gram.n):
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+    refuse_negative(values)
+    keep = values > relative * max(float(values[-1]), 0.0)
+    chosen = vectors[:, keep][:, ::-1]
+    if not keep.any():  # a zero kernel has the feature zero
+        return np.zeros((gram.n, 1)), np.ones(1), np.zeros(gram.n)
+    U = off_ones(chosen) if bias else chosen
+    mean = K.mean(axis=0) if bias else np.zeros(gram.n)
+    return np.ascontiguousarray(U), values[keep][::-1].copy(), mean
+
+
+def _kept(U: Array) -> int:
+    return int(U.any(axis=0).sum())
+
+
+def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
+    """Orthonormal coordinates of the fitted values."""
+    relative = DEFAULT_CUTOFF if cutoff is None else cutoff
+    U, s, mean = _eigen(gram, bias, relative)
+    return Frame("fitted values", _kept(U), U / s, U, None, None, mean, relative)
+
+
+def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
+    """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
+    relative = gram.n * _EPS if cutoff is None else cutoff
+    U, s, mean = _eigen(gram, bias, relative)
+    root = np.sqrt(s)
+    return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative)
+
+
+def stacked_frame(
+    gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool
+) -> Frame:
+    """Orthonormal coordinates of the stacked values of all components."""
+    relative = DEFAULT_CUTOFF if cutoff is None else cutoff
+    A, size = stacked_directions(components, bias, relative)
+    parts = tuple(component @ A for component in components)
+    norm_factor = gram.coordinates().factor.T @ A if with_norm else None
+    training = np.sum(parts, axis=0)
+    return Frame("stacked components", size, A, training, parts, norm_factor, np.zeros(gram.n), relative)
+
+
+def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:
+    """The coefficients themselves, uncut."""
+    norm_factor = gram.coordinates().factor.T if with_norm else None
+    return Frame("coefficients", gram.n, None, gram.matrix, components, norm_factor, np.zeros(gram.n), 0.0)
+
+
+def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
+    """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
+    relative = span.size * _EPS if cutoff is None else cutoff
+    lengths, m = span.lengths(), span.values
+    G = lengths[:, None] * span.matrix() * lengths
+    inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
+    rounding = _EPS * float(np.linalg.norm(G))  # of what centring leaves; beyond it a negative eigenvalue is refused
+    found = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
+    U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
+    if span.balanced:
+        U = _reflected(np.vstack([np.zeros((1, U.shape[1])), U]), m)
+    centre = G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size)
+    root = np.sqrt(s)
+    A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
+    components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
+    training = np.ascontiguousarray(values[: span.substrate.n])
+    return Frame("features", found.rank, A, training, components, None, centre, relative, values)
+
+
+def _reflected(V: Array, count: int) -> Array:
+    """The reflection of the first entries of every column."""
+    return np.vstack([reflect(V[:count]), V[count:]])
+
+
+def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool) -> Frame:
+    """The coordinates of an expansion on a basis, with the values of so many components."""
+    s = span.substrate
+    K = s.kernel_rows(None)
+    components = tuple(span.rows(Reading(part=part)) for part in range(parts)) if parts else None
+    centre = K.mean(axis=0) if s.bias else np.zeros(span.size)
+    if with_alpha:
+        norm_factor = s.gram.coordinates().factor.T if with_norm else None
+        return Frame("coefficients", span.size, None, K, components, norm_factor, np.zeros(span.size), 0.0)
+    if with_norm:
+        relative = span.size * _EPS if s.cutoff is None else s.cutoff
+        found = s.gram.coordinates(relative)
+        kind, A, rank = "features", found.basis / np.sqrt(found.values), found.rank
+    else:
+        relative = DEFAULT_CUTOFF if s.cutoff is None else s.cutoff
+        kind = "fitted values" if components is None else "stacked components"
+        A, rank = _tall_directions(K - centre if components is None else np.vstack(components), relative)
+    A = A if rank else np.zeros((span.size, 1))
+    made = None if components is None else tuple(component @ A for component in components)
+    return Frame(kind, rank, A, (K - centre) @ A, made, None, centre, relative)
+
+
+def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:
+    """A for which the columns of ``values @ A`` are orthonormal, and how many are kept."""
+    rounding = values.shape[1] * _EPS * float(np.linalg.norm(values))
+    with blas_threads(values.shape[1]):
+        _, s, Vt = np.linalg.svd(values, full_matrices=False)
+    keep = s > max(relative * float(s[0]), rounding)
+    return np.ascontiguousarray(Vt[keep].T / s[keep]), int(keep.sum())

@@ -1,0 +1,104 @@
+"""The points beside the training rows that a machine mentions, each once, by what is read there."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import is_sparse
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
+from substrate.composition.reading import Reading, read
+from substrate.kernels.base import row_blocks
+
+__all__ = ["READ", "FurtherPoints", "Numbers"]
+
+Numbers = NDArray[np.intp]
+#: Place-holders that read w at points.
+READ = ("f", "component", "gradient")
+
+
+class FurtherPoints:
+    """The points of some mentions that are not training rows, each once, by what is read there."""
+
+    def __init__(self, substrate: Substrate, holders: list[PlaceHolder]) -> None:
+        self._first = substrate.n
+        #: Whether a component is read at a training row, where its coefficient is that of all components.
+        self.shared = any(holder.role == "component" and holder.points is None for holder in holders)
+        self._known: dict[tuple[str, int], dict[bytes, int]] = {}
+        self._points: dict[tuple[str, int], list[Any]] = {}
+        self._at: dict[int, tuple[tuple[str, int], Numbers]] = {}
+        elsewhere = [holder for holder in holders if holder.points is not None or holder.role == "gradient"]
+        own: dict[bytes, int] = {}
+        for row, key in enumerate(_keys(substrate.X) if elsewhere else ()):
+            own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
+        for holder in elsewhere:
+            self._add(holder, substrate.X if holder.points is None else holder.points, own)
+
+    def _add(self, holder: PlaceHolder, points: Any, own: dict[bytes, int]) -> None:
+        kind = (holder.role, holder.part)
+        known = self._known.setdefault(kind, {})
+        at, fresh = [], []
+        for row, key in enumerate(_keys(points)):
+            if key in own and holder.role != "gradient":
+                at.append(own[key])
+                continue
+            if key not in known:
+                known[key] = len(known)
+                fresh.append(row)
+            at.append(known[key])
+        if fresh:
+            self._points.setdefault(kind, []).append(points[fresh])
+        places = np.array(at, dtype=np.intp)
+        if holder.role != "component" or (places >= 0).all():
+            self._at[id(holder.leaf)] = (kind, places)
+        else:  # a component at a training row has no representer of its own
+            self.shared = True
+
+    @property
+    def size(self) -> int:
+        """How many representers."""
+        return sum(len(known) for known in self._known.values())
+
+    def _kinds(self) -> list[tuple[str, int]]:
+        """Those of further values of f first."""
+        return sorted(self._points, key=lambda kind: (kind[0] != "f", kind))
+
+    def readings(self) -> tuple[list[Reading], int]:
+        """The readings, and how many representers of values of f there are, with the training rows."""
+        made = []
+        for role, part in self._kinds():
+            made.append(read(role, _stacked(self._points[role, part]), part))
+        return made, self._first + len(self._known.get(("f", 0), {}))
+
+    def places(self) -> dict[int, Numbers]:
+        """The representers of every mention that has one for each of its points."""
+        starts, start = {}, self._first
+        for kind in self._kinds():
+            starts[kind] = start
+            start += len(self._known[kind])
+        return {
+            leaf: np.where(at < 0, at + self._first, at + starts.get(kind, 0)) for leaf, (kind, at) in self._at.items()
+        }
+
+    def counted(self) -> str:
+        """The number of representers, in words."""
+        count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
+        words = {"f": "further points", "component": "points of components", "gradient": "derivatives"}
+        return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
+
+
+def _keys(points: Any) -> Iterable[bytes]:
+    """One key per row, equal for equal rows."""
+    for rows in row_blocks(points.shape[0], points.shape[1]):
+        block = points[rows].toarray() if is_sparse(points) else points[rows]
+        yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two
+
+
+def _stacked(blocks: list[Any]) -> Any:
+    if not any(is_sparse(block) for block in blocks):
+        return np.vstack(blocks)
+    from scipy.sparse import csr_array, vstack
+
+    return csr_array(vstack([csr_array(block) for block in blocks]))

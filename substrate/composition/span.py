@@ -1,0 +1,172 @@
+r"""What the expansion of a substrate is built on: the training rows, and the points that a machine mentions elsewhere.
+
+A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
+:math:`\varphi^l(p)` for that of component l, and :math:`\partial \varphi(p) / \partial p_c` for the derivative of f in
+input c (``Kernel.gradient``). Where it penalises the norm of w, the part of w that is orthogonal to
+all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
+
+.. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
+
+on every point mentioned ([Scholkopf2001]_ theorem 1, the representer theorem). Points that occur twice join once; at
+the training rows components share one coefficient per row, as in [Pelckmans2005]_ eq. (8).
+
+*The bias.* Values of f contain b, other readings do not. A change u of w that adds one number to all values of f, and
+nothing to the other readings, is made up for by b. The optimum has no such part: the coefficients of values of f sum to
+zero, over all points and not over the training rows alone. Where the machine mentions b itself, nothing makes up for u,
+and the coefficients need not sum to zero.
+
+Where w is not penalised, the readings elsewhere do not determine the shape of f between them; then the training rows
+span it, which is part of the model and is on its certificate. Where the substrate has a basis, its vectors span f, and
+nothing joins; their coefficients need not sum to zero.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array, check_memory
+from substrate.composition.further_points import READ, FurtherPoints, Numbers
+from substrate.composition.level import Substrate
+from substrate.composition.place_holders import PlaceHolder
+from substrate.composition.reading import Reading, inner_products, points_of
+
+__all__ = ["Span", "penalises"]
+
+#: Place-holders that penalise w.
+_NORMS = frozenset({"squared_norm", "norm"})
+
+
+def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
+    """Whether a machine that mentions these roles penalises w."""
+    return substrate.ridge > 0.0 or not _NORMS.isdisjoint(roles)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """The readings whose representers carry coefficients: the training rows or the basis, then further values of f.
+
+    ``values`` counts the representers of values of f; ``balanced`` says whether their coefficients sum to zero;
+    ``places`` gives the representers of a mention, where each of its points has one; ``fact`` is for the certificate.
+    """
+
+    substrate: Substrate
+    readings: tuple[Reading, ...]
+    values: int
+    balanced: bool
+    places: dict[int, Numbers]
+    fact: str = ""
+
+    @classmethod
+    def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "Span":
+        """The span of a machine that mentions these place-holders."""
+        if substrate.basis is not None:
+            return cls(substrate, (Reading(substrate.basis),), substrate.basis.shape[0], False, {})
+        roles = {holder.role for holder in mentioned}
+        joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ])
+        why = _why_not(substrate, roles)
+        free = substrate.bias and "b" in roles and not _decided(substrate, roles)
+        balanced = substrate.bias and not free
+        if why or not joined.size:
+            fact = f"the training rows: {why}" if why and joined.size else ""
+            fact = _with_bias(fact or "the training rows", free) if fact or free else ""
+            return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
+        readings, values = joined.readings()
+        reach = "components share the coefficients of the training rows" if joined.shared else "the optimum over all w"
+        fact = f"{substrate.n} training rows and what the machine mentions beside them, {joined.counted()}: {reach}"
+        return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of representers of every reading."""
+        return [points_of(self.substrate, reading).shape[0] for reading in self.readings]
+
+    @property
+    def size(self) -> int:
+        """The number of coefficients."""
+        return sum(self.sizes)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the expansion is that of level 1: the training rows, with coefficients that sum to zero."""
+        return self.substrate.basis is None and len(self.readings) == 1 and self.balanced == self.substrate.bias
+
+    def rows(self, reading: Reading) -> Array:
+        """The inner products of the representers of a reading with those of the span, one column per coefficient."""
+        if len(self.readings) == 1:
+            return inner_products(self.substrate, reading, self.readings[0])
+        return np.hstack([inner_products(self.substrate, reading, own) for own in self.readings])
+
+    def lengths(self) -> Array:
+        """A factor for every representer, by which derivatives have the length of values: their unit is another one."""
+        factors, typical = [], 0.0
+        for reading, size in zip(self.readings, self.sizes, strict=True):
+            one = 1.0
+            if reading.column is None:
+                typical = typical or float(np.mean(self.substrate.kernel.diag(points_of(self.substrate, reading))))
+            else:
+                own = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))
+                one = float(np.sqrt(typical / own)) if typical > 0.0 and own > 0.0 else 1.0
+            factors.append(np.full(size, one))
+        return np.concatenate(factors)
+
+    def product(self, a: Array) -> Array:
+        """The fitted values without bias."""
+        s, (own, *others) = self.substrate, self.parts(a)
+        fitted: Array = s.gram.product(own) if s.basis is None else s.kernel_rows(None) @ own
+        for reading, part in zip(self.readings[1:], others, strict=True):
+            fitted = fitted + inner_products(s, Reading(), reading) @ part
+        return fitted
+
+    def parts(self, a: Array) -> list[Array]:
+        """The coefficients of every reading."""
+        return np.split(a, np.cumsum(self.sizes)[:-1])
+
+    def squared_norm(self, a: Array) -> float:
+        """w'w of the coefficients, summed over their columns."""
+        if a.ndim == 2:
+            return sum(self.squared_norm(column) for column in a.T)
+        own, *others = self.parts(a)
+        total = float(own @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own)))
+        for reading, part in zip(self.readings[1:], others, strict=True):
+            total += float(part @ (self.rows(reading) @ a))
+        return max(total, 0.0)
+
+    def matrix(self) -> Array:
+        """The inner products of all representers."""
+        size = self.size
+        check_memory(
+            8.0 * size * size,
+            f"the {size} x {size} matrix of the points that the machine mentions",
+            "span='training' keeps the expansion on the training rows; or mention fewer points.",
+        )
+        edges = np.cumsum([0, *self.sizes])
+        G = np.empty((size, size))
+        for i, left in enumerate(self.readings):
+            for j, right in enumerate(self.readings[: i + 1]):
+                block = inner_products(self.substrate, left, right)
+                G[edges[i] : edges[i + 1], edges[j] : edges[j + 1]] = block
+                G[edges[j] : edges[j + 1], edges[i] : edges[i + 1]] = block.T
+        return (G + G.T) / 2.0
+
+
+def _decided(substrate: Substrate, roles: set[str]) -> bool:
+    """Whether the machine is meant on the training rows."""
+    return "alpha" in roles or substrate.span == "training" or not penalises(substrate, roles)
+
+
+def _why_not(substrate: Substrate, roles: set[str]) -> str:
+    """Why other points do not join, where they do not."""
+    if substrate.span == "training":
+        return "span='training', so that the optimum over all w can be lower"
+    if "alpha" in roles:
+        return "the machine mentions alpha, one per row"
+    if not penalises(substrate, roles):
+        return "the machine does not penalise w, so other points that it mentions do not join"
+    if substrate.kernel.pairwise:
+        return "a precomputed matrix has no kernel values between other points"
+    return ""
+
+
+def _with_bias(fact: str, free: bool) -> str:
+    return f"{fact}; the machine mentions b, so the coefficients need not sum to zero" if free else fact

@@ -1,0 +1,252 @@
+"""A target of several columns: one kernel matrix, one coefficient vector and one bias per column."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import ls_svm_classification, ls_svm_regression
+from substrate import LinearPart, Machine, Substrate, fuse
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise
+
+KERNEL = RBF(1.0)
+
+
+def case(n=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    Y = np.column_stack([np.sin(2.0 * X[:, 0]), 3.0 + X[:, 1] ** 2, X[:, 0] * X[:, 1]])
+    return X, Y + 0.2 * rng.normal(size=(n, 3))
+
+
+def labels():
+    X, Y = case()
+    return X, np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
+
+
+def ridge(s):
+    return 0.5 * s.squared_norm + cp.sum_squares(s.e)
+
+
+def solved(machine, **parameters):
+    result = machine.solve(**parameters)
+    assert result.certificate.holds, str(result.certificate)
+    return result
+
+
+def test_everything_has_the_columns_of_y():
+    X, Y = case()
+    s = Substrate(Componentwise(KERNEL), X, Y)
+    new = X[:4] + 0.1
+    for expression, shape in [
+        (s.alpha, (20, 3)), (s.b, (3,)), (s.c, (20, 3)), (s.e, (20, 3)), (s.f(), (20, 3)), (s.f(new), (4, 3)),
+        (s.component(1, new), (4, 3)), (s.errors(new, Y[:4]), (4, 3)),
+        (s.squared_norm, ()), (s.norm, ()), (s.maximal_variation, (2,)),
+    ]:  # fmt: skip
+        assert expression.shape == shape
+    result = solved(Machine(s, minimize=ridge(s)))
+    for values, shape in [
+        (result.alpha, (20, 3)), (result.b, (3,)), (result.c, (20, 3)), (result.e, (20, 3)), (result.f, (20, 3)),
+        (result.predict(new), (4, 3)), (result.component(0, new), (4, 3)), (result.maximal_variation, (2,)),
+    ]:  # fmt: skip
+        assert values.shape == shape
+    total = result.component(0, new) + result.component(1, new) + result.b
+    assert_allclose(total, result.predict(new), atol=1e-9)
+
+
+def test_columns_that_share_nothing_are_machines_of_their_own():
+    """Squares and w'w add up over the columns, so the solution is that of each alone: the closed form."""
+    X, Y = case()
+    s = Substrate(KERNEL, X, Y)
+    result = solved(Machine(s, minimize=ridge(s)))
+    new, norms = X[:5] + 0.1, 0.0
+    for j, y in enumerate(Y.T):
+        closed = ls_svm_regression.closed_form(KERNEL(X), y, 2.0)
+        alpha = closed["support_values"]
+        norms += alpha @ KERNEL(X) @ alpha
+        assert_allclose(result.predict(new)[:, j], KERNEL(new, X) @ alpha + closed["bias"], atol=1e-5)
+        assert_allclose(result.e[:, j], closed["errors"], atol=1e-6)
+    assert_allclose(result.squared_norm, norms, rtol=1e-6)
+    assert_allclose(result.norm, np.sqrt(norms), rtol=1e-6)
+    assert_array_equal(result.predict(X[:2]).shape, (2, 3))
+
+
+@pytest.mark.parametrize("mention", [lambda s: s.alpha[0, 0], lambda s: s.component(0)[0, 0]], ids=["alpha", "stacked"])
+def test_coordinates_do_not_change_the_solution(mention):
+    X, Y = case()
+    s = Substrate(Componentwise(KERNEL), X, Y)
+    plain = solved(Machine(s, minimize=ridge(s)))
+    other = solved(Machine(s, minimize=ridge(s) + 0.0 * mention(s)))
+    assert_allclose(other.f, plain.f, atol=1e-5)
+    assert_allclose(other.alpha.sum(axis=0), 0.0, atol=1e-7)
+
+
+def test_classes_by_columns_of_labels():
+    X, Y = labels()
+    s = Substrate(KERNEL, X, Y, task="classification")
+    for extra in (0.0, 0.0 * s.alpha[0, 0]):
+        result = solved(Machine(s, minimize=ridge(s) + extra))
+        for j, y in enumerate(Y.T):
+            closed = ls_svm_classification.closed_form(KERNEL(X), y, 2.0)
+            expected = KERNEL(X) @ (y * closed["support_values"]) + closed["bias"]
+            assert_allclose(result.f[:, j], expected, atol=1e-5)
+            assert_allclose(result.predict(X)[:, j], expected, atol=1e-5)
+
+
+def test_the_norm_of_a_matrix_is_that_of_frobenius():
+    X, Y = case()
+    s = Substrate(KERNEL, X, Y)
+    result = solved(Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 0.7 * s.norm))
+    values, vectors = np.linalg.eigh(KERNEL(X))
+    F = vectors * np.sqrt(np.maximum(values, 0.0))
+    W, b = cp.Variable((20, 3)), cp.Variable((1, 3))
+    raw = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(Y - F @ W - np.ones((20, 1)) @ b) + 0.7 * cp.norm(W, "fro")))
+    raw.solve(solver="CLARABEL")
+    assert_allclose(result.objective, raw.value, rtol=1e-6)
+    assert_allclose(result.norm, np.linalg.norm(W.value), rtol=1e-4)
+
+
+def test_shared_structure_is_detected_by_all_columns_together():
+    X, Y = case()
+    X = np.column_stack([X, np.random.default_rng(1).uniform(-2.0, 2.0, size=20)])
+    s = Substrate(Componentwise(KERNEL), X, Y[:, :2])
+    result = solved(Machine(s, minimize=0.5 * cp.sum_squares(s.e) + 1.5 * cp.sum(s.maximal_variation)))
+    largest = [np.abs(result.component(part, X)).max() for part in range(3)]
+    assert_allclose(result.maximal_variation, largest, rtol=1e-6)
+    assert_allclose(s.maximal_variation.value, largest, rtol=1e-6)
+
+
+def test_a_constraint_between_columns_and_values_after_the_solution():
+    X, Y = case()
+    s, new = Substrate(KERNEL, X, Y), X[:6] + 0.05
+    adds_up = s.f(new)[:, 0] + s.f(new)[:, 1] == s.f(new)[:, 2]
+    result = solved(Machine(s, minimize=ridge(s), subject_to=[adds_up]))
+    values = result.predict(new)
+    assert_allclose(values[:, 0] + values[:, 1], values[:, 2], atol=1e-6)
+    assert_allclose(s.f(new).value, values)
+    assert_allclose(s.f(new + 0.3).value, result.predict(new + 0.3))
+    assert_allclose(s.b.value, result.b)
+
+
+def test_every_column_is_checked():
+    X, Y = case()
+    s = Substrate(KERNEL, X, Y)
+    machine = Machine(s, minimize=ridge(s))
+    assert machine.solve().certificate.answer.passes
+    z = machine._compiled[0].z
+    for column in range(3):
+        kept = z.value
+        z.save_value(kept + np.eye(3)[column])
+        certificate = machine.certificate()
+        assert not certificate.answer.passes
+        assert certificate.answer.about == f"fitted values, column {column}"
+        assert_allclose(certificate.answer.spread, Y[:, column].std())
+        z.save_value(kept)
+
+
+def test_a_linear_part_has_the_same_columns():
+    X, Y = case()
+    W = cp.Variable((2, 3))
+    s, part = Substrate(KERNEL, X, Y), LinearPart(W)
+    result = solved(Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e - part(X)), predict=s + part))
+    assert_allclose(result.predict(X), result.f + X @ W.value)
+    T = np.column_stack([np.ones(20), X])
+    system = np.block([[KERNEL(X) + 0.5 * np.eye(20), T], [T.T, np.zeros((3, 3))]])
+    expected = np.linalg.solve(system, np.vstack([Y, np.zeros((3, 3))]))
+    assert_allclose(result.predict(X), KERNEL(X) @ expected[:20] + T @ expected[20:], atol=1e-6)
+    with pytest.raises(DeclarationError, match=r"have different columns, \[\(\), \(3,\)\]"):
+        Machine(s, minimize=ridge(s), predict=s + LinearPart(cp.Variable(2)))
+
+
+# --- fused ----------------------------------------------------------------------------------------------------------
+
+
+def sparse(X, Y, **options):
+    s, zeta = Substrate(KERNEL, X, Y, **options), cp.Parameter(nonneg=True, name="zeta")
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + zeta * cp.sum(cp.abs(s.alpha)))
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_error_of_the_columns_is_the_sum_of_their_own(task):
+    X, Y = (case if task == "regression" else labels)()
+    train, V, W = slice(0, 9), X[9:], Y[9:, :2]
+    Y = Y[train, :2]
+    best = fuse(sparse(X[train], Y, task=task), "zeta", validation=(V, W), gap=0.05)
+    assert best.certificate.holds, str(best.certificate)
+    own = np.mean((W - best.predict(V)) ** 2, axis=0)
+    assert_allclose(best.validation_error, own.sum(), rtol=1e-4)
+    for at in (0.05, 0.5):
+        alone = [
+            np.mean((W[:, j] - sparse(X[train], Y[:, j], task=task).solve(zeta=at).predict(V)) ** 2) for j in (0, 1)
+        ]
+        assert best.lower_bound <= sum(alone) * (1.0 + 1e-6)
+
+
+def test_maximal_variations_are_shown_for_all_columns():
+    X, Y = case()
+    s, rho = Substrate(Componentwise(KERNEL), X[:10], Y[:10, :2]), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+    best = fuse(machine, rho, validation=(X[10:], Y[10:, :2]), gap=0.1, budget=30)
+    at = int(np.flatnonzero(best.path.values == best.rho)[0])
+    assert_allclose(best.path.maximal_variation[at], best.maximal_variation, rtol=1e-4)
+
+
+def test_folds_keep_the_columns():
+    X, Y = case(n=8)
+    best = fuse(sparse, "zeta", data=(X, Y[:, :2]), cv=2, gap=0.2, budget=40)
+    assert best.predict(X).shape == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        (lambda Y: Y[:, 0], "y_val must be 2-D"),
+        (lambda Y: Y[:, :2], "must have 3 columns, as the output has, received 2"),
+        (lambda Y: Y[1:], "expected 20, received 19"),
+    ],
+)
+def test_validation_of_other_columns_is_refused(targets, words):
+    X, Y = case()
+    with pytest.raises(DataError, match=words):
+        fuse(sparse(X, Y), "zeta", validation=(X, targets(Y)))
+    s = Substrate(KERNEL, X, Y)
+    with pytest.raises(DataError, match=r"expected \(4, 3\), received \(4, 2\)"):
+        s.errors(X[:4] + 0.1, Y[:4, :2])
+    with pytest.raises(DataError, match=r"y\[:, 1\] must hold labels"):
+        Substrate(KERNEL, X, np.column_stack([np.sign(Y[:, 0]), Y[:, 1]]), task="classification")
+
+
+# --- with what else a substrate has ---------------------------------------------------------------------------------
+
+
+def test_derivatives_have_the_columns():
+    X, Y = case()
+    s, new = Substrate(KERNEL, X, Y), X[:4] + 0.1
+    rising = s.gradient(new, 0)[:, 0] >= 0.5
+    result = solved(Machine(s, minimize=ridge(s), subject_to=[rising]))
+    step = 1e-5 * np.eye(2)[0]
+    slopes = (result.predict(new + step) - result.predict(new - step)) / 2e-5
+    assert result[s].gradient(new, 0).shape == (4, 3)
+    assert_allclose(result[s].gradient(new, 0), slopes, atol=1e-5)
+    assert_allclose(s.gradient(new, 1).value, result[s].gradient(new, 1), atol=1e-9)
+    assert slopes[:, 0].min() >= 0.5 - 1e-5
+
+
+def test_a_basis_serves_all_columns():
+    X, Y = case(n=40)
+    s = Substrate(KERNEL, X, Y, basis=X[:12])
+    result = solved(Machine(s, minimize=ridge(s)))
+    assert result.alpha.shape == (12, 3)
+    for j, y in enumerate(Y.T):
+        alone = Substrate(KERNEL, X, y, basis=X[:12])
+        one = Machine(alone, minimize=ridge(alone)).solve()
+        assert_allclose(result.predict(X)[:, j], one.predict(X), atol=1e-6)
+    assert result.certificate.holds
+    reached = float(dict(result.certificate.record)["all rows as basis"].split(" of ")[1].split()[0])
+    assert_allclose(reached, result.objective, rtol=1e-5)
+    full = Substrate(KERNEL, X, Y)
+    gain = float(dict(result.certificate.record)["all rows as basis"].split("at most ")[1].split()[0])
+    assert result.objective - Machine(full, minimize=ridge(full)).solve().objective <= gain * (1.0 + 1e-2)
+    drawn = Substrate(KERNEL, X, Y, basis=6)
+    assert Machine(drawn, minimize=ridge(drawn)).solve().predict(X).shape == (40, 3)
