@@ -134,7 +134,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Machines: composed, against plain cvxpy",
         "A machine from its rows to its certified solution (kernel matrix, coordinates, compilation, solution, "
-        "certificate), on all rows or on a reduced basis, then `solve` with another weight, against the same problem in plain cvxpy with Clarabel at its "
+        "certificate), on all rows or on a reduced basis, then `solve` with another weight, against the same problem "
+        "in plain cvxpy with Clarabel at its "
         f"default tolerances, eigendecomposition included, up to {RAW_ROWS} rows. {KERNEL!r}, loss weight {WEIGHT:g}; "
         "one BLAS thread. CPU seconds, the median of three up to 1000 rows; objectives compared.",
         (
