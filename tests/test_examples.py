@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+#: The examples of several seconds, which the slow tests run.
+LONG = {"which_inputs_matter_in_boston"}
 over_examples = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+over_runs = pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 
 
 def test_there_are_examples():
@@ -25,7 +32,7 @@ def test_it_is_short_and_asks_a_question(path):
     assert path.stem.split("_")[0] in {"how", "what", "which", "do", "does", "why", "when", "where", "can", "is"}
 
 
-@over_examples
+@over_runs
 def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys):
     # in this process: starting another for each, and importing cvxpy there, takes longer than most examples
     monkeypatch.chdir(tmp_path)

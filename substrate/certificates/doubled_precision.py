@@ -14,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["Pair", "SlicedMatrix", "add", "exact_product", "minus", "multiplied"]
+__all__ = ["SlicedMatrix", "add", "exact_product", "minus", "multiplied"]
 
 #: An unevaluated sum of two arrays, the second smaller than the rounding of the first.
 Pair = tuple[Array, Array]

@@ -42,7 +42,7 @@ target :math:`\mu`, by Newton's method:
 the saddle system of the LS-SVM with a larger diagonal. The initial point is feasible for both problems and has
 products within a factor 2 of each other. Path-following methods need at most of the order :math:`N \log(1/\epsilon)`
 steps to a share :math:`\epsilon` of the first gap, however the data are scaled ([Wright1997]_ chapter 5). The steps
-here are longer than those of the theorem, so their number is bounded by :data:`MOST_INNER_STEPS`; a point that is not
+here are longer than those of the theorem, so their number is bounded by ``MOST_INNER_STEPS``; a point that is not
 accurate enough by then fails its certificate.
 """
 

@@ -18,7 +18,7 @@ from substrate.arrays import Array
 from substrate.composition.structure import Factor, Structure
 from substrate.solver_call import OUT_OF_TIME
 
-__all__ = ["Iterate", "StructuredPoint", "structured_solution"]
+__all__ = ["StructuredPoint", "structured_solution"]
 
 
 _ITERATIONS = 100

@@ -15,7 +15,7 @@ A double is a key of 64 bits with the order of the numbers. Sixteen bits of the 
           j^* = \min \Big\{ j : \sum_{k \le j} h_k > r \Big\},
 
 and the next pass counts only the bin :math:`j^*` that holds rank r. As soon as few enough numbers remain they are
-gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to :data:`GATHERED`
+gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to ``GATHERED``
 rows, in one; memory does not depend on the number of rows. Nothing is rounded, so the executor does not matter.
 """
 

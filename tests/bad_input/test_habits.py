@@ -162,6 +162,7 @@ def test_grid_search_reaches_the_kernel(estimator, kernel, scaled):
     assert best.kernel_ == estimator(kernel=chosen)._own_kernel()
 
 
+@pytest.mark.slow
 def test_grid_search_in_other_processes():
     X, y = make_data(LSSVMRegressor)
     model, grid = LSSVMRegressor(RBF(5.0)), {"kernel__sigma": [0.3, 1.0]}

@@ -4,6 +4,7 @@ import column_reduction as oracle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -234,7 +235,7 @@ def test_the_printed_training_accuracy_of_the_svm_on_tic_tac_toe_is_the_larger_c
 SETTINGS = {"pima": (pima, 8.0, 1.0), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0)}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", first(1, SETTINGS))
 def test_random_columns_do_as_well(name):
     """The control that the paper lacks: same number of columns, drawn by lot, same least squares.
 

@@ -124,7 +124,7 @@ def cross_validated(plain, X, y, splits, by_fold=False):
 # ---- a validation set --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.parametrize(("over", "kind"), ALL[::2] + [pytest.param(*one, marks=pytest.mark.slow) for one in ALL[1::2]])
 def test_no_machine_of_a_grid_validates_better(over, kind):
     model, plain, (X, y, V, v) = fitted(over, kind)
     grid = [error(plain(value).fit(X, y), V, v) for value in GRIDS[over]]

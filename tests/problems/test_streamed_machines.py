@@ -87,6 +87,7 @@ def test_threads_change_no_bit(name, in_memory):
     assert_same(threaded.fit(X, targets_of(name)), in_memory[name])
 
 
+@pytest.mark.slow
 def test_a_cluster_changes_no_bit(in_memory, folder):
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,

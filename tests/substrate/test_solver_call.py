@@ -199,6 +199,7 @@ def test_one_interrupt_ends_a_compiled_solver_that_takes_it_for_its_own(solver):
     assert said.rstrip().endswith("KeyboardInterrupt"), said
 
 
+@pytest.mark.slow
 @posix
 def test_one_interrupt_ends_verify_while_a_solver_hangs(tmp_path):
     (tmp_path / "solver_stub.py").write_text(HANGS, encoding="utf-8")

@@ -421,6 +421,7 @@ def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(t
     assert all(np.isfinite(float(row["decision_@b"])) for row in rows)
 
 
+@pytest.mark.slow
 def test_twenty_thousand_columns_go_through_fit_and_predict(tmp_path):
     X = np.random.default_rng(2).normal(size=(8, 20_000)).round(3)
     path, out = tmp_path / "wide.csv", tmp_path / "m.npz"

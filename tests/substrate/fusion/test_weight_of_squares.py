@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 
 from substrate import Machine, Substrate, fuse
 from substrate.kernels import RBF
@@ -29,7 +30,7 @@ def substrate(X, y, loss, bias):
     return Substrate(RBF(1.0), X, y, bias=bias)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", first(1, LOSSES))
 def test_no_other_weight_validates_better(loss):
     """Without a bias the norm determines the predictions, so the choice has a proof."""
     X, y, V, w = case()
