@@ -63,15 +63,16 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
     _, labels = classification_data(600, 3)
     Y = np.stack([y, X[:, 3] ** 2], axis=1)
     reduced = {"basis": Basis(80, random_state=0)}
+    drawn = {"basis": Basis(80, rule="random", random_state=0)}
     return {
         "LSSVMRegressor": (LSSVMRegressor(RBF(3.0), 5.0), X, y),
         "LSSVMRegressor, median width, two outputs": (LSSVMRegressor(gamma=[5.0, 2.0]), X, Y),
         "LSSVMClassifier": (LSSVMClassifier(RBF(3.0)), X, labels),
         "LSSVMRegressorCV": (LSSVMRegressorCV(RBF(3.0)), X, y),
-        "SparseLSSVMRegressor": (SparseLSSVMRegressor(RBF(2.0), 5.0, basis="random", **reduced), X, y),
+        "SparseLSSVMRegressor": (SparseLSSVMRegressor(RBF(2.0), 5.0, **drawn), X, y),
         "SparseLSSVMRegressor, feature vectors": (SparseLSSVMRegressor(RBF(3.0), 5.0, **reduced), X, y),
         "SparseLSSVMClassifier": (SparseLSSVMClassifier(RBF(2.0), **reduced), X, labels),
-        "SparseLSSVMRegressorCV": (SparseLSSVMRegressorCV(RBF(2.0), basis="random", **reduced), X, y),
+        "SparseLSSVMRegressorCV": (SparseLSSVMRegressorCV(RBF(2.0), **drawn), X, y),
         "SparseLSSVMClassifierCV, folds": (SparseLSSVMClassifierCV(RBF(2.0), cv=5, **reduced), X, labels),
         # the bound of an answer in single precision is wide
         "SinglePrecision": (LSSVMRegressor(SinglePrecision(RBF(3.0)), 5.0, tol=0.2), X, y),

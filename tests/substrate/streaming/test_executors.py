@@ -133,6 +133,7 @@ class Deadly:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(client, files, expected, tmp_path):
     before = set(client.scheduler_info(n_workers=-1)["workers"])
     assert len(before) == 2
