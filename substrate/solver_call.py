@@ -20,6 +20,10 @@ __all__ = ["METHOD", "OUT_OF_TIME", "Attempt", "SolverRecord", "heard_interrupts
 
 #: The name under which cvxpy knows :func:`solve_through_cvxpy`: ``problem.solve(method=METHOD, ...)``.
 METHOD = "substrate"
+#: Solvers that have been seen to corrupt memory on quadratic programs with weights of 1e-30 (HiGHS 1.15).
+_MAY_CRASH = frozenset({"HIGHS"})
+#: A limit in seconds that is none.
+_NEVER = 1e8
 
 
 def solve_through_cvxpy(
@@ -28,7 +32,8 @@ def solve_through_cvxpy(
     """Compile the problem, call the solver, and assign the values of variables and multipliers; return its seconds.
 
     With a limit in seconds the solver runs in a child process, and :class:`TimeoutError` is raised when it has not
-    answered by then; compiling does not count. Its output goes to standard error.
+    answered by then; compiling does not count. Its output goes to standard error. A solver that may end its whole
+    process (``_MAY_CRASH``) always runs there, and its crash is a failure like any other.
     """
     import cvxpy as cp
 
@@ -38,12 +43,14 @@ def solve_through_cvxpy(
     chosen = dict(options)
     data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=chosen)
     start = time.perf_counter()
-    if limit is None:
+    crashes = solver in _MAY_CRASH and getattr(data.get("P"), "nnz", 0) > 0
+    if limit is None and not crashes:
         answer = chain.solve_via_data(problem, data, True, verbose, chosen)
     else:
         sent = {key: value for key, value in data.items() if key != "param_prob"}  # expressions are not sent
         try:
-            answer = call_within(limit, solve_data, type(chain.solver), sent, verbose, chosen)
+            seconds = _NEVER if limit is None else limit
+            answer = call_within(seconds, solve_data, type(chain.solver), sent, verbose, chosen)
         except TimeoutError:
             raise
         except Exception as error:

@@ -16,6 +16,7 @@ from cvxpy.reductions.solvers.conic_solvers.scs_conif import SCS
 from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 from numpy.testing import assert_allclose
 
+from substrate.errors import SolverError
 from substrate.solver_call import Plain, heard_interrupts, plain
 from substrate.solvers import ORDER, installed_solvers, solve_problem
 
@@ -207,3 +208,22 @@ def test_one_interrupt_ends_verify_while_a_solver_hangs(tmp_path):
     assert code == -signal.SIGINT, said
     assert said.rstrip().endswith("KeyboardInterrupt"), said
     assert said.count("hanging") == 1, said
+
+
+def test_a_solver_that_ends_its_process_is_a_failed_attempt(monkeypatch):
+    """HiGHS has corrupted memory on quadratic programs with tiny weights; it must not take the user's process along."""
+    calls = []
+
+    def dies(limit, function, *arguments):
+        calls.append(limit)
+        raise ChildProcessError("its process ended with status -6")
+
+    monkeypatch.setattr("substrate.solver_call.call_within", dies)
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - 1.0)), [x >= 0.0])
+    with pytest.raises(SolverError, match="ended with status -6"):
+        solve_problem(problem, lambda tolerance: 0.0, "HIGHS")
+    assert len(calls) == 1
+    linear = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0.0])  # its other method has never crashed
+    assert solve_problem(linear, lambda tolerance: 0.0, "HIGHS").accepted
+    assert len(calls) == 1
