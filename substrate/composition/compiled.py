@@ -45,6 +45,7 @@ class CompiledSubstrate:
         self.frame = _choose(self.span, {holder.role for holder in mentioned})
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
+        self._expanded: tuple[Array, Array] | None = None
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
         self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
@@ -101,7 +102,10 @@ class CompiledSubstrate:
 
     def coefficients(self) -> Array:
         """a at the current values, those of further representers after those of the training rows."""
-        return self.frame.expand(np.asarray(self._a.value, dtype=np.float64))
+        z = np.asarray(self._a.value, dtype=np.float64)
+        if self._expanded is None or not np.array_equal(self._expanded[0], z):  # asked for many times at one solution
+            self._expanded = z.copy(), self.frame.expand(z)
+        return self._expanded[1].copy()
 
     def support_values(self) -> Array:
         """alpha at the current values, in the paper's sign."""

@@ -24,7 +24,7 @@ __all__ = ["StructuredPoint", "structured_solution"]
 
 _ITERATIONS = 100
 #: Relative gap and residual at which the iteration ends; it ends earlier where they shrink no more.
-_GAP, _RESIDUAL = 1e-13, 1e-13
+_GAP, _RESIDUAL = 1e-13, 5e-13
 #: Relative gap and residuals of a point that is returned.
 _USABLE = 1e-5
 _STALLED = 3
