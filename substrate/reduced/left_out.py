@@ -17,6 +17,7 @@ of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device 
 sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -55,6 +56,13 @@ class LeverageFactor:
     matrix: Array
     offset: Array
     mass: float
+
+    def in_unit(self, unit: float) -> "LeverageFactor":
+        """The factor of the same leverages where weights are given as multiples of ``unit`` of those here."""
+        if unit == 1.0:
+            return self
+        root = math.sqrt(unit)
+        return LeverageFactor(self.matrix / root, self.offset / root, unit * self.mass)
 
     def leverages(self, block: Array, weights: Array | None = None) -> Array:
         """h of rows of kernel values; the block is overwritten where that saves a copy."""

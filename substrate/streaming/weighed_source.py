@@ -7,7 +7,7 @@ sum, draw and fold is the one of the rows without them.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -22,38 +22,29 @@ __all__ = ["WeighedSource", "weights_of_source"]
 
 @dataclass(frozen=True)
 class WeighedSource(DerivedSource):
-    """The rows of positive weight of another source.
+    """The rows of positive weight of another source; ``weights`` are None where all others are one.
 
     ``numbers`` are the numbers that these rows have there, None where they are all of them; ``first`` is the number
-    here of the first row that has an entry in ``weights``, of which a worker is sent a part.
+    here of the first row that has an entry, of which a worker is sent a part.
     """
 
-    weights: Array
+    weights: Array | None
     numbers: Any = None
     first: int = 0
-
-    @classmethod
-    def of(cls, inner: Source, weights: Array) -> Self:
-        """The rows of a source with checked weights, one per row."""
-        (numbers,) = np.nonzero(weights)
-        if numbers.size < 2:
-            raise DataError(
-                f"at least two rows of positive weight are needed, received {numbers.size} of {weights.size}; "
-                "give more rows a positive sample_weight"
-            )
-        return cls(inner, weights) if numbers.size == weights.size else cls(inner, weights[numbers], numbers)
 
     @property
     def n_rows(self) -> int:
         """The number of rows of positive weight."""
-        return int(self.weights.shape[0])
+        return int(self.inner.n_rows if self.numbers is None else self.numbers.size)
 
-    def row_weights(self) -> Array:
+    def row_weights(self) -> Array | None:
         """Those of the rows of positive weight."""
         return self.weights
 
     def changed(self, block: Block) -> Block:
         """The block with the weights of its rows, by the numbers they have here."""
+        if self.weights is None:
+            return block
         return block._replace(weights=self.weights[block.rows.start - self.first : block.rows.stop - self.first])
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
@@ -71,7 +62,8 @@ class WeighedSource(DerivedSource):
         """The rows as sent to a worker, with their part of the weights."""
         own, here = self._own(start, stop), slice(start - self.first, stop - self.first)
         numbers = None if self.numbers is None else own
-        part = replace(self, weights=self.weights[here], numbers=numbers, first=start)
+        weights = None if self.weights is None else self.weights[here]
+        part = replace(self, weights=weights, numbers=numbers, first=start)
         inner = self.inner.sent(client, int(own[0]), int(own[-1]) + 1)
         return part if inner is self.inner else client.submit(replace, replace(part, inner=None), inner=inner, pure=False)
 
@@ -111,4 +103,9 @@ def weights_of_source(sample_weight: Any, rows: Source) -> Array:
         )
     if (weights < 0.0).any():
         raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {int(weights.argmin())}")
+    if (positive := int(np.count_nonzero(weights))) < 2:
+        raise DataError(
+            f"at least two rows of positive weight are needed, received {positive} of {weights.size}; give more rows a "
+            "positive sample_weight"
+        )
     return weights
