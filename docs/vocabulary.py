@@ -84,8 +84,8 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "sample_weight in fit", _COLUMNS[1:],
-        "These machines do not minimise errors: they solve the equations $y_i f(x_i) = 1 - \\alpha_i/\\gamma$ of all rows "
-        "by least squares, with $\\alpha_i = 0$ where column i was dropped. A weight on the diagonal, "
+        "These machines do not minimise errors: they solve the equations $y_i f(x_i) = 1 - \\alpha_i/\\gamma$ of all "
+        "rows by least squares, with $\\alpha_i = 0$ where column i was dropped. A weight on the diagonal, "
         "$\\alpha_i/(\\gamma v_i)$, vanishes with the column, so that row i would count as if it had none; a weight of "
         "the equation has no effect where all columns are kept and the equations hold exactly. Neither is the weight "
         "of an error, and the papers define no third.",

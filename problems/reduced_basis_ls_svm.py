@@ -6,9 +6,9 @@ r"""The LS-SVM on a reduced basis: w in the span of few vectors, the errors of a
     \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i \in R
 
 Symbols: S the basis, :math:`w = \sum_{j \in S} \beta_j \varphi(x_j)`; R the points whose errors count, all of them
-(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which discards the other points:
-R = S (``residuals="kept"``); b bias; :math:`\gamma` weight of the errors; v weights of the rows, one unless given. S does
-not depend on v.
+(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which discards the other points: R = S
+(``residuals="kept"``); b bias; :math:`\gamma` weight of the errors; v weights of the rows, one unless given. S does not
+depend on v.
 
 The problem is declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`,
 :math:`z_i = s^{-1/2} V^T k_{Si}` and :math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do

@@ -81,8 +81,9 @@ class ReducedGCV(Criterion):
 class ReducedFold(Criterion):
     """The mean square error on the rows of a fold, of the machine on the others; both from sums.
 
-    ``count`` is the number of its rows and ``mass`` their weight, by which the mean is taken. ``scatter`` and ``cross`` are those of the fold's features about the others' mean, in the others'
-    eigen-coordinates; ``squares`` those of its targets about the others' mean.
+    ``count`` is the number of its rows and ``mass`` their weight, by which the mean is taken. ``scatter`` and ``cross``
+    are those of the fold's features about the others' mean, in the others' eigen-coordinates; ``squares`` those of its
+    targets about the others' mean.
     """
 
     cone: ClassVar[int] = 2

@@ -5,8 +5,9 @@ r"""The L1 substrate on a reduced basis and its path in zeta, from sums over the
 
 ([Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2).) The coefficients are not multipliers of a
 constraint with a bias, so they need not sum to zero, and the problem is a lasso. The weights v are one unless rows have
-others; every row, its target and the 1 of its bias are then multiplied by :math:`v_i^{1/2}`, and means are weighted. With
-P the centring projection, it depends on the rows only by :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`, and means: n columns of n entries
+others; every row, its target and the 1 of its bias are then multiplied by :math:`v_i^{1/2}`, and means are weighted.
+With P the centring projection, it depends on the rows only by :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`,
+and means: n columns of n entries
 
 .. math:: B = U \operatorname{diag}(g)^{1/2}, \quad \tilde t = \operatorname{diag}(g)^{-1/2} U^T c, \qquad
           G = U \operatorname{diag}(g) U^T

@@ -12,9 +12,9 @@ As an analytic function of :math:`t = \log\lambda`, with one pass over the rows 
 .. math:: \frac1l \sum_i v_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
     1 - h_{ii} = 1 - v_i \Big( \frac1m + \sum_k \frac{g_{ik}^2}{a_k + \lambda} \Big)
 
-([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`. Its bounds are those
-of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there, and a call
-sends :math:`1/(a_k + \lambda)` to it and receives sums.
+([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`. Its
+bounds are those of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there,
+and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
 import math

@@ -2,11 +2,11 @@ r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows
 
 .. math::
 
-    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N v_i \Big( y_i - \sum_l f^l(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l
-        + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
+    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N v_i \Big( y_i - \sum_l f^l(x_i) - b \Big)^2
+        + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
 
-([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)).
-The weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
+([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)). The
+weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
 With the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
 :math:`R^T R = \sum_i v_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i v_i \tilde z_i y_i`,
 after which
@@ -50,7 +50,8 @@ __all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced
 class Swept:
     """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
 
-    Sums are weighted where rows have weights, and ``mass`` is that of all rows. ``place`` is the number of the component, plus that of all components where the value is negative.
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows. ``place`` is the number of the
+    component, plus that of all components where the value is negative.
     """
 
     mass: float

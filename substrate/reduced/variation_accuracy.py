@@ -43,8 +43,9 @@ _LARGEST = ("largest", "longest", "rounding")
 class VariationErrors:
     """Sums over rows: e; squares of e, of targets about a centre, of error bounds and of deviations of predict.
 
-    Sums are weighted where rows have weights, and ``mass`` is that of all rows. One number per component: ``slopes`` K_l'e (one column each), ``diagonal`` the sum of k_l(x, x); and the largest
-    ``abs(f^l)`` with its rounding, k_l(x, x), and relative error of a kernel value.
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows. One number per component: ``slopes``
+    K_l'e (one column each), ``diagonal`` the sum of k_l(x, x); and the largest ``abs(f^l)`` with its rounding,
+    k_l(x, x), and relative error of a kernel value.
     """
 
     count: int

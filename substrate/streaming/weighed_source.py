@@ -65,7 +65,9 @@ class WeighedSource(DerivedSource):
         weights = None if self.weights is None else self.weights[here]
         part = replace(self, weights=weights, numbers=numbers, first=start)
         inner = self.inner.sent(client, int(own[0]), int(own[-1]) + 1)
-        return part if inner is self.inner else client.submit(replace, replace(part, inner=None), inner=inner, pure=False)
+        if inner is self.inner:
+            return part
+        return client.submit(replace, replace(part, inner=None), inner=inner, pure=False)
 
     def _own(self, start: int, stop: int) -> Any:
         """The numbers in the inner source of the rows from ``start`` to ``stop``."""
@@ -74,7 +76,7 @@ class WeighedSource(DerivedSource):
         return self.numbers[start - self.first : stop - self.first]
 
     def _positive(self, own: Any, start: int, step: int) -> Iterator[Block]:
-        """The rows with the numbers ``own``, numbered from ``start`` on, as far as each block of the source has them."""
+        """The rows with the numbers ``own``, numbered from ``start`` on: of every block those that it has."""
         for block in self.inner.blocks(int(own[0]), int(own[-1]) + 1, step):
             first, last = np.searchsorted(own, [block.rows.start, block.rows.stop])
             if first < last:

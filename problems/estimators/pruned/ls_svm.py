@@ -2,10 +2,10 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
-[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the path is in
-:mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. With
-``sample_weight`` all machines are weighted LS-SVMs, :math:`\alpha_k = \gamma v_k e_k`. A row of weight two leaves as one
-row, where of two equal rows one leaves before the other: the errors are weighed, and rows are what leaves.
+[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the path is in :mod:`problems.estimators.pruned.pruning_path`,
+the index in ``problems.estimators.pruned.performance_index``. With ``sample_weight`` all machines are weighted LS-SVMs,
+:math:`\alpha_k = \gamma v_k e_k`. A row of weight two leaves as one row, where of two equal rows one leaves before the
+other: the errors are weighed, and rows are what leaves.
 """
 
 from copy import copy
@@ -236,7 +236,12 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         return known, np.searchsorted(self.classes_, known.y)
 
     def _keep_codes(
-        self, known: PrunedRows, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None
+        self,
+        known: PrunedRows,
+        groups: Any,
+        path: tuple[PruningStep, ...],
+        chosen: int,
+        certificate: Certificate | None,
     ) -> None:
         codes = self.code_book_[groups[path[chosen].rows]]
         self.support_codes_ = np.ascontiguousarray(codes[:, 0] if codes.shape[1] == 1 else codes)

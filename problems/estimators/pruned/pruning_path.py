@@ -3,8 +3,9 @@ r"""The pruning path: machines on fewer and fewer rows, those of the smallest su
 [Suykens2002]_ Algorithm 2: fit, sort :math:`|\alpha_k|`, remove the smallest few, fit again, until a number of rows is
 reached or the performance index degrades; then, if requested, choose :math:`\gamma` and the kernel's widths again
 nearby and continue. Where rows have weights :math:`v_k`, given, robust or both, every machine is the weighted LS-SVM,
-:math:`\alpha_k = \gamma v_k e_k`, and rows leave by these :math:`|\alpha_k|`. With fixed weights the machines after one factorisation, a :class:`Line`, are down-dated
-(:mod:`substrate.closed_form.pruning`); with new weights at each step every machine is refitted.
+:math:`\alpha_k = \gamma v_k e_k`, and rows leave by these :math:`|\alpha_k|`. With fixed weights the machines after one
+factorisation, a :class:`Line`, are down-dated (:mod:`substrate.closed_form.pruning`); with new weights at each step
+every machine is refitted.
 """
 
 from collections.abc import Iterator, Sequence

@@ -192,8 +192,8 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. A dual point is found by solving the problem again; for any
-        such point the bound is computed in balls from the stored numbers. Needs python-flint,
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. A dual point is found by solving the problem
+        again; for any such point the bound is computed in balls from the stored numbers. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
         known = self._in_memory(X, y, sample_weight)
@@ -203,8 +203,8 @@ class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, Reduce
         parts, tol = kernel.components(self.n_features_in_), self._tolerance()
         return prove_reduced_variation(
             parts, known.X, self.support_vectors_, rows.values.transforms, known.Y[:, 0], self.support_values_,
-            known.fitted[:, 0], float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi, known.weights,
-            tolerance=tol if solved.exact else unpolished(tol),
+            known.fitted[:, 0], float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
+            known.weights, tolerance=tol if solved.exact else unpolished(tol),
         )  # fmt: skip
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:

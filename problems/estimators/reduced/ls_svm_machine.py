@@ -121,10 +121,10 @@ class SparseMachine(ReducedMachine):
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
-        The training rows are given again, since the model keeps its basis only, and their weights if the fit had any:
-        a row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
-        read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
-        although the left-out row had its part in choosing them: the certificate says so.
+        The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
+        row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
+        read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling
+        stay as they are although the left-out row had its part in choosing them: the certificate says so.
         """
         self._check_leverages(X)
         with self._reading_again(X, y, sample_weight) as data:
@@ -181,9 +181,9 @@ class SparseMachine(ReducedMachine):
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on the directions of the basis that were
-        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
-        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on the directions of the
+        basis that were kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the
+        machine on all of them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
         known = self._in_memory(X, y, sample_weight)
         return self._proved(known, self._fitted_gamma(), known.weights)

@@ -34,6 +34,12 @@ class Weighed:
     def of(cls, weights: Any, kept: Any, given: int, *, mean_one: bool) -> "Weighed":
         """From positive weights and the numbers of their rows; divided by their mean where ``mean_one``."""
         host: Array = to_numpy(weights)
+        with np.errstate(over="ignore"):
+            if not np.isfinite([1.0 / host.min(), host.sum()]).all():
+                raise DataError(
+                    f"sample_weight leaves the range of floating point, received {host.min():g} to {host.max():g}; "
+                    "rescale the weights"
+                )
         unit = float(host.mean()) if mean_one else 1.0
         alike = bool((host == unit).all())
         return cls(None if alike else weights / unit, None if len(kept) == given else kept, given, unit)
