@@ -3,7 +3,7 @@ r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows
 .. math::
 
     \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N v_i \Big( y_i - \sum_l f^l(x_i) - b \Big)^2
-        + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
+        + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \; \forall i, l
 
 ([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)). The
 weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
@@ -71,18 +71,10 @@ class Swept:
         excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
         kept = _first_of_each(place, excess, number, self.most)
         return Swept(
-            self.mass + other.mass,
-            self.slope + other.slope,
-            self.total + other.total,
-            self.squares + other.squares,
-            self.targets + other.targets,
-            np.maximum(self.largest, other.largest),
-            place[kept],
-            excess[kept],
-            number[kept],
-            features[kept],
-            self.most,
-        )
+            self.mass + other.mass, self.slope + other.slope, self.total + other.total, self.squares + other.squares,
+            self.targets + other.targets, np.maximum(self.largest, other.largest), place[kept], excess[kept],
+            number[kept], features[kept], self.most,
+        )  # fmt: skip
 
 
 def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
