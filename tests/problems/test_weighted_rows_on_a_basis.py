@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_homes import HOMES, assert_close, sender
 from every_model import output
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -234,3 +235,18 @@ def test_weights_in_any_unit_are_certified(scale):
     assert_allclose(output(model, X), output(made("direct").fit(X, Y, 1.0 + TIMES), X), rtol=1e-9)
     assert model.certificate_.holds
     assert model.certify(X, Y, weights).holds
+
+
+@pytest.mark.parametrize("home", HOMES)
+@over(["direct", "classes", "gamma chosen"], "direct", "gamma chosen")
+def test_rows_and_weights_on_a_device_are_fitted_there(name, home):
+    send, y = sender(home), Y if name != "classes" else np.digitize(Y, [-0.4, 0.4])
+    weights = TIMES * np.linspace(0.5, 1.0, N)
+    there = [send(values) for values in (X, y, weights)]
+    model, here = made(name, send(POINTS)).fit(*there), made(name).fit(X, y, weights)
+    assert_close(model._expansion(there[0]), here._expansion(X), 1e-9)
+    assert model.certificate_.holds
+    assert model.certify(*there).holds
+    left = model.leave_one_out(*there)
+    assert left.certificate.holds
+    assert_close(left.residuals, here.leave_one_out(X, y, weights).residuals, 1e-9)

@@ -146,10 +146,10 @@ class SparseSearch(ModelSearch, SparseMachine):
         if isinstance(criterion, Sum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
-        low, high = search.gamma_range
-        search = replace(
-            search, gamma=search.gamma / unit, gamma_range=(low / unit, high / unit), seen=search.seen / unit
-        )
+        if unit != 1.0:
+            low, high = (end / unit for end in search.gamma_range)
+            gamma_there = np.clip(search.gamma / unit, low, high)
+            search = replace(search, gamma=gamma_there, gamma_range=(low, high), seen=search.seen / unit)
         judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
         return _Found(judged, prepared, spectrum, statistic)
 
