@@ -159,6 +159,8 @@ class OutputsOfBlock:
         return made
 
 
+#: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
+_OUTWEIGHED = 1e-30
 #: Up to this many bytes the rows' features are kept between calls instead of being computed again.
 KEPT = 2.0**25
 
@@ -204,7 +206,7 @@ class LeftOutOfLeaf:
             if weights is None:
                 spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
             else:
-                spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=tiny)
+                spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
             reciprocal += xp.sum(1.0 / spare, axis=0)
             smallest = xp.minimum(smallest, xp.min(spare, axis=0))
             known = Y / self.unit - self.centre

@@ -144,6 +144,7 @@ _JOIN, _ROUNDS = 8, 100
 _VIOLATED = 1e-9
 #: Size of a centred target, relative to the target, below which there is nothing to fit.
 _NOTHING = 1e-14
+_REMEDY = "use a larger ridge, a larger cutoff, or weights that are closer together"
 #: A component below this share of the largest target is zero, where the active rows settled.
 _ZERO = 1e-12
 
@@ -214,13 +215,15 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
     """Solve for one rho and ridge, both positive, in the units of y."""
     inside = rho / rows.unit
     scatter, cross, mean, target_mean, squares = rows.sums()
-    R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    try:
+        R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(f"ridge = {ridge:g} is below the rounding of the sums over all rows; {_REMEDY}") from error
     goal = solve_triangular(R, cross, trans="T")
     d = len(rows.values.ranks)
     nothing = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
     v = np.zeros(cross.size) if nothing else solve_triangular(R, goal)
-    swept = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d))
-    bounded: dict[int, Array] = {} if nothing else rows.spread()
+    swept, bounded = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d)), {} if nothing else rows.spread()
     found = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
     t, rounds, largest = np.zeros(d), 0, float(np.abs(rows.targets.extremes).max()) / rows.unit
     joining = {} if nothing else _joined(bounded, swept)

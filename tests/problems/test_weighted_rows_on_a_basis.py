@@ -1,11 +1,14 @@
 """Weights of rows on a reduced basis: on a given basis they count rows, zero is absence, and every check has them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
 from every_model import output
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
     RobustSparseLSSVMRegressor,
@@ -18,7 +21,7 @@ from problems import (
     SparseLSSVMRegressorCV,
     SparseMaximalVariationRegressor,
 )
-from substrate.errors import DataError
+from substrate.errors import DataError, SolverError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 from substrate.reduced.candidates import Candidates
@@ -250,3 +253,16 @@ def test_rows_and_weights_on_a_device_are_fitted_there(name, home):
     left = model.leave_one_out(*there)
     assert left.certificate.holds
     assert_close(left.residuals, here.leave_one_out(X, y, weights).residuals, 1e-9)
+
+
+def test_one_row_that_outweighs_all_others_is_no_overflow():
+    weights = np.where(np.arange(N) == 7, 1e12, 10.0 ** np.linspace(-30.0, 0.0, N))
+    models = {name: made(name) for name in ("direct", "robust", "gamma chosen", "L1")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of a certificate that may fail here
+        for name, model in models.items():
+            assert np.isfinite(model.fit(X, Y, weights).predict(X)).all(), name
+    with pytest.raises(
+        SolverError, match="ridge = 1e-12 is below the rounding of the sums over all rows; use a larger"
+    ):
+        made("maximal variation", ridge=1e-12).fit(X, Y, weights)

@@ -110,7 +110,8 @@ class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
         check_choice(self.scale, SCALES, "scale")
         with self._reading(X, y, sample_weight) as data:
             prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
-            fits = tuple(self._fits(prepared, gamma, most, tolerance))
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
+                fits = tuple(self._fits(prepared, gamma, most, tolerance))
         last = fits[-1]
         if most > 1 and last.change > tolerance:
             warnings.warn(
