@@ -114,6 +114,7 @@ def prove_reduced_variation(
     ridge: float,
     numbers: Sequence[int],
     xi: Array,
+    row_weights: Array,
     *,
     tolerance: float = ACCURATE,
     bits: int = _REDUCED_BITS,
@@ -150,18 +151,20 @@ def prove_reduced_variation(
             columns += [[Z[i, j] for i in range(n)] for j in range(r)]
             pulls += [sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)]
         rest = [t - f for t, f in zip(targets, outputs, strict=True)]
-        mean = sum(rest, zero) / n
+        light = balls(row_weights)
+        mass = sum(light, zero)
+        mean = sum((p * one for p, one in zip(light, rest, strict=True)), zero) / mass
         errors = [one - mean for one in rest]
         size = len(columns)
         if size:
-            means = [sum(column, zero) / n for column in columns]
+            means = [sum((p * z for p, z in zip(light, column, strict=True)), zero) / mass for column in columns]
             Z = library.arb_mat(n, size, [columns[j][i] - means[j] for i in range(n) for j in range(size)])
-            H = Z.transpose() * Z
-            slopes = Z.transpose() * library.arb_mat(n, 1, errors)
+            pulled = library.arb_mat(n, size, [light[i] * Z[i, j] for i in range(n) for j in range(size)]).transpose()
+            H = pulled * Z
+            slopes = pulled * library.arb_mat(n, 1, errors)
             for j in range(size):
                 H[j, j] += ball(ridge)
             g = library.arb_mat(size, 1, [ball(ridge) * weights[j] - slopes[j, 0] + pulls[j] for j in range(size)])
             gap += (g.transpose() * H.solve(g))[0, 0] / 2
         apart = [ball(f) - value - mean for f, value in zip(fitted.tolist(), outputs, strict=True)]
-        ones = [ball(1.0) for _ in y]
-        return proof_of(root_of(2 * gap / n) + weighted_root(apart, ones), y, ones, tolerance, bits)
+        return proof_of(root_of(2 * gap / mass) + weighted_root(apart, light), y, light, tolerance, bits)

@@ -115,7 +115,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "L1SubstrateRegressor": {"zeta_max_": _NUMBER},
     "_MaximalVariation": {"component_support_": array("b")},
     "PrunedMachine": {
-        "gamma_": either(_NUMBER, _VECTOR), "weights_": _VECTOR, "step_": _WHOLE,
+        "gamma_": either(_NUMBER, _VECTOR), "ridge_": _VECTOR, "weights_": _VECTOR, "step_": _WHOLE,
         "pruning_path_": many(recorded(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
