@@ -181,6 +181,12 @@ def fuse_estimator(
     if twin is None or name != twin._chooses:
         offered = ", ".join(f"{other._chooses} of {one.__name__}" for one, other in _TWINS.items())
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
+    if getattr(estimator, "groups", None) is not None:
+        kind = type(estimator).__name__
+        raise DeclarationError(
+            f"{name!r} is one number along its path, and this {kind} has groups with a weight each; set groups=None to "
+            "fuse one rho for all inputs"
+        )
     if data is None:
         raise DeclarationError("an estimator is fused on data=(X, y)")
     if (validation is None) == (cv is None):

@@ -155,6 +155,7 @@ _SPLITS = Allowed("None, a number of folds, or a list of folds or splits by row 
 _MOST = either(nothing(), _WHOLE)
 _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
 _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
+_COLUMNS = either(many(either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str))), 1), array("iu"))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
@@ -185,7 +186,10 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationAnswers": {"expansion": word("shared", "decoupled")},
-    "_MaximalVariation": _SOLVER,
+    "_MaximalVariation": _SOLVER | {
+        "groups": either(nothing(), many(_COLUMNS, 1), pairs(_LABEL, _COLUMNS), array("iu", (2,))),
+        "rho": either(_NUMBER, many(_NUMBER, 1), array("fiu"), pairs(_LABEL, _NUMBER)),
+    },
     "PrunedMachine": {
         "step": either(_WHOLE, _NUMBER), "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
     },
