@@ -108,6 +108,8 @@ def as_of_release_0_1(path, **others):
             own = flat_then(content["estimator"], own)
         if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
             own.pop("reconstruction_tolerance")
+        if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
+            own.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":
             own = {"tolerance" if key in TOLERANCES else key: value for key, value in own.items()}
         own = judged_then(content["estimator"], own, content["parameters"].get("loss", "squared"))

@@ -181,12 +181,7 @@ def fuse_estimator(
     if twin is None or name != twin._chooses:
         offered = ", ".join(f"{other._chooses} of {one.__name__}" for one, other in _TWINS.items())
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
-    if getattr(estimator, "groups", None) is not None:
-        kind = type(estimator).__name__
-        raise DeclarationError(
-            f"{name!r} is one number along its path, and this {kind} has groups with a weight each; set groups=None to "
-            "fuse one rho for all inputs"
-        )
+    _refuse_more_weights(estimator, name)
     if data is None:
         raise DeclarationError("an estimator is fused on data=(X, y)")
     if (validation is None) == (cv is None):
@@ -202,3 +197,18 @@ def fuse_estimator(
     record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
     chosen = (getattr(model, f"{name}_"), model.criterion_, model.criterion_lower_bound_)
     return Fusion(name, *chosen, model, record, model.certificate_)
+
+
+def _refuse_more_weights(estimator: Any, name: str) -> None:
+    """Raise for weights that a path in one number does not have, rather than drop them."""
+    kind = type(estimator).__name__
+    if getattr(estimator, "groups", None) is not None:
+        raise DeclarationError(
+            f"{name!r} is one number along its path, and this {kind} has groups with a weight each; set groups=None to "
+            "fuse one rho for all inputs"
+        )
+    if name == "zeta" and estimator.ridge != 0.0:
+        raise DeclarationError(
+            f"the path in zeta is that of the problem without a ridge, and this {kind} has ridge={estimator.ridge!r}; "
+            "set ridge=0.0"
+        )
