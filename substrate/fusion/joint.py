@@ -21,6 +21,7 @@ from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import Box, checked_box, levels, parameters_of
 from substrate.fusion.determined_errors import DeterminedErrors
+from substrate.fusion.faces import Faces, bound_beyond, outer_ends
 from substrate.fusion.joint_result import JointFusion, JointPath
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import output_map
@@ -58,8 +59,13 @@ def fuse_jointly(
     ends = checked_box(box, names, names[ridge] if ridge >= 0 else None)
     folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
-    found = searched(store, cell_simplices([levels(one, len(ends)) for one in ends]), gap, budget, progress)
-    return _fusion(final, names, store, sets, found, ends, gap)
+    inner = outer_ends(store, ends)
+    found = searched(store, cell_simplices([levels(one, len(inner)) for one in inner]), gap, budget, progress)
+    faces = Faces.of(store, ends, inner)
+    target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
+    beyond, covered = bound_beyond(faces, target, budget)
+    proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
+    return _fusion(final, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
 
 
 def _fold(machine: Machine, terms: AffineTerms, known: Validation, ends: Box) -> ProgramFold:
@@ -76,6 +82,7 @@ def _fusion(
     store: KnotStore,
     sets: Sequence[Validation],
     found: Searched,
+    bound: float,
     ends: Box,
     gap: float,
 ) -> JointFusion:
@@ -83,7 +90,7 @@ def _fusion(
     best = store.best
     values = dict(zip(names, store.corners[best], strict=True))
     error = float(store.squares[best]) / rows
-    lower = _BELOW * min(found.lower_bound, float(store.squares[best])) / rows
+    lower = _BELOW * min(bound, float(store.squares[best])) / rows
     result = final.solve(**values)
     title = f"Fusion over {' and '.join(names)}"
     facts = [

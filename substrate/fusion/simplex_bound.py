@@ -43,7 +43,7 @@ from substrate.arrays import EPS, Array
 from substrate.fusion.copositive import least_difference, pairwise_difference
 from substrate.fusion.knot_store import KnotStore
 
-__all__ = ["SimplexBound", "nearest_combination", "simplex_bound"]
+__all__ = ["SimplexBound", "bounded", "nearest_combination", "simplex_bound"]
 
 #: Factors of the balanced omega that are tried.
 _OMEGAS = (1.0, 0.4, 2.5)
@@ -84,28 +84,33 @@ def nearest_combination(E: Array) -> Array:
 def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.inf) -> SimplexBound:
     """The bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
     at = list(vertices)
-    E = store.errors[at]
+    forms = [store.radii(f, at) for f in range(len(store.folds))]
+    return bounded(store, at, store.errors[at], store.blurs[at], forms, enough)
+
+
+def bounded(
+    store: KnotStore, at: list[int], E: Array, blurs: Array, forms: Sequence[tuple[Array, Array]], enough: float
+) -> SimplexBound:
+    """The bound by errors at the vertices, what these may be off, and Q and R of every fold."""
     place = nearest_combination(E)
     nearest = place @ E
     length = float(np.linalg.norm(nearest))
     if length == 0.0:
-        return SimplexBound(0.0, 0.0, place, store.crosses(0, at))
+        return SimplexBound(0.0, 0.0, place, forms[0][0])
     u = nearest / (length * (1.0 + 1e-14))
-    a = E @ u - store.blurs[at] - E.shape[1] * EPS * np.linalg.norm(E, axis=1)
-    forms, reaches, rest = [], [], 0.0
+    a = E @ u - blurs - E.shape[1] * EPS * np.linalg.norm(E, axis=1)
+    reaches = []
     for f in range(len(store.folds)):
-        part = u[store.parts[f]]
-        sigma, left = store.along(f, part, at)
-        forms.append(store.radii(f, at))
+        sigma, left = store.along(f, u[store.parts[f]], at)
         reaches.append(sigma)
-        rest += store.remainder(f, left, at)
+        a = a - store.remainder(f, left, at)
     enough = np.sqrt(enough) if np.isfinite(enough) else np.inf
     beta, radii = -np.inf, np.zeros((len(at), len(at)))
     for omega in _OMEGAS if store.ridge else _OMEGAS[:1]:
         Q = _stacked(forms, reaches, omega)
-        low = pairwise_difference(a - rest, Q)
+        low = pairwise_difference(a, Q)
         if low < enough:
-            low = least_difference(a - rest, Q, enough)
+            low = least_difference(a, Q, enough)
         if low > beta:
             beta, radii = low, Q
         if beta >= enough:

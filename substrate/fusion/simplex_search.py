@@ -22,7 +22,7 @@ from substrate.fusion.affine_program import Corner
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import SimplexBound, simplex_bound
 
-__all__ = ["Searched", "cell_simplices", "searched"]
+__all__ = ["Progress", "Searched", "Simplex", "cell_simplices", "halves", "searched"]
 
 Simplex = tuple[int, ...]
 Progress = Callable[[int, float, float], None]
@@ -68,9 +68,8 @@ def searched(
     gap: float,
     budget: int,
     progress: Progress,
-    others: float = np.inf,
 ) -> Searched:
-    """Minimise the validation error over the simplices; ``others`` is a bound of what is outside of them."""
+    """Minimise the validation error over the simplices; an interruption ends the search with the best so far."""
     heap: list[tuple[float, int, Simplex, SimplexBound]] = []
     number, stop = 0, ""
 
@@ -92,12 +91,9 @@ def searched(
         while True:
             lower, _, simplex, found = heap[0]
             best = float(store.squares.min())
-            progress(store.solves, best, min(lower, best, others))
-            if best - min(lower, others) <= gap * best:
+            progress(store.solves, best, min(lower, best))
+            if best - lower <= gap * best:
                 stop = f"the gap of {gap:g} is met"
-                break
-            if others < lower:
-                stop = "the bound beyond the box is the smallest"
                 break
             if store.solves + len(store.folds) > budget:
                 stop = f"the budget of {budget} solves is spent"
@@ -131,7 +127,12 @@ def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) ->
     best = float(store.squares.min())
     if found.flat < best and found.flat - found.value <= _SETTLED * gap * best:
         return _starred(store, simplex, found.place)
-    pairs = sorted(combinations(range(len(simplex)), 2), key=lambda pair: -found.radii[pair])
+    return halves(store, simplex, found.radii)
+
+
+def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
+    """The two parts of a simplex, cut at the edge with the largest radius that has not collapsed."""
+    pairs = sorted(combinations(range(len(simplex)), 2), key=lambda pair: -radii[pair])
     for i, j in pairs:
         corner = _between(store.corners[simplex[i]], store.corners[simplex[j]])
         if corner is not None:
