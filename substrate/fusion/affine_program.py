@@ -47,6 +47,9 @@ _NOTHING = 1e30
 #: A weight of zero is solved for as this share of the unit, since zero leaves variables such as a maximum undetermined.
 _TINY = 1e-9
 
+#: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
+_MARGIN = 32.0 * EPS
+
 Corner = tuple[float, ...]
 
 
@@ -116,7 +119,7 @@ class AffineProgram:
 
     def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
         """The knot at a feasible point next to x, with multipliers that fit theta."""
-        x = self.bounds.lowered(x)
+        x = self.bounds.lowered(x, _MARGIN)
         dual = self.bounds.balanced(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self._eliminated.balanced(self.linear(theta), self.tau(theta), x, dual)
         found = self.feasible.near(x, self.bounds.step)

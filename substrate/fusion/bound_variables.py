@@ -36,6 +36,7 @@ class BoundVariables:
     rest: Any
     limits: Array
     height: int
+    sizes: Any
 
     @classmethod
     def of(cls, A: Any, G: Any, h: Array, occupied: Array, q0: Array, q: Array) -> "BoundVariables":
@@ -62,15 +63,19 @@ class BoundVariables:
         kept[columns] = 0.0
         rest = sp.csr_array(sp.csr_array(G)[every] @ sp.diags_array(kept))
         return cls(
-            np.array(columns, dtype=np.intp), every, starts, np.concatenate([np.zeros(0), *weights]), rest, h[every], h.size
+            np.array(columns, dtype=np.intp), every, starts, np.concatenate([np.zeros(0), *weights]), rest, h[every], h.size,
+            abs(rest),
         )
 
-    def lowered(self, x: Array) -> Array:
-        """x with each of these variables as small as its rows allow."""
+    def lowered(self, x: Array, margin: float = 0.0) -> Array:
+        """x with each of these variables as small as its rows allow, or larger by a share of what the rows add up."""
         if not self.columns.size:
             return x
         x = x.copy()
-        x[self.columns] = np.maximum.reduceat((self.rest @ x - self.limits) / self.weights, self.starts)
+        least = self.rest @ x - self.limits
+        if margin:
+            least += margin * (self.sizes @ np.abs(x) + np.abs(self.limits))
+        x[self.columns] = np.maximum.reduceat(least / self.weights, self.starts)
         return x
 
     def balanced(self, q: Array, dual: Array, equalities: int, slack: Array) -> Array:

@@ -31,7 +31,7 @@ __all__ = ["copositive", "least_difference", "pairwise_difference"]
 #: Relative rounding of the entries and of the tests.
 _ROUNDING = 64.0 * EPS
 #: Rounds of the search for the largest beta, and candidates in each.
-_ROUNDS, _CANDIDATES = 4, 17
+_ROUNDS, _CANDIDATES = 3, 33
 
 
 def copositive(H: Array) -> NDArray[np.bool_]:

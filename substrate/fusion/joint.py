@@ -26,6 +26,7 @@ from substrate.fusion.joint_result import JointFusion, JointPath
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import output_map
 from substrate.fusion.simplex_search import Progress, Searched, cell_simplices, searched
+from substrate.fusion.unproved_search import searched_without_bounds
 from substrate.fusion.validation import Validation
 
 __all__ = ["fuse_jointly"]
@@ -60,10 +61,13 @@ def fuse_jointly(
     folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
     inner = outer_ends(store, ends)
+    first = store.add(tuple(high for _, high in inner))
+    if not all(fold.reach.determined(own[first].x) for fold, own in zip(store.folds, store.knots, strict=True)):
+        found = searched_without_bounds(store, inner, budget, progress)
+        return _fusion(final, names, store, sets, found, -np.inf, inner, gap)
     found = searched(store, cell_simplices([levels(one, len(inner)) for one in inner]), gap, budget, progress)
-    faces = Faces.of(store, ends, inner)
     target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
-    beyond, covered = bound_beyond(faces, target, budget)
+    beyond, covered = bound_beyond(Faces.of(store, ends, inner), target, budget)
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
     return _fusion(final, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
 

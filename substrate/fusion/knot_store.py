@@ -55,6 +55,7 @@ class KnotStore:
         self.errors = np.zeros((0, int(sizes[-1])))
         self.knots = [[] for _ in self.folds]
         self._number: dict[Corner, int] = {}
+        self._radii: dict[tuple[int, int], Array] = {}
         self._pairs: dict[tuple[int, int, int], tuple[float, float, float]] = {}
 
     @property
@@ -99,8 +100,13 @@ class KnotStore:
 
     def remainder(self, f: int, left: Array, at: Sequence[int]) -> float:
         """What is left open in terms of the assumed radius."""
-        program = self.folds[f].program
-        return max(float(left @ program.radius(self.knots[f][i].x)) for i in at)
+        return max(float(left @ self._radius(f, i)) for i in at)
+
+    def _radius(self, f: int, i: int) -> Array:
+        """The assumed largest distance of an optimum from a knot, coordinate by coordinate."""
+        if (f, i) not in self._radii:
+            self._radii[f, i] = self.folds[f].program.radius(self.knots[f][i].x)
+        return self._radii[f, i]
 
     def _least_tau(self, f: int, at: Sequence[int]) -> float:
         return min(self.folds[f].program.tau(self.corners[i]) for i in at)
@@ -131,5 +137,5 @@ class KnotStore:
         if apart == 0.0:
             return Q, 0.0
         size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
-        radius = np.maximum(program.radius(one.x), program.radius(other.x))
+        radius = np.maximum(self._radius(f, i), self._radius(f, j))
         return Q + 0.5 * apart * (untied + float(left @ radius)), (1.0 + 4.0 * EPS) * apart * (size + tied)

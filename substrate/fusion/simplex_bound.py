@@ -55,13 +55,15 @@ _BELOW = 1.0 - 1e-12
 class SimplexBound:
     """The bound, as a sum of squares; the smallest error on the flat simplex, where, and the squared radii Q.
 
-    ``flat`` is what the sum of squares would be without a radius, at the combination ``place``.
+    ``flat`` is what the sum of squares would be without a radius, at the combination ``place``; ``sharp`` is whether the
+    bound cannot be improved, as it can be where it was good enough.
     """
 
     value: float
     flat: float
     place: Array
     radii: Array
+    sharp: bool = True
 
 
 def nearest_combination(E: Array) -> Array:
@@ -70,7 +72,7 @@ def nearest_combination(E: Array) -> Array:
     n = K.shape[0]
     K = K + 1e-15 * max(float(np.trace(K)), 1e-300) * np.eye(n)
     best, least = np.full(n, 1.0 / n), np.inf
-    for size in range(1, n + 1):
+    for size in range(n, 0, -1):
         for chosen in combinations(range(n), size):
             at = np.array(chosen)
             w = np.linalg.solve(K[np.ix_(at, at)], np.ones(size))
@@ -78,6 +80,8 @@ def nearest_combination(E: Array) -> Array:
             if total > 0.0 and (w >= 0.0).all() and 1.0 / total < least:
                 least, best = 1.0 / total, np.zeros(n)
                 best[at] = w / total
+                if size == n or (K @ best >= least * (1.0 - 1e-12)).all():  # no vertex is a way down
+                    return best
     return best
 
 
@@ -105,17 +109,12 @@ def bounded(
         reaches.append(sigma)
         a = a - store.remainder(f, left, at)
     enough = np.sqrt(enough) if np.isfinite(enough) else np.inf
-    beta, radii = -np.inf, np.zeros((len(at), len(at)))
-    for omega in _OMEGAS if store.ridge else _OMEGAS[:1]:
-        Q = _stacked(forms, reaches, omega)
-        low = pairwise_difference(a, Q)
-        if low < enough:
-            low = least_difference(a, Q, enough)
-        if low > beta:
-            beta, radii = low, Q
-        if beta >= enough:
-            break
-    return SimplexBound(_BELOW * max(beta, 0.0) ** 2, length**2, place, radii)
+    choices = [_stacked(forms, reaches, omega) for omega in (_OMEGAS if store.ridge else _OMEGAS[:1])]
+    lows = [pairwise_difference(a, Q) for Q in choices]
+    chosen = int(np.argmax(lows))
+    beta = lows[chosen] if lows[chosen] >= enough else least_difference(a, choices[chosen], enough)
+    value = _BELOW * max(beta, 0.0) ** 2
+    return SimplexBound(value, length**2, place, choices[chosen], beta < enough)
 
 
 def _stacked(forms: Sequence[tuple[Array, Array]], reaches: Sequence[float], factor: float) -> Array:

@@ -98,10 +98,9 @@ def searched(
             if store.solves + len(store.folds) > budget:
                 stop = f"the budget of {budget} solves is spent"
                 break
-            sharper = simplex_bound(store, simplex)
-            if sharper.value > lower:  # what was enough before the best value fell
-                heapq.heapreplace(heap, (sharper.value, number, simplex, sharper))
-                number += 1
+            if not found.sharp:  # it was enough before the best value fell
+                heapq.heappop(heap)
+                push(simplex, lower)
                 continue
             children = _cut(store, simplex, found, gap)
             if not children:
