@@ -34,7 +34,7 @@ from substrate.arrays import EPS, Array
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.paths.chord_certificate import Track
 
-__all__ = ["Fold", "never_negative", "tail_distance"]
+__all__ = ["Fold", "never_negative", "nonnegative_on_rows", "tail_distance"]
 
 
 #: Entries of the last knot below this share of the largest count as zero.
@@ -60,10 +60,15 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
 
 def never_negative(program: ParametricQP) -> bool:
     """Whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
-    weighed = np.flatnonzero(program.q1)
-    if (program.q1[weighed] < 0.0).any():
+    return nonnegative_on_rows(program.q1, program.G, program.h)
+
+
+def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
+    """Whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
+    weighed = np.flatnonzero(q)
+    if (q[weighed] < 0.0).any():
         return False
-    rows, h = sp.csr_array(program.G), program.h
+    rows = sp.csr_array(G)
     rows.sum_duplicates()
     return all(_bounded(rows, h, int(column)) for column in weighed)
 

@@ -1,0 +1,125 @@
+r"""How far validation errors in one direction, and the change of a ridge weight, can move an optimum.
+
+For d with :math:`A d = 0` and a vector c, any representation :math:`c = P X + A^T Y + E` gives
+:math:`c^T d \le \sqrt{X^T P X} \, \|d\|_P + |E|^T |d|` (:mod:`substrate.composition.determined`). For all
+:math:`c = M^T u`, with the rows of M to validation errors, X is linear in u, so that
+
+.. math:: \sigma_u = \|M^T u\|_{P^{-1}}, \qquad \sigma_u^2 = u^T S u, \quad S = X^T P X
+
+needs one linear system for all directions. With a ridge weight :math:`P(\tau)` changes, and S is computed at a few values.
+Between two of them, for :math:`\tau = (1 - s) \tau_0 + s \tau_1`,
+
+.. math:: \sigma_u(\tau)^2 \le (1 - s) \, \sigma_u(\tau_0)^2 + s \, \sigma_u(\tau_1)^2 ,
+
+since :math:`c^T d = (1-s) c^T d + s\, c^T d \le (1-s) \sigma_0 \|d\|_0 + s\, \sigma_1 \|d\|_1` and
+:math:`\|d\|^2_{P(\tau)} = (1-s) \|d\|_0^2 + s \|d\|_1^2` (Cauchy-Schwarz). The same holds for :math:`c = P_1 z`.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import IntegerArray
+from substrate.composition.determined import represented
+from substrate.fusion.affine_program import AffineProgram
+
+__all__ = ["DeterminedErrors"]
+
+#: Ratio of neighbouring ridge weights at which S is computed.
+_RATIO = 1.25
+_ROOM = 1.0 + 1e-9
+#: Further error of predictions, in units in which solutions are of the order of one.
+_UNTIED = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """S for M above the rows of P1, a bound on its error, and the sizes of E, one column per row."""
+
+    gram: Array
+    doubt: float
+    left: Array
+
+
+@dataclass(slots=True)
+class DeterminedErrors:
+    """A program, the rows M, the rows of P1 that are not zero, and what is known at the values of ``taus``."""
+
+    program: AffineProgram
+    M: Array
+    taus: Array
+    rows: IntegerArray
+    known: dict[int, _Known | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
+        """For ridge weights from the smallest of the program to ``highest``."""
+        if program.ridge < 0:
+            return cls(program, M, np.zeros(1), np.zeros(0, dtype=np.intp))
+        count = int(np.ceil(np.log(highest / program.lowest) / np.log(_RATIO))) + 1
+        taus = np.geomspace(program.lowest, highest, max(count, 2))
+        taus[0], taus[-1] = program.lowest, highest
+        return cls(program, M, taus, np.flatnonzero(np.diff(program.P1.indptr)))
+
+    def determined(self, x: Array) -> bool:
+        """Whether the quadratic term determines the validation errors, at its weakest."""
+        found = self._at(0)
+        if found is None:
+            return False
+        rest = found.left[:, : self.M.shape[0]].T @ self.program.radius(x)
+        return bool(np.isfinite(found.gram).all() and float(np.linalg.norm(rest)) <= _UNTIED)
+
+    def along(self, u: Array, tau: float) -> tuple[float, Array]:
+        """sigma_u at a ridge weight, and the sizes of E."""
+        return self._bounded(np.append(u, np.zeros(self.rows.size)), tau)
+
+    def covariance(self, z: Array, tau: float) -> tuple[float, Array]:
+        """The same for P1 z."""
+        return self._bounded(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
+
+    def largest(self, tau: float) -> float:
+        """The largest sigma_u of all directions, nearly."""
+        k = max(int(np.searchsorted(self.taus, tau, side="right")) - 1, 0)
+        found, m = self._at(k), self.M.shape[0]
+        return np.inf if found is None else float(np.sqrt(np.linalg.norm(found.gram[:m, :m], 2)))
+
+    def _bounded(self, c: Array, tau: float) -> tuple[float, Array]:
+        k = min(int(np.searchsorted(self.taus, tau, side="right")) - 1, max(self.taus.size - 2, 0))
+        k = max(k, 0)
+        if self.taus.size == 1:
+            return self._single(c, 0)
+        share = float(np.clip((tau - self.taus[k]) / (self.taus[k + 1] - self.taus[k]), 0.0, 1.0))
+        if share == 0.0:
+            return self._single(c, k)
+        (low, left), (high, other) = self._single(c, k), self._single(c, k + 1)
+        return _ROOM * float(np.sqrt((1.0 - share) * low**2 + share * high**2)), np.maximum(left, other)
+
+    def _single(self, c: Array, k: int) -> tuple[float, Array]:
+        found = self._at(k)
+        if found is None:
+            return np.inf, np.zeros(self.program.q0.size)
+        square = float(c @ found.gram @ c) + 2.0 * (found.doubt + c.size * EPS * _size(found.gram)) * float(c @ c)
+        return _ROOM * float(np.sqrt(max(square, 0.0))), found.left @ np.abs(c)
+
+    def _at(self, k: int) -> _Known | None:
+        if k not in self.known:
+            self.known[k] = self._computed(float(self.taus[k]))
+        return self.known[k]
+
+    def _computed(self, tau: float) -> _Known | None:
+        given = self.program
+        program = given.program if given.ridge < 0 else replace(given.program, P=given.quadratic(tau))
+        F = np.vstack([self.M, sp.csr_array(given.P1)[self.rows].toarray()])
+        found = represented(program, np.arange(given.q0.size), F)
+        if found is None:
+            return None
+        X, left = found
+        gram = X.T @ (program.P @ X)
+        doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+        return _Known((gram + gram.T) / 2.0, doubt, left)
+
+
+def _size(gram: Array) -> float:
+    return float(np.linalg.norm(gram))
