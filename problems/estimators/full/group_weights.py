@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import positive
 from substrate.errors import DeclarationError
 from substrate.ingredients.component_weights import Weights
 
-__all__ = ["GroupWeights"]
+__all__ = ["GroupWeights", "stated"]
 
 _EXAMPLE = "groups={'cheap': [0, 1], 'costly': [2]} with rho={'cheap': 1.0, 'costly': 5.0}"
 
@@ -68,8 +68,8 @@ class GroupWeights:
             )
         return found
 
-    def of_components(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> Weights:
-        """The weight of every component, which must not use columns of two groups; or the shared number."""
+    def members(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> list[int]:
+        """The number of the group of every component, which must not use columns of two groups."""
         group_of = {
             column: number
             for number, columns in enumerate(self.columns(n_features, names).values())
@@ -85,18 +85,22 @@ class GroupWeights:
                     "weight, so put its columns into one group"
                 )
             members.append(groups[0])
-        return self.each()[members] if self.weights else self.shared
+        return members
 
-    def each(self) -> Array:
-        """The weights of the groups."""
-        return np.array(self.weights)
+    def of_components(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> Weights:
+        """The weight of every component, or the shared number."""
+        members = self.members(components, n_features, names)
+        return np.array(self.weights)[members] if self.weights else self.shared
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The weight of every group, for a certificate; nothing where one number is shared."""
-        if not self.weights:
-            return ()
-        said = (f"{name!r} {weight:g}" for (name, _), weight in zip(self.groups, self.weights, strict=True))
-        return (("rho of groups", ", ".join(said)),)
+        names = (name for name, _ in self.groups)
+        return stated(dict(zip(names, self.weights, strict=True))) if self.weights else ()
+
+
+def stated(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
+    """The fact that states the weight of every group."""
+    return (("rho of groups", ", ".join(f"{name!r} {weight:g}" for name, weight in weights.items())),)
 
 
 def _named(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:

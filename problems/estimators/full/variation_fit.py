@@ -269,8 +269,12 @@ class VariationAnswers(DecoupledExpansion):
     def _again(self, Y: Array) -> Variation:
         """The choices of the fit, by the fast path."""
         chosen = getattr(self, "rho_", None)
-        rho = self._own_rho() if chosen is None else smallest_rho(float(chosen), Y)
+        rho = self._own_rho() if chosen is None else self._chosen_rho(chosen, Y)
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+
+    def _chosen_rho(self, chosen: Any, Y: Array) -> Weights:
+        """The weights that a fit chose, above zero."""
+        return smallest_rho(float(chosen), Y)
 
     def _own_rho(self) -> Weights:
         """The weights that were given, for the columns of the fit."""
