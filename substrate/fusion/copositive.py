@@ -66,28 +66,28 @@ def _unit(C: Array) -> NDArray[np.bool_]:
 def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The test by determinant and adjugate, with a margin for their rounding; entries are between minus one and one."""
     found = np.zeros(C.shape[0], dtype=bool)
-    for k in np.flatnonzero(among):
-        M = C[k].copy()
-        np.fill_diagonal(M, 1.0)
-        if (M >= 0.0).all():
-            found[k] = True
-            continue
-        minors = np.array([[_minor(M, i, j) for j in range(4)] for i in range(4)])
-        determinant = float(M[0] @ minors[0])
-        found[k] = determinant >= 1e3 * _ROUNDING or bool((minors < -1e2 * _ROUNDING).any())
+    M = C[among].copy()
+    M[:, range(4), range(4)] = 1.0
+    adjugate = np.empty_like(M)
+    for i in range(4):
+        for j in range(i, 4):
+            adjugate[:, i, j] = adjugate[:, j, i] = _minor(M, i, j)
+    determinant = np.einsum("kj,kj->k", M[:, 0], adjugate[:, 0])
+    negative = (adjugate < -1e2 * _ROUNDING).any(axis=(1, 2))
+    found[among] = (M >= 0.0).all(axis=(1, 2)) | (determinant >= 1e3 * _ROUNDING) | negative
     return found
 
 
-def _minor(M: Array, i: int, j: int) -> float:
-    """The signed minor of order three."""
+def _minor(M: Array, i: int, j: int) -> Array:
+    """The signed minors of order three."""
     r, c = [k for k in range(4) if k != i], [k for k in range(4) if k != j]
-    S = M[np.ix_(r, c)]
+    rows = [[M[:, a, b] for b in c] for a in r]
     value = (
-        S[0, 0] * (S[1, 1] * S[2, 2] - S[1, 2] * S[2, 1])
-        - S[0, 1] * (S[1, 0] * S[2, 2] - S[1, 2] * S[2, 0])
-        + S[0, 2] * (S[1, 0] * S[2, 1] - S[1, 1] * S[2, 0])
+        rows[0][0] * (rows[1][1] * rows[2][2] - rows[1][2] * rows[2][1])
+        - rows[0][1] * (rows[1][0] * rows[2][2] - rows[1][2] * rows[2][0])
+        + rows[0][2] * (rows[1][0] * rows[2][1] - rows[1][1] * rows[2][0])
     )
-    return float(value) * (-1.0) ** (i + j)
+    return np.asarray(value * (-1.0) ** (i + j))
 
 
 def pairwise_difference(a: Array, Q: Array) -> float:

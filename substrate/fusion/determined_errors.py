@@ -1,12 +1,7 @@
 r"""How far validation errors in one direction, and the change of a ridge weight, can move an optimum.
 
-For d with :math:`A d = 0` and a vector c, any representation :math:`c = P X + A^T Y + E` gives
-:math:`c^T d \le \sqrt{X^T P X} \, \|d\|_P + |E|^T |d|` (:mod:`substrate.composition.determined`). For all
-:math:`c = M^T u`, with the rows of M to validation errors, X is linear in u, so that
-
-.. math:: \sigma_u = \|M^T u\|_{P^{-1}}, \qquad \sigma_u^2 = u^T S u, \quad S = X^T P X
-
-needs one linear system for all directions. With a ridge weight :math:`P(\tau)` changes, and S is computed at a few values.
+The validation errors are M x, and :math:`\sigma_u = \|M^T u\|_{P^{-1}}` bounds them in the direction u
+(:mod:`substrate.fusion.error_gram`). With a ridge weight :math:`P(\tau)` changes, and it is computed at a few values.
 Between two of them, for :math:`\tau = (1 - s) \tau_0 + s \tau_1`,
 
 .. math:: \sigma_u(\tau)^2 \le (1 - s) \, \sigma_u(\tau_0)^2 + s \, \sigma_u(\tau_1)^2 ,
@@ -20,10 +15,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.composition.cone_program import IntegerArray
-from substrate.composition.determined import represented
 from substrate.fusion.affine_program import AffineProgram
+from substrate.fusion.error_gram import ErrorGram
 
 __all__ = ["DeterminedErrors"]
 
@@ -34,15 +29,6 @@ _ROOM = 1.0 + 1e-9
 _UNTIED = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """S for M above the rows of P1, a bound on its error, and the sizes of E, one column per row."""
-
-    gram: Array
-    doubt: float
-    left: Array
-
-
 @dataclass(slots=True)
 class DeterminedErrors:
     """A program, the rows M, the rows of P1 that are not zero, and what is known at the values of ``taus``."""
@@ -51,7 +37,7 @@ class DeterminedErrors:
     M: Array
     taus: Array
     rows: IntegerArray
-    known: dict[int, _Known | None] = field(default_factory=dict)
+    known: dict[int, ErrorGram | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
@@ -98,28 +84,12 @@ class DeterminedErrors:
 
     def _single(self, c: Array, k: int) -> tuple[float, Array]:
         found = self._at(k)
-        if found is None:
-            return np.inf, np.zeros(self.program.q0.size)
-        square = float(c @ found.gram @ c) + 2.0 * (found.doubt + c.size * EPS * _size(found.gram)) * float(c @ c)
-        return _ROOM * float(np.sqrt(max(square, 0.0))), found.left @ np.abs(c)
+        return (np.inf, np.zeros(self.program.q0.size)) if found is None else found.along(c)
 
-    def _at(self, k: int) -> _Known | None:
+    def _at(self, k: int) -> ErrorGram | None:
         if k not in self.known:
-            self.known[k] = self._computed(float(self.taus[k]))
+            given, tau = self.program, float(self.taus[k])
+            program = given.program if given.ridge < 0 else replace(given.program, P=given.quadratic(tau))
+            F = np.vstack([self.M, sp.csr_array(given.P1)[self.rows].toarray()])
+            self.known[k] = ErrorGram.of(program, F)
         return self.known[k]
-
-    def _computed(self, tau: float) -> _Known | None:
-        given = self.program
-        program = given.program if given.ridge < 0 else replace(given.program, P=given.quadratic(tau))
-        F = np.vstack([self.M, sp.csr_array(given.P1)[self.rows].toarray()])
-        found = represented(program, np.arange(given.q0.size), F)
-        if found is None:
-            return None
-        X, left = found
-        gram = X.T @ (program.P @ X)
-        doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
-        return _Known((gram + gram.T) / 2.0, doubt, left)
-
-
-def _size(gram: Array) -> float:
-    return float(np.linalg.norm(gram))

@@ -119,7 +119,8 @@ class Faces:
             blurs += [fold.blur(one) + fold.blur(other) for one, other in zip(known, near, strict=True)]
             forms.append(_forms(store, f, at, known, near))
         E = np.concatenate(errors, axis=1)
-        return bounded(store, at, E, blurs + EPS * np.linalg.norm(E, axis=1), forms, enough)
+        blurs = blurs + EPS * np.linalg.norm(E, axis=1)
+        return bounded(E, blurs, forms, lambda u: store.along(u, at), enough)
 
     def _vanished(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
         """A feasible point near a knot whose penalties beyond are exactly zero."""

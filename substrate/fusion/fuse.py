@@ -23,6 +23,7 @@ from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
+from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.joint_result import JointFusion
@@ -188,7 +189,8 @@ def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     M = output_map(machine, program.columns, program.q0.size, known)
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
-    return Fold(program, M, known.known, sigma, {}, rest, size)
+    directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
+    return Fold(program, M, known.known, sigma, {}, rest, size, directions)
 
 
 def _fusion(

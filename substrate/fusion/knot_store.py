@@ -92,15 +92,14 @@ class KnotStore:
         self._number[corner] = len(self.corners) - 1
         return len(self.corners) - 1
 
-    def along(self, f: int, u: Array, at: Sequence[int]) -> tuple[float, Array]:
-        """sigma_u of a fold on a simplex, in units of y, and the sizes of what the quadratic term leaves open."""
-        fold = self.folds[f]
-        sigma, left = fold.reach.along(u, self._least_tau(f, at))
-        return fold.program.unit * sigma, fold.program.unit * left
-
-    def remainder(self, f: int, left: Array, at: Sequence[int]) -> float:
-        """What is left open in terms of the assumed radius."""
-        return max(float(left @ self._radius(f, i)) for i in at)
+    def along(self, u: Array, at: Sequence[int]) -> tuple[list[float], float]:
+        """sigma_u of every fold on a simplex, and what the quadratic terms leave open, in units of y."""
+        reaches, rest = [], 0.0
+        for f, (fold, part) in enumerate(zip(self.folds, self.parts, strict=True)):
+            sigma, left = fold.reach.along(u[part], self._least_tau(f, at))
+            reaches.append(fold.program.unit * sigma)
+            rest += fold.program.unit * max(float(left @ self._radius(f, i)) for i in at)
+        return reaches, rest
 
     def _radius(self, f: int, i: int) -> Array:
         """The assumed largest distance of an optimum from a knot, coordinate by coordinate."""
@@ -110,10 +109,6 @@ class KnotStore:
 
     def _least_tau(self, f: int, at: Sequence[int]) -> float:
         return min(self.folds[f].program.tau(self.corners[i]) for i in at)
-
-    def crosses(self, f: int, at: Sequence[int]) -> Array:
-        """Q of a fold."""
-        return self.radii(f, at)[0]
 
     def radii(self, f: int, at: Sequence[int]) -> tuple[Array, Array]:
         """Q and R of a fold, in the units of its program."""

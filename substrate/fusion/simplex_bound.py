@@ -33,7 +33,8 @@ Knots need not be exact: their gaps are the diagonal of Q, allowances for residu
 (:meth:`~substrate.fusion.affine_program.AffineProgram.cross`), and further errors of the validation errors are subtracted.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -85,31 +86,32 @@ def nearest_combination(E: Array) -> Array:
     return best
 
 
+#: For a direction u of all validation errors: sigma_u of every fold, and what to subtract besides, in units of y.
+Along = Callable[[Array], tuple[list[float], float]]
+#: Q and R of one fold, in the units of its program.
+Forms = tuple[Array, Array]
+
+
 def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.inf) -> SimplexBound:
     """The bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
     at = list(vertices)
     forms = [store.radii(f, at) for f in range(len(store.folds))]
-    return bounded(store, at, store.errors[at], store.blurs[at], forms, enough)
+    return bounded(store.errors[at], store.blurs[at], forms, lambda u: store.along(u, at), enough)
 
 
-def bounded(
-    store: KnotStore, at: list[int], E: Array, blurs: Array, forms: Sequence[tuple[Array, Array]], enough: float
-) -> SimplexBound:
-    """The bound by errors at the vertices, what these may be off, and Q and R of every fold."""
+def bounded(E: Array, blurs: Array, forms: Sequence[Forms], along: Along, enough: float = np.inf) -> SimplexBound:
+    """The bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
     place = nearest_combination(E)
     nearest = place @ E
     length = float(np.linalg.norm(nearest))
     if length == 0.0:
         return SimplexBound(0.0, 0.0, place, forms[0][0])
     u = nearest / (length * (1.0 + 1e-14))
-    a = E @ u - blurs - E.shape[1] * EPS * np.linalg.norm(E, axis=1)
-    reaches = []
-    for f in range(len(store.folds)):
-        sigma, left = store.along(f, u[store.parts[f]], at)
-        reaches.append(sigma)
-        a = a - store.remainder(f, left, at)
-    enough = np.sqrt(enough) if np.isfinite(enough) else np.inf
-    choices = [_stacked(forms, reaches, omega) for omega in (_OMEGAS if store.ridge else _OMEGAS[:1])]
+    reaches, rest = along(u)
+    a = E @ u - blurs - E.shape[1] * EPS * np.linalg.norm(E, axis=1) - rest
+    enough = math.sqrt(enough) if math.isfinite(enough) else math.inf
+    omegas = _OMEGAS if any(R.any() for _, R in forms) else _OMEGAS[:1]
+    choices = [_stacked(forms, reaches, omega) for omega in omegas]
     lows = [pairwise_difference(a, Q) for Q in choices]
     chosen = int(np.argmax(lows))
     beta = lows[chosen] if lows[chosen] >= enough else least_difference(a, choices[chosen], enough)
@@ -117,7 +119,7 @@ def bounded(
     return SimplexBound(value, length**2, place, choices[chosen], beta < enough)
 
 
-def _stacked(forms: Sequence[tuple[Array, Array]], reaches: Sequence[float], factor: float) -> Array:
+def _stacked(forms: Sequence[Forms], reaches: Sequence[float], factor: float) -> Array:
     """One quadratic form for all folds, in units of y squared, ridge weights included."""
     n = forms[0][0].shape[0]
     whole, weights = [], []
