@@ -161,12 +161,14 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff, groups
-        As for :class:`FusedMaximalVariationRegressor`.
-    rho_range, max_evaluations
+    kernel, tol
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines; one rho for all of them.
+        How more than two classes become two-class machines; one rho, or one for each group, for all of them.
+    kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
+    groups, rho_range, max_evaluations
+        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------

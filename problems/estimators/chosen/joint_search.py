@@ -53,16 +53,20 @@ def variation_fold(
     coordinates: ComponentCoordinates, y: Array, rows: Array, y_check: Array, members: Sequence[int], ends: Ends
 ) -> Any:
     """The fold of structure detection; ``rows`` take v to values at the validation rows, ``members`` are groups."""
-    B, target = right_divided(coordinates.parts, coordinates.metric), coordinates.targets(y)
-    d, n, r = B.shape
-    flat, own = sp.csr_array(B.reshape(d * n, r)), sp.csr_array(np.kron(np.eye(d), np.ones((n, 1))))
+    R, target = coordinates.metric, coordinates.targets(y)
+    # a component of its own coordinates vanishes exactly in v; otherwise u is better conditioned
+    parts = coordinates.parts if coordinates.decoupled else right_divided(coordinates.parts, R)
+    d, n, r = parts.shape
+    flat, own = sp.csr_array(parts.reshape(d * n, r)), sp.csr_array(np.kron(np.eye(d), np.ones((n, 1))))
     G = sp.vstack([sp.hstack([flat, -own]), sp.hstack([-flat, -own])])
     q = np.zeros((len(ends), r + d))
     q[np.array(members), r + np.arange(d)] = 1.0
-    P = sp.csr_array(sp.block_diag([sp.eye_array(r), sp.csr_array((d, d))]))
+    H, goal = (R.T @ R, R.T @ target) if coordinates.decoupled else (np.eye(r), target)
+    P = sp.csr_array(sp.block_diag([H, sp.csr_array((d, d))]))
     M = rows - coordinates.parts.sum(axis=0).mean(axis=0)
-    M = np.hstack([solve_triangular(coordinates.metric, M.T, trans="T").T, np.zeros((y_check.size, d))])
-    known = (sp.csr_array(P.shape), np.append(-target, np.zeros(d)), q, sp.csr_array(G), np.zeros(2 * d * n))
+    M = M if coordinates.decoupled else solve_triangular(R, M.T, trans="T").T
+    M = np.hstack([M, np.zeros((y_check.size, d))])
+    known = (sp.csr_array(P.shape), np.append(-goal, np.zeros(d)), q, sp.csr_array(G), np.zeros(2 * d * n))
     return _fold((P, *known, {0: 0, 1: r}, 0, -1), M, y, y_check, ends)
 
 
