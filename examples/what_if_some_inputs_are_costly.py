@@ -1,5 +1,5 @@
 """What if some inputs are costly, or less trusted than others?
-===========================================================
+============================================================
 
 Eight inputs, four of which matter: the first four are cheap to measure, the others costly. Each group has a weight of
 its own on its maximal variations. First they are given, then chosen together by a validation set, with a bound that no
