@@ -9,7 +9,17 @@ in the package :mod:`problems`.
 
 from typing import Any
 
-__all__ = ["DISTRIBUTION", "Fusion", "JointFusion", "LinearPart", "Machine", "Result", "Substrate", "__version__", "fuse"]
+__all__ = [
+    "DISTRIBUTION",
+    "Fusion",
+    "JointFusion",
+    "LinearPart",
+    "Machine",
+    "Result",
+    "Substrate",
+    "__version__",
+    "fuse",
+]
 
 __version__ = "0.1.0"
 

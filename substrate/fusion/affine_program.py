@@ -9,9 +9,9 @@ Every parameter may be in the linear term, and at most one, :math:`\tau`, in the
 :math:`P_1 \succeq 0`: a ridge weight. The numbers are those that cvxpy passes to a solver, read off at a few values of
 the parameters (:mod:`substrate.fusion.affine_terms`).
 
-Solutions are knots (:class:`~substrate.fusion.parametric_qp.Knot`) as in :mod:`substrate.fusion.parametric_qp`: feasible
-exactly, with slacks from above, and with an allowance for the residual r of stationarity. Coordinates that P determines
-are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`.
+Solutions are knots (:class:`~substrate.fusion.parametric_qp.Knot`) as in :mod:`substrate.fusion.parametric_qp`:
+feasible exactly, with slacks from above, and with an allowance for the residual r of stationarity. Coordinates that P
+determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`.
 """
 
 from functools import cached_property
@@ -153,7 +153,7 @@ class AffineProgram:
 
     @cached_property
     def _depth(self) -> Array:
-        return np.maximum(np.diff(self.P1.indptr).astype(np.float64), 1.0)
+        return np.asarray(np.maximum(np.diff(self.P1.indptr).astype(np.float64), 1.0))
 
     def _rounding(self, theta: Corner) -> Array:
         """The distance of the linear term from q0 + sum theta_k q_k."""

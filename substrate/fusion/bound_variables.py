@@ -1,10 +1,12 @@
-r"""Variables that stand for a maximum or an absolute value: :math:`t_l \ge g_i^T x - h_i` for some rows i, and nothing else.
+r"""Variables that stand for a maximum or an absolute value.
 
-cvxpy writes :math:`\theta \max_i |f_i|` as :math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in no
-equality and in no quadratic term, and all its rows are of this form. Then
+They occur in rows :math:`t_l \ge g_i^T x - h_i` and nowhere else.
+cvxpy writes :math:`\theta \max_i |f_i|` as :math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in
+no equality and in no quadratic term, and all its rows are of this form. Then
 
 - its smallest feasible value is the largest of the right-hand sides, and no other is better (*lowered*);
-- stationarity in it is :math:`\sum_i c_i \mu_i = q_l(\theta)`, which multipliers satisfy after they have been divided by
+- stationarity in it is :math:`\sum_i c_i \mu_i = q_l(\theta)`, which multipliers satisfy after they have been divided
+by
   their sum (*balanced*), so that a residual remains in the other coordinates only, which the quadratic term determines;
 - raising it a little satisfies all its rows with a margin (*step*).
 """
@@ -63,7 +65,13 @@ class BoundVariables:
         kept[columns] = 0.0
         rest = sp.csr_array(sp.csr_array(G)[every] @ sp.diags_array(kept))
         return cls(
-            np.array(columns, dtype=np.intp), every, starts, np.concatenate([np.zeros(0), *weights]), rest, h[every], h.size,
+            np.array(columns, dtype=np.intp),
+            every,
+            starts,
+            np.concatenate([np.zeros(0), *weights]),
+            rest,
+            h[every],
+            h.size,
             abs(rest),
         )
 
@@ -79,7 +87,7 @@ class BoundVariables:
         return x
 
     def balanced(self, q: Array, dual: Array, equalities: int, slack: Array) -> Array:
-        """The multipliers with the sums that stationarity in these variables asks for; ``dual`` begins with equalities."""
+        """The multipliers (those of equalities first) with the sums that stationarity in these variables asks for."""
         if not self.columns.size:
             return dual
         dual = dual.copy()

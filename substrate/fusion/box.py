@@ -75,7 +75,7 @@ def _ends(name: str, ends: Any, ridge: bool) -> tuple[float, float]:
         raise DeclarationError(f"box[{name!r}] must have 0 <= low < high, received {ends!r}")
     if ridge and low == 0.0:
         raise DeclarationError(
-            f"{name!r} weighs a quadratic term, so its lower end must be above zero, where nothing but it may determine "
+            f"{name!r} weighs a quadratic term, so its lower end must be above zero, where only it may determine "
             f"the machine; received {ends!r}, try ({RIDGE[0]:g}, {high:g})"
         )
     if ridge and math.isinf(high):

@@ -1,19 +1,21 @@
 r"""Copositive matrices of order two, three and four, and the exact minimum of a line minus a root over a simplex.
 
 A symmetric H is copositive if :math:`t^T H t \ge 0` for all :math:`t \ge 0`. Scaled to a unit diagonal, with entries
-:math:`c_{ij}`, it is so for order two iff :math:`c_{12} \ge -1`, and for order three iff every :math:`c_{ij} \ge -1` and
+:math:`c_{ij}`, it is so for order two iff :math:`c_{12} \ge -1`, and for order three iff every :math:`c_{ij} \ge -1`
+and
 
 .. math:: c_{12} + c_{13} + c_{23} + 1 + \sqrt{2 (1 + c_{12}) (1 + c_{13}) (1 + c_{23})} \ge 0
 
-[Hadeler1983]_. Of order n, with copositive principal submatrices of order n - 1, it is copositive unless its determinant
-is negative and its adjugate has no negative entry [Hadeler1983]_; [Kaplan2000]_ states the same by eigenvectors. Entries
-above one may be set to one: along :math:`e_i - e_j` the form is then concave, and a minimum has :math:`t_i t_j = 0`.
+[Hadeler1983]_. Of order n, with copositive principal submatrices of order n - 1, it is copositive unless its
+determinant is negative and its adjugate has no negative entry [Hadeler1983]_; [Kaplan2000]_ states the same by
+eigenvectors. Entries above one may be set to one: along :math:`e_i - e_j` the form is then concave, and a minimum has
+:math:`t_i t_j = 0`.
 
 Copositivity is monotone in the entries. Entries are therefore rounded down before a test, and what passes is copositive
 in exact arithmetic.
 
-For :math:`\beta \le \min_i a_i` both sides of :math:`a^T t - \beta \ge \sigma \sqrt{t^T Q t}` may be squared on the unit
-simplex, so that
+For :math:`\beta \le \min_i a_i` both sides of :math:`a^T t - \beta \ge \sigma \sqrt{t^T Q t}` may be squared on the
+unit simplex, so that
 
 .. math:: \min_{t} \; a^T t - \sigma \sqrt{t^T Q t} \;\ge\; \beta \quad \Longleftrightarrow \quad
           (a - \beta 1)(a - \beta 1)^T - \sigma^2 Q \;\text{ is copositive.}
@@ -35,18 +37,21 @@ _ROUNDS, _CANDIDATES = 3, 33
 
 
 def copositive(H: Array) -> NDArray[np.bool_]:
-    """Which of the matrices (shape (k, n, n), n up to four) are certainly copositive; H is a lower bound of its entries."""
+    """Which of the matrices are certainly copositive.
+
+    H has shape (k, n, n) with n up to four, and holds lower bounds of their entries.
+    """
     n = H.shape[-1]
     diagonal = np.einsum("kii->ki", H)
     root = np.sqrt(np.maximum(diagonal, 0.0))
-    plain = (H >= 0.0).all(axis=(1, 2))
+    plain = np.asarray((H >= 0.0).all(axis=(1, 2)))
     if n == 1:
         return plain
     with np.errstate(divide="ignore", invalid="ignore"):
         C = H / (root[:, :, None] * root[:, None, :])
         C = np.minimum(C - _ROUNDING * (1.0 + np.abs(C)), 1.0)
     usable = (diagonal > 0.0).all(axis=1)
-    return plain | (usable & _unit(np.where(np.isfinite(C), C, -2.0)))
+    return np.asarray(plain | (usable & _unit(np.where(np.isfinite(C), C, -2.0))))
 
 
 def _unit(C: Array) -> NDArray[np.bool_]:
@@ -91,7 +96,7 @@ def _minor(M: Array, i: int, j: int) -> Array:
 
 
 def pairwise_difference(a: Array, Q: Array) -> float:
-    r"""The largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs: a bound that needs no test."""
+    r"""The largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a test."""
     positive = np.maximum(Q, 0.0) * (1.0 + _ROUNDING)
     apart = a[:, None] - a[None, :]
     beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(apart * apart + 4.0 * positive))

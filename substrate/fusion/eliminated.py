@@ -1,8 +1,8 @@
 r"""A quadratic program without the variables that equalities define, solved by PIQP.
 
-cvxpy writes :math:`\|y - F x\|^2` with variables :math:`e = y - F x` of their own. An equality with a column that is in no
-other row and no inequality defines the variable of that column, and :math:`x = T z + c` with fewer z. The multiplier of
-such a row follows from stationarity in that column (*balanced*), so that its residual there is of rounding size.
+cvxpy writes :math:`\|y - F x\|^2` with variables :math:`e = y - F x` of their own. An equality with a column that is in
+no other row and no inequality defines the variable of that column, and :math:`x = T z + c` with fewer z. The multiplier
+of such a row follows from stationarity in that column (*balanced*), so that its residual there is of rounding size.
 Nothing here is trusted: the point is judged in the program as it was given.
 """
 
@@ -71,10 +71,10 @@ class Eliminated:
             c[columns] = b[rows] / pivots
         T = sp.csr_array(T)
         kept = np.setdiff1d(np.arange(b.size), rows)
-        reduced = [(T.T @ P @ T).toarray() for P in (P0, P1)]
+        P0_reduced, P1_reduced = ((T.T @ P @ T).toarray() for P in (P0, P1))
         equal, unequal = sp.csr_array(A)[kept], sp.csr_array(G)
         return cls(
-            T, c, *reduced, (equal @ T).toarray(), b[kept] - equal @ c, (unequal @ T).toarray(), h - unequal @ c,
+            T, c, P0_reduced, P1_reduced, (equal @ T).toarray(), b[kept] - equal @ c, (unequal @ T).toarray(), h - unequal @ c,
             rows, columns, pivots, kept, (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
         )  # fmt: skip
 

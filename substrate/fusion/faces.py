@@ -16,9 +16,9 @@ and :math:`(P w + q(\theta))^T (\hat x - x^\star) \le \mu^T s(\hat x) + (\theta_
 
 .. math:: \|x^\star - m\|_P^2 \le \mu^T s(\hat x) + \tfrac14 \|\hat x - w\|_P^2 ,
 
-whatever :math:`\theta_k`. For the knots of a simplex of the face all of it is interpolated, and the right-hand side is a
-quadratic form in t: the bound of :mod:`substrate.fusion.simplex_bound` covers the whole prism above the simplex. Several
-parameters may grow at a time, at the edges and at the corner of the box. A residual r of stationarity adds
+whatever :math:`\theta_k`. For the knots of a simplex of the face all of it is interpolated, and the right-hand side is
+a quadratic form in t: the bound of :mod:`substrate.fusion.simplex_bound` covers the whole prism above the simplex.
+Several parameters may grow at a time, at the edges and at the corner of the box. A residual r of stationarity adds
 :math:`r^T (\hat x - x^\star)`, and :math:`\hat x - x^\star = (m - x^\star) + (\hat x - w)/2`.
 """
 
@@ -40,7 +40,7 @@ from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
 
 __all__ = ["Faces", "bound_beyond", "outer_ends"]
 
-#: Penalty, as a share of its value at the smallest weight, that counts as vanished; the first weight, its growth and steps.
+#: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
 _NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 30
 #: Entries of a knot below this share of the largest count as zero, and how much larger a weight may make them so.
 _ZERO, _FARTHER = 1e-9, 1e3

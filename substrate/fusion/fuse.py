@@ -107,8 +107,9 @@ def fuse(
     Returns
     -------
     Fusion or JointFusion
-        The second for several parameters. With ``lower_bound`` minus infinity, and a certificate that states why, where no proof exists: a loss that is
-        not strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
+        The second for several parameters. With ``lower_bound`` minus infinity, and a certificate that states why, where
+        no proof exists: a loss that is not strongly convex in f (Huber, pinball), or predictions that the squared
+        errors do not determine.
     """
     target = positive(gap, "gap")
     several = isinstance(over, (list, tuple)) and len(over) > 1

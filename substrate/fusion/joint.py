@@ -5,8 +5,8 @@ r"""Fusion over two or three parameters: the box, the folds, the search, and the
     \min_{\theta \in B} \; \frac1n \sum_{j=1}^n (y^v_j - f_\theta(x^v_j))^2 \quad \text{where} \quad
     f_\theta = \arg\min \; \text{the machine at } \theta
 
-[Pelckmans2005]_ eq. (28) with several weights. Every parameter is in the linear term of a quadratic program, at most one
-in the quadratic term; the box is covered by simplices with a bound each (:mod:`substrate.fusion.simplex_bound`).
+[Pelckmans2005]_ eq. (28) with several weights. Every parameter is in the linear term of a quadratic program, at most
+one in the quadratic term; the box is covered by simplices with a bound each (:mod:`substrate.fusion.simplex_bound`).
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def _fusion(
 ) -> JointFusion:
     rows = sum(known.rows for known in sets)
     best = store.best
-    values = dict(zip(names, store.corners[best], strict=True))
+    values: dict[str, Any] = dict(zip(names, store.corners[best], strict=True))
     error = float(store.squares[best]) / rows
     lower = _BELOW * min(bound, float(store.squares[best])) / rows
     result = final.solve(**values)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class KnotStore:
 
     def __post_init__(self) -> None:
         sizes = np.cumsum([0, *(fold.known.size for fold in self.folds)])
-        self.parts = [slice(int(a), int(b)) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+        self.parts = [slice(int(a), int(b)) for a, b in pairwise(sizes)]
         self.errors = np.zeros((0, int(sizes[-1])))
         self.knots = [[] for _ in self.folds]
         self._number: dict[Corner, int] = {}

@@ -14,10 +14,14 @@ __all__ = ["output_map"]
 
 
 def output_map(machine: Machine, columns: Mapping[int, int], size: int, known: Validation) -> Array:
-    """The values of all outputs that are validated, output by output and column by column; ``columns`` has the places."""
+    """The values of all outputs that are validated, by output and column; ``columns`` has the places."""
     terms = [machine.outputs.terms[name] for name in known.targets]
     return np.vstack(
-        [_map(machine, dict(columns), size, one, known.X, k) for one in terms for k in range(*columns_of(one[0]) or (1,))]
+        [
+            _map(machine, dict(columns), size, one, known.X, k)
+            for one in terms
+            for k in range(*columns_of(one[0]) or (1,))
+        ]
     )
 
 

@@ -9,7 +9,16 @@ import scipy.sparse as sp
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["ELSEWHERE", "Numbers", "equal_matrices", "least", "numbers_at", "numbers_of", "refuse_other_dependence", "weighs_all_squares"]
+__all__ = [
+    "ELSEWHERE",
+    "Numbers",
+    "equal_matrices",
+    "least",
+    "numbers_at",
+    "numbers_of",
+    "refuse_other_dependence",
+    "weighs_all_squares",
+]
 
 #: P, q, A, b, the column of each variable, and how many rows are equalities.
 Numbers = tuple[Any, Array, Any, Array, dict[int, int], int]

@@ -2,9 +2,12 @@ r"""A lower bound of the validation error over a simplex of parameters, from the
 
 Let :math:`\theta(t) = \sum_i t_i \theta_i` run through a simplex, and let :math:`x(t)`, multipliers :math:`\mu(t)` and
 slacks :math:`s(t)` be the same combinations of the knots. x(t) is feasible, stationarity is linear in t where the
-parameters are in the linear term, and subtracting the conditions of the optimum :math:`x^\star` at :math:`\theta(t)` gives
+parameters are in the linear term, and subtracting the conditions of the optimum :math:`x^\star` at :math:`\theta(t)`
+gives
 
-.. math:: \|x^\star - x(t)\|_P^2 \le \mu(t)^T s(t) = t^T Q t, \qquad Q_{ij} = \tfrac12 (\mu_i^T s_j + \mu_j^T s_i) \ge 0 .
+.. math::
+
+    \|x^\star - x(t)\|_P^2 \le \mu(t)^T s(t) = t^T Q t, \qquad Q_{ij} = \tfrac12 (\mu_i^T s_j + \mu_j^T s_i) \ge 0 .
 
 For every u with :math:`\|u\| \le 1`, with the validation errors :math:`e_i` at the vertices and
 :math:`\sigma_u = \|M^T u\|_{P^{-1}}`,
@@ -15,7 +18,8 @@ whose minimum over the simplex is found by a test of copositivity (:mod:`substra
 that of the smallest error among the combinations of the :math:`e_i`.
 
 A ridge weight :math:`\tau` leaves a residual, the covariance
-:math:`r(t) = -\sum_{i<j} t_i t_j (\tau_i - \tau_j) P_1 (x_i - x_j)`, and :math:`\|d\| \le \sqrt{t^T Q t} + \|r\|` follows, with
+:math:`r(t) = -\sum_{i<j} t_i t_j (\tau_i - \tau_j) P_1 (x_i - x_j)`, and :math:`\|d\| \le \sqrt{t^T Q t} + \|r\|`
+follows, with
 
 .. math::
 
@@ -30,7 +34,8 @@ Folds are stacked. With any weights :math:`w_f > 0`,
 :math:`\sum_f \sigma_f \sqrt{g_f} \le \sqrt{\sum_f w_f \, \sum_f \sigma_f^2 g_f / w_f}`.
 
 Knots need not be exact: their gaps are the diagonal of Q, allowances for residuals are part of all its entries
-(:meth:`~substrate.fusion.affine_program.AffineProgram.cross`), and further errors of the validation errors are subtracted.
+(:meth:`~substrate.fusion.affine_program.AffineProgram.cross`), and further errors of the validation errors are
+subtracted.
 """
 
 import math
@@ -56,8 +61,8 @@ _BELOW = 1.0 - 1e-12
 class SimplexBound:
     """The bound, as a sum of squares; the smallest error on the flat simplex, where, and the squared radii Q.
 
-    ``flat`` is what the sum of squares would be without a radius, at the combination ``place``; ``sharp`` is whether the
-    bound cannot be improved, as it can be where it was good enough.
+    ``flat`` is what the sum of squares would be without a radius, at the combination ``place``; ``sharp`` is whether
+    the bound cannot be improved, as it can be where it was good enough.
     """
 
     value: float

@@ -1,12 +1,12 @@
-r"""Branch and bound over simplices: the simplex with the smallest lower bound is cut, until that bound meets the best knot.
+r"""Branch and bound over simplices: that of the smallest lower bound is cut, until the bound meets the best knot.
 
-The box is covered by simplices, whose bounds (:mod:`substrate.fusion.simplex_bound`) need nothing of their neighbours, so
-that a cut may leave a vertex of one inside an edge of another. The edge with the largest :math:`Q_{ij}` is cut: in the
-middle, or, where its ends differ by more than a factor of four in some parameter, at the geometric mean. Where the bound
-of a simplex is as good as exact but no knot reaches it, the next knot is the place at which it is attained.
+The box is covered by simplices, whose bounds (:mod:`substrate.fusion.simplex_bound`) need nothing of their neighbours,
+so that a cut may leave a vertex of one inside an edge of another. The edge with the largest :math:`Q_{ij}` is cut: in
+the middle, or, where its ends differ by more than a factor of four in some parameter, at the geometric mean. Where the
+bound of a simplex is as good as exact but no knot reaches it, the next knot is the place at which it is attained.
 
-The search ends when best value and bound are within the requested gap, when what is to be cut has collapsed to rounding,
-or when the budget of solves is spent; the reason is recorded.
+The search ends when best value and bound are within the requested gap, when what is to be cut has collapsed to
+rounding, or when the budget of solves is spent; the reason is recorded.
 """
 
 import heapq
