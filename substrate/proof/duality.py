@@ -102,7 +102,7 @@ def _at_limits(kernel: Kernel, X: Any, machine: SparseMachine, errors: list[Any]
 def _stepped(
     kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, tau: float, errors: list[Any], a: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The errors less their part in some columns by which correlations there are not at their limits; a likewise.
+    """The errors less their part in some columns by which correlations there are not at their limits; a with it.
 
     Both unchanged where the bits do not distinguish these columns.
     """
@@ -124,7 +124,7 @@ def _stepped(
     taken = [x[i, 0] - nu * x[i, 1] for i in range(k)]
     moved, z = table * flint().arb_mat(k, 1, taken), list(a)
     for j, one in zip(some, taken, strict=True):
-        z[j] = z[j] - one
+        z[j] = z[j] + one  # the residual of the rows of the ridge is -a
     return [e - moved[i, 0] for i, e in enumerate(errors)], z
 
 

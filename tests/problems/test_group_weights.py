@@ -16,7 +16,7 @@ from problems import (
 )
 from substrate.closed_form.component_coordinates import decoupled_coordinates, shared_coordinates
 from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
-from substrate.closed_form.variation_accuracy import shrunk
+from substrate.closed_form.variation_accuracy import VariationWitness, shrunk, variation_accuracy
 from substrate.errors import DeclarationError
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
@@ -131,6 +131,29 @@ def test_from_the_largest_common_factor_on_every_component_vanishes(make):
     assert not at_zero.v.any()
     assert_allclose((at_zero.xi_minus + at_zero.xi_plus).sum(axis=1), largest * ratios, rtol=1e-7)
     assert solve_maximal_variation(coordinates, y, 0.999 * largest * ratios).maximal_variation.any()
+
+
+def test_the_largest_common_factor_is_the_smallest_that_is_large_enough():
+    X, y = data()
+    for ratios in ([0.3, 1.0, 6.0, 2.0], [5.0, 0.1, 0.1, 1.0], [1.0, 1.0, 0.01, 1.0]):
+        coordinates = shared_coordinates(components(RBF(1.0), X), cutoff=1e-2)
+        largest = rho_max(coordinates, y, np.array(ratios))
+        assert solve_maximal_variation(coordinates, y, 0.999 * largest * np.array(ratios)).maximal_variation.any()
+
+
+def test_bounds_are_true_for_other_weights():
+    X, y = data(20)
+    coordinates = decoupled_coordinates(components(RBF(1.0), X), ridge=0.1)
+    rho = np.array([0.4, 0.4, 2.5, 2.5])
+    solved = solve_maximal_variation(coordinates, y, rho)
+    witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
+    fitted = coordinates.parts.sum(axis=0) @ solved.v + coordinates.bias_of(y, solved.v)
+    for factors in ([1.0] * 4, [1.0, 1.0, 1.5, 1.0], [1.0, 2.0, 1.0, 1.0], [0.5, 1.0, 1.0, 1.0], [1.0, 1.0, 0.3, 0.3]):
+        best = solve_maximal_variation(coordinates, y, rho * factors)
+        distance = fitted - coordinates.parts.sum(axis=0) @ best.v - coordinates.bias_of(y, best.v)
+        row = variation_accuracy(coordinates, y, rho * factors, witness, fitted, np.zeros(20), tolerance=1e-6)
+        assert row.value >= np.sqrt(np.mean(distance**2)) - 1e-12, factors
+        assert row.passes == (factors == [1.0] * 4)
 
 
 def test_multipliers_are_shrunk_into_the_ball_of_their_component():
