@@ -11,7 +11,9 @@ the parameters (:mod:`substrate.fusion.affine_terms`).
 
 Solutions are knots (:class:`~substrate.fusion.parametric_qp.Knot`) as in :mod:`substrate.fusion.parametric_qp`:
 feasible exactly, with slacks from above, and with an allowance for the residual r of stationarity. Coordinates that P
-determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`.
+determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`. A corner
+of a simplex that was cut is rounded, so that its parts may leave slivers of rounding size uncovered; the residual
+therefore also covers parameters that differ from those of the knot by a few units in the last place.
 """
 
 from functools import cached_property
@@ -47,6 +49,8 @@ _NOTHING = 1e30
 #: A weight of zero is solved for as this share of the unit, since zero leaves variables such as a maximum undetermined.
 _TINY = 1e-9
 
+#: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
+_PLACES = 64.0
 #: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
 _MARGIN = 32.0 * EPS
 
@@ -149,7 +153,15 @@ class AffineProgram:
             size = extra * (self._sizes1 @ np.abs(point.x))
             left = np.abs(r + more) + error + 8.0 * EPS * (size * self._depth + np.abs(r))
             left += extra * (self._sizes1 @ point.apart)
-        return np.asarray(left + self.program.sizes[0] @ point.apart + self._rounding(theta))
+        left = left + self.program.sizes[0] @ point.apart + self._rounding(theta)
+        return np.asarray(left + _PLACES * EPS * self._weight(theta, point.x, dual))
+
+    def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
+        """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
+        added = (np.array(theta) / self.unit) @ np.abs(self.q)
+        added[self.bounds.columns] = 0.0
+        added += self.bounds.shifted(dual, self.b.size)
+        return np.asarray(added + self.tau(theta) * (self._sizes1 @ np.abs(x)))
 
     @cached_property
     def _depth(self) -> Array:

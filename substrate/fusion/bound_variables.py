@@ -1,13 +1,13 @@
 r"""Variables that stand for a maximum or an absolute value.
 
-They occur in rows :math:`t_l \ge g_i^T x - h_i` and nowhere else.
-cvxpy writes :math:`\theta \max_i |f_i|` as :math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in
-no equality and in no quadratic term, and all its rows are of this form. Then
+They occur in rows :math:`t_l \ge g_i^T x - h_i` and nowhere else: cvxpy writes :math:`\theta \max_i |f_i|` as
+:math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in no equality and in no quadratic term, and all
+its rows are of this form. Then
 
 - its smallest feasible value is the largest of the right-hand sides, and no other is better (*lowered*);
 - stationarity in it is :math:`\sum_i c_i \mu_i = q_l(\theta)`, which multipliers satisfy after they have been divided
-by
-  their sum (*balanced*), so that a residual remains in the other coordinates only, which the quadratic term determines;
+  by their sum (*balanced*), so that a residual remains in the other coordinates only, which the quadratic term
+  determines;
 - raising it a little satisfies all its rows with a margin (*step*).
 """
 
@@ -105,6 +105,10 @@ class BoundVariables:
             mu *= np.repeat(wanted / np.where(sums > 0.0, sums, 1.0), lengths)
         dual[equalities + self.rows] = mu
         return dual
+
+    def shifted(self, dual: Array, equalities: int) -> Array:
+        """Sizes of the other coordinates of stationarity to which these rows add, by which they change with theta."""
+        return np.asarray(self.sizes.T @ dual[equalities + self.rows])
 
     def step(self, near: NDArray[np.bool_], gains: Array) -> Array | None:
         """A change of x that raises the rows in a mask by gains; None where some are not of these variables."""

