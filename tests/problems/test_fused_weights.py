@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from every_model import assert_unfitted
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -20,6 +21,7 @@ from problems import (
 )
 from problems.displays import EvolutionDiagramDisplay
 from substrate.errors import DataError, DeclarationError
+from substrate.fusion.knot_store import KnotStore
 from substrate.kernels import RBF, Linear
 
 GROUPS = {"cheap": ["a", "b"], "dear": ["c", "d"]}
@@ -130,6 +132,22 @@ def test_a_search_that_ends_early_says_so():
     assert "budget of 40 solves is spent" in model.path_["stop"]
     assert not model.certificate_.holds
     assert model.criterion_lower_bound_ < model.criterion_
+
+
+def test_an_interrupted_fit_leaves_nothing_behind(monkeypatch):
+    (X, y), (V, w) = data(20, 0), data(16, 1)
+    add, count = KnotStore.add, itertools.count()
+
+    def interrupted(store, corner):
+        if next(count) == 30:
+            raise KeyboardInterrupt
+        return add(store, corner)
+
+    monkeypatch.setattr(KnotStore, "add", interrupted)
+    model = FusedMaximalVariationRegressor(RBF(2.0), groups=[[0, 1], [2, 3]], rho_range=(0.0, 20.0), **SMOOTH)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, V, w)
+    assert_unfitted(model)
 
 
 # ---- zeta and a ridge ----------------------------------------------------------------------------

@@ -117,6 +117,8 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
         lower = min(found.lower_bound, beyond)
     else:  # the squares do not determine the predictions
         found = searched_without_bounds(store, inner, budget, _silent)
+    if found.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
+        raise KeyboardInterrupt
     rows, best = sum(fold.known.size for fold in folds), store.best
     error, values = float(store.squares[best]) / rows, dict(zip(names, store.corners[best], strict=True))
     proved = {
