@@ -19,8 +19,7 @@ from problems import (
     MaximalVariationRegressor,
     load,
 )
-from problems.displays import EvolutionDiagramDisplay
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DeclarationError
 from substrate.fusion.knot_store import KnotStore
 from substrate.kernels import RBF, Linear
 
@@ -106,11 +105,6 @@ def test_files_clones_certify_and_prove_know_the_groups(grouped, tmp_path):
     assert not loaded.certify(X, y).holds
 
 
-def test_there_is_no_evolution_over_one_rho(grouped):
-    with pytest.raises(DataError, match="one rho for each group of inputs"):
-        EvolutionDiagramDisplay.from_estimator(grouped[0])
-
-
 def test_classes_and_folds_have_groups():
     X, y = data(24, 0)
     labels = np.where(y > 0.0, "up", "down")
@@ -184,6 +178,7 @@ def test_files_certify_and_prove_know_both_weights(ridged, tmp_path):
     assert not loaded.certify(X, y).holds
 
 
+@pytest.mark.slow
 def test_classes_have_both_weights():
     X, y = data(24, 0)
     labels = np.where(y > 0.0, "up", "down")
