@@ -52,7 +52,7 @@ _TINY = 1e-9
 #: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
 _PLACES = 64.0
 #: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
-_MARGIN = 32.0 * EPS
+MARGIN = 32.0 * EPS
 
 Corner = tuple[float, ...]
 
@@ -123,7 +123,7 @@ class AffineProgram:
 
     def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
         """The knot at a feasible point next to x, with multipliers that fit theta."""
-        x = self.bounds.lowered(x, _MARGIN)
+        x = self.bounds.lowered(x, MARGIN)
         dual = self.bounds.balanced(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self._eliminated.balanced(self.linear(theta), self.tau(theta), x, dual)
         found = self.feasible.near(x, self.bounds.step)

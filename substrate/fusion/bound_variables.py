@@ -1,8 +1,8 @@
 r"""Variables that stand for a maximum or an absolute value.
 
 They occur in rows :math:`t_l \ge g_i^T x - h_i` and nowhere else: cvxpy writes :math:`\theta \max_i |f_i|` as
-:math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in no equality and in no quadratic term, and all
-its rows are of this form. Then
+:math:`\theta t` with rows :math:`\pm f_i - t \le 0`. Such a variable is in no equality and in no quadratic term, and
+all its rows are of this form. Then
 
 - its smallest feasible value is the largest of the right-hand sides, and no other is better (*lowered*);
 - stationarity in it is :math:`\sum_i c_i \mu_i = q_l(\theta)`, which multipliers satisfy after they have been divided

@@ -31,7 +31,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.errors import SolverError
-from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
+from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.fold import nonnegative_on_rows
 from substrate.fusion.knot_store import KnotStore, ProgramFold
@@ -150,15 +150,15 @@ def bound_beyond(faces: Faces, target: float, budget: int) -> tuple[float, tuple
 
 
 def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
-    store, lower, given_up = faces.store, np.inf, set[int]()
+    store, given_up = faces.store, set[int]()
+    reached: dict[tuple[int, ...], float] = {}
     for beyond, corners in faces.pieces():
         waiting: list[Simplex] = [tuple(store.add(corner) for corner in corners)]
-        reached = np.inf
         while waiting and not given_up.intersection(beyond):
             simplex = waiting.pop()
             found = faces.bound(simplex, beyond, target)
             if found is not None and found.value >= target:
-                reached = min(reached, found.value)
+                reached[beyond] = min(reached.get(beyond, np.inf), found.value)
                 continue
             parts: list[Simplex] = []
             if found is not None and store.solves + 2 * len(store.folds) <= budget:
@@ -168,15 +168,14 @@ def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int
             if not parts:
                 given_up.add(beyond[-1])
             waiting += parts
-        if not given_up.intersection(beyond):
-            lower = min(lower, reached)
+    lower = min((bound for beyond, bound in reached.items() if not given_up.intersection(beyond)), default=np.inf)
     return lower, tuple(k for k in faces.growing if k not in given_up)
 
 
 def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
     program = fold.program
     largest = float(np.abs(knot.x).max(initial=0.0))
-    x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x))
+    x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
     point = program.feasible.at(x)
     weighed = program.q[list(beyond)].any(axis=0)
     if point is None or point.x[weighed].any() or point.apart[weighed].any():

@@ -54,6 +54,10 @@ def test_the_result_has_values_by_name_a_bound_and_a_certificate_that_holds(fuse
 
 
 def test_no_pair_is_below_the_bound(fused):
+    """By the solver of machines, which the search does not use.
+
+    :equation [Pelckmans2005]_ (28): fusion over several weights at once
+    """
     best, machine, _, V, w = fused
     rng = np.random.default_rng(0)
     tops = np.array([high if np.isfinite(high) else 1e4 for _, high in best.proved_on.values()])
@@ -224,16 +228,16 @@ def test_parameters_elsewhere_than_in_weights_are_refused():
     four, held = machine_of(
         lambda s: a * cp.norm1(s.alpha) + b * cp.norm_inf(s.f()) + c * cp.norm1(s.e) + d * cp.pos(s.b)
     )
-    with pytest.raises(DeclarationError, match="two or three parameters with a proof, received 4.*give all but three"):
+    with pytest.raises(DeclarationError, match=r"two or three parameters with a proof, received 4.*give all but three"):
         fuse(four, over=(a, b, c, d), validation=held)
     squares, held = machine_of(lambda s: a * s.squared_norm + b * cp.sum_squares(s.alpha))
     with pytest.raises(DeclarationError, match=r"'a' and 'b' weigh quadratic terms.*a\.value = "):
         fuse(squares, over=(a, b), validation=held)
     bound, held = machine_of(lambda s: a * cp.norm1(s.alpha), [lambda s: cp.norm1(s.alpha) <= b])
-    with pytest.raises(DeclarationError, match="'b' enters a constraint.*as a penalty"):
+    with pytest.raises(DeclarationError, match=r"'b' enters a constraint.*as a penalty"):
         fuse(bound, over=(a, b), validation=held)
     idle, held = machine_of(lambda s: a * cp.norm1(s.alpha) + 0.0 * b)
-    with pytest.raises(DeclarationError, match="does not depend on 'b'|no parameter 'b'"):
+    with pytest.raises(DeclarationError, match=r"does not depend on 'b'|no parameter 'b'"):
         fuse(idle, over=(a, b), validation=held)
 
 
