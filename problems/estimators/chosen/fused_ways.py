@@ -61,9 +61,7 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
 class OverZeta(SparseAnswers, FusedEstimator):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path, or over zeta and a ridge together.
 
-    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` is given the range ends at a
-    ten-thousandth of the zeta at which only the bias is left, or where rounding hides the bound or the machine; the
-    bound is over that range only.
+    No path reaches zeta = 0 in double precision on a smooth kernel; the bound is over the range on the certificate.
     """
 
     _page, _chooses = "fused_l1_substrate", "zeta"
@@ -143,8 +141,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
         kept: dict[str, Any] = {"n_support_": int(a.any(axis=1).sum()), "zeta_": both["zeta"]}
-        if self.ridge_range is not None:
-            kept["ridge_"] = both["ridge"]
+        kept |= {} if self.ridge_range is None else {"ridge_": both["ridge"]}
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
 
     def _ridge_of_w(self) -> float:
