@@ -99,8 +99,9 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "sample_weight in fit", (*_L1[:4], *_VARIATION[:4]),
-        "With weighted errors the problem stays convex and is another one: (16) and (28) count errors alike, and the "
-        "exact paths, the largest zeta, the units of rho and the bounds on the answer are those of equal errors.",
+        "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
+        "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
+        "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
     ),
     (
         "sample_weight in fit", ("SubstrateRegressor",),

@@ -3,7 +3,7 @@ r"""The bounds of machines of maximal variation in ball arithmetic, on all rows 
 On all rows, from a point and multipliers in the coordinates that the cut-off keeps, as in
 :mod:`~substrate.closed_form.variation_accuracy`,
 
-.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
+.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
 
 What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 
@@ -23,6 +23,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
+from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Componentwise, Kernel
 from substrate.proof import Proof, ball, balls, flint, precision
 from substrate.proof.duality import centred, gap_root, largest
@@ -37,7 +38,7 @@ _BITS = 160
 def prove_variation(
     coordinates: ComponentCoordinates,
     y: Array,
-    rho: float,
+    rho: Weights,
     witness: VariationWitness,
     fitted: Array,
     kernel: Componentwise,
@@ -64,10 +65,10 @@ def prove_variation(
         return proof_of(bound, y, ones, tolerance, bits)
 
 
-def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness) -> tuple[Any, list[Any]]:
+def _gap(coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness) -> tuple[Any, list[Any]]:
     """The gap, and the fitted values of the point with its best bias."""
     mat = flint().arb_mat
-    _, n, r = coordinates.parts.shape
+    d, n, r = coordinates.parts.shape
     C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
     v = mat(r, 1, balls(witness.v))
     xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # a margin for the rounding of the ball
@@ -78,10 +79,10 @@ def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: Varia
     whole = [sum(column, ball(0.0)) for column in zip(*values, strict=True)]
     errors = centred([t - f for t, f in zip(balls(y), whole, strict=True)])
     q, gap = F.transpose() * mat(n, 1, errors), ball(0.0)
-    for part, value, weights in zip(C, values, xi, strict=True):
+    for part, value, weights, weight in zip(C, values, xi, each_weight(rho, d), strict=True):
         pulls = balls(weights)
         q = q - part.transpose() * mat(n, 1, pulls)
-        gap += ball(rho) * largest([abs(one) for one in value])
+        gap += ball(weight) * largest([abs(one) for one in value])
         gap -= sum((pull * one for pull, one in zip(pulls, value, strict=True)), ball(0.0))
     means = mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
     H = F.transpose() * F - means.transpose() * means * ball(float(n))
