@@ -31,6 +31,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.errors import SolverError
+from substrate.errors import DeclarationError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.fold import nonnegative_on_rows
@@ -42,7 +43,7 @@ from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
 __all__ = ["Faces", "bound_beyond", "outer_ends"]
 
 #: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
-_NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 30
+_NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 20
 #: Entries of a knot below this share of the largest count as zero, and how much larger a weight may make them so.
 _ZERO, _FARTHER = 1e-9, 1e3
 
@@ -68,6 +69,11 @@ def outer_ends(store: KnotStore, ends: Box) -> Box:
         if left <= _NOUGHT * max(most, 1e-12):
             break
         value *= _GROWTH
+    else:
+        raise DeclarationError(
+            f"what the parameters weigh does not vanish at {value / _GROWTH:.1e}, so that the search has no upper end of "
+            "its own; give one for each: box={name: (low, high), ...}"
+        )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
 
 
@@ -174,7 +180,7 @@ def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int
 
 def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
     program = fold.program
-    largest = float(np.abs(knot.x).max(initial=0.0))
+    largest = max(float(np.abs(knot.x).max(initial=0.0)), 1e-3)  # solutions are of the order of one
     x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
     point = program.feasible.at(x)
     weighed = program.q[list(beyond)].any(axis=0)

@@ -302,3 +302,17 @@ def test_no_pair_of_twenty_thousand_is_below_the_bound(name):
         for pair in pairs:
             e = fold.errors(fold.program.solve(tuple(map(float, pair))))
             assert np.mean(e**2) >= best.lower_bound * (1.0 - ROUNDING), (seed, pair)
+
+
+def test_a_penalty_that_never_vanishes_needs_an_upper_end():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    s = Substrate(RBF(1.0), X, y)
+    one, two = cp.Parameter(nonneg=True, name="one"), cp.Parameter(nonneg=True, name="two")
+    loss = 0.5 * cp.sum_squares(s.e) + one * cp.norm1(s.e) + two * cp.sum(cp.pos(s.f()))
+    machine = Machine(s, minimize=0.5 * s.squared_norm + loss)
+    with pytest.raises(DeclarationError, match=r"does not vanish .* box="):
+        fuse(machine, over=(one, two), validation=(X, y))
+    found = fuse(machine, over=(one, two), validation=(X, y), box={one: (0.0, 2.0), two: (0.0, 2.0)}, gap=0.1)
+    assert found.proved_on == {"one": (0.0, 2.0), "two": (0.0, 2.0)}
+    assert found.lower_bound <= found.validation_error
