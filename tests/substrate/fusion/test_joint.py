@@ -54,6 +54,10 @@ def test_the_result_has_values_by_name_a_bound_and_a_certificate_that_holds(fuse
 
 
 def test_no_pair_is_below_the_bound(fused):
+    """By the solver of machines, which the search does not use.
+
+    :equation [Pelckmans2005]_ (28): fusion over several weights at once
+    """
     best, machine, _, V, w = fused
     rng = np.random.default_rng(0)
     tops = np.array([high if np.isfinite(high) else 1e4 for _, high in best.proved_on.values()])
