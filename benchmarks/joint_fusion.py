@@ -214,9 +214,10 @@ def run(quick: bool) -> Table:
         "the L1 norm of the support values and a ridge, (c) maximal variation and a ridge. Entries are solves / CPU "
         "seconds at which one search had met each gap, one BLAS thread; targets are the solves of a trial of the "
         "method in plain numpy, on other data of these sizes, and the budget of the largest cases is near them. A grid "
-        f"of {POINTS} x {POINTS} and random search with as many solves as ours (median of {SEEDS} seeds) use the solver "
-        "of the search, without bounds, and prove nothing; the excess is of their best validation error over ours. The "
-        f"last rows are searches over one weight; their target is the number of knots by chords alone. {by_scip(quick)}",
+        f"of {POINTS} x {POINTS} and random search with as many solves as ours (median of {SEEDS} seeds) use the "
+        "solver of the search, without bounds, and prove nothing; the excess is of their best validation error over "
+        "ours. The last rows are searches over one weight; their target is the number of knots by chords alone. "
+        f"{by_scip(quick)}",
         (
             "case", "coordinates", "to 0.1", "to 0.01", "to 0.001", "gap reached", "grid, s", "excess of the grid",
             "excess of random search", "target", "met",

@@ -77,7 +77,8 @@ def _mark(fusion: Any, ax: Any, chosen: tuple[str, ...]) -> None:
     at = [fusion.values[name] for name in chosen]
     place = ", ".join(f"{name} = {value:.4g}" for name, value in fusion.values.items())
     label = f"best: {place}; error {fusion.validation_error:.4g}"
-    ax.plot(*([value] for value in at), "o", color=_ACCENT, markeredgecolor="white", markersize=9, label=label)
+    style = {"color": _ACCENT, "markeredgecolor": "white", "markersize": 9, "zorder": 5}
+    ax.plot(*([value] for value in at), "o", clip_on=False, label=label, **style)  # whole at an end of the box too
     if np.isfinite(fusion.lower_bound):
         proved = ", ".join(
             f"{name} >= {low:.4g}" if np.isinf(high) else f"{name} from {low:.4g} to {high:.4g}"
