@@ -32,9 +32,9 @@ def test_the_bound_beyond_the_box_is_exact_where_nothing_changes():
     found = faces.bound(edge, (0,)).value
     least = (0.3 + 1.0 - 0.25) ** 2
     assert 0.99 * least <= found <= least
-    lower, covered = bound_beyond(faces, 0.08, 200)
+    lower, covered = bound_beyond(faces, 0.06, 200)
     assert covered == (0, 1)
-    assert 0.08 <= lower <= 0.09
+    assert 0.06 <= lower <= 0.09
 
 
 def test_a_face_that_is_too_near_gives_no_false_bound():
@@ -59,7 +59,7 @@ def test_a_penalty_that_may_be_negative_is_not_followed_to_infinity():
     assert Faces.of(store, ends, ((0.0, 9.0), (0.1, 1.0))).growing == ()
 
 
-@pytest.mark.parametrize("beyond", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("beyond", [(0,), pytest.param((1,), marks=pytest.mark.slow), (0, 1)])
 def test_no_larger_weight_is_below_the_bound(beyond):
     X, y, *held = rows(n=6, d=2)
     store = store_of(*two_groups(X, y), EVERY, held)
@@ -67,10 +67,10 @@ def test_no_larger_weight_is_below_the_bound(beyond):
     faces = Faces.of(store, EVERY, ends)
     (fold,) = store.folds
     rng = np.random.default_rng(0)
-    pieces = [corners for which, corners in faces.pieces() if which == beyond][:3]
+    pieces = [corners for which, corners in faces.pieces() if which == beyond][:2]
     for corners in pieces:
         found = faces.bound([store.add(corner) for corner in corners], beyond)
-        for _ in range(4):
+        for _ in range(3):
             theta = rng.dirichlet(np.ones(len(corners))) @ np.array(corners)
             theta[list(beyond)] *= 10.0 ** rng.uniform(0.0, 3.0, size=len(beyond))
             e = fold.errors(fold.program.solve(tuple(map(float, theta))))

@@ -61,8 +61,8 @@ def test_no_pair_is_below_the_bound(fused):
     best, machine, _, V, w = fused
     rng = np.random.default_rng(0)
     tops = np.array([high if np.isfinite(high) else 1e4 for _, high in best.proved_on.values()])
-    tried = tops * rng.random((12, 2)) ** 4
-    near = np.array(list(best.values.values())) * (1.0 + 0.1 * rng.normal(size=(4, 2)))
+    tried = tops * rng.random((4, 2)) ** 4
+    near = np.array(list(best.values.values())) * (1.0 + 0.1 * rng.normal(size=(2, 2)))
     errors = errors_at(machine, best.values, np.vstack([tried, np.clip(near, 0.0, tops)]), V, w)
     assert (errors >= best.lower_bound * (1.0 - ROUNDING)).all()
 
@@ -97,7 +97,6 @@ def test_the_map_shows_the_optimum_and_the_bound(fused):
     assert any(f"lower bound {best.lower_bound:.4g}" in label for label in labels)
     (map_,) = axes.collections
     assert map_.get_array().size == len(best.path.simplices)
-    assert best.plot(over=("rho2", "rho1")).get_xlabel() == "rho2"
     with pytest.raises(DeclarationError, match="over names two of the parameters"):
         best.plot(over=("rho1", "rho1"))
 
@@ -106,20 +105,20 @@ def test_a_ridge_and_infinite_ends():
     """The L1 norm is bounded for all weights, since its penalty vanishes exactly; the ridge on its box."""
     X, y, V, w = rows(n=6, d=2)
     machine, parameters = sparse_ridge(X, y)
-    best = fuse(machine, over=parameters, validation=(V, w), gap=0.1, box={"tau": (0.1, 10.0)})
-    assert best.proved_on == {"zeta": (0.0, np.inf), "tau": (0.1, 10.0)}
+    best = fuse(machine, over=parameters, validation=(V, w), gap=0.1, box={"tau": (0.5, 5.0)})
+    assert best.proved_on == {"zeta": (0.0, np.inf), "tau": (0.5, 5.0)}
     assert dict(best.certificate.record)["fused over zeta"] == "from 0 on"
     assert best.certificate.holds, str(best.certificate)
-    tried = np.column_stack([[1e-3, 0.1, 1.0, 50.0, 1e4], [0.1, 3.0, 10.0, 0.2, 1.0]])
+    tried = np.column_stack([[1e-3, 1.0, 1e4], [0.6, 3.0, 1.0]])
     assert (errors_at(machine, best.values, tried, V, w) >= best.lower_bound * (1.0 - ROUNDING)).all()
 
 
 def test_a_budget_that_is_spent_is_said_also_with_three_parameters():
     X, y, V, w = rows(n=6, d=3)
     machine, parameters = two_groups(X, y, parts=3)
-    ends = box_of(parameters, [(0.0, 10.0)] * 3)
-    best = fuse(machine, over=parameters, validation=(V, w), gap=1e-6, budget=70, box=ends)
-    assert best.path.stop == "the budget of 70 solves is spent"
+    ends = box_of(parameters, [(1.0, 4.0)] * 3)
+    best = fuse(machine, over=parameters, validation=(V, w), gap=1e-6, budget=14, box=ends)
+    assert best.path.stop == "the budget of 14 solves is spent"
     assert not best.certificate.holds
     assert [row.name for row in best.certificate.failures] == ["gap of the search"]
     assert best.lower_bound <= best.validation_error
@@ -133,17 +132,17 @@ def build(X, y):
 
 
 def test_folds_minimise_their_sum():
-    X, y, _, _ = rows(n=9, d=2)
-    at = np.arange(9)
-    splits = [(at[at % 3 != k], at[at % 3 == k]) for k in range(3)]
-    ends = {"zeta": (0.05, 1.0), "tau": (0.1, 1.0)}
-    best = fuse(build, over=("zeta", "tau"), data=(X, y), cv=splits, gap=0.3, box=ends)
+    X, y, _, _ = rows(n=8, d=2)
+    at = np.arange(8)
+    splits = [(at[at % 2 != k], at[at % 2 == k]) for k in range(2)]
+    ends = {"zeta": (0.2, 1.0), "tau": (0.5, 1.0)}
+    best = fuse(build, over=("zeta", "tau"), data=(X, y), cv=splits, gap=0.2, box=ends)
     assert best.certificate.holds, str(best.certificate)
-    assert len(best.path.knots) == 3
-    for values in ((0.05, 0.1), (0.3, 0.4), tuple(best.values.values())):
+    assert len(best.path.knots) == 2
+    for values in ((0.4, 0.6), tuple(best.values.values())):
         each = [errors_at(build(X[a], y[a]), best.values, [values], X[b], y[b])[0] * b.size for a, b in splits]
-        assert sum(each) / 9 >= best.lower_bound * (1.0 - ROUNDING)
-    assert_allclose(sum(each) / 9, best.validation_error, rtol=1e-6)
+        assert sum(each) / 8 >= best.lower_bound * (1.0 - ROUNDING)
+    assert_allclose(sum(each) / 8, best.validation_error, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["constant targets", pytest.param("duplicates", marks=pytest.mark.slow)])
@@ -154,9 +153,9 @@ def test_degenerate_data(kind):
     else:
         X, y = np.vstack([X, X[:2], X[:2]]), np.append(y, [*y[:2], *(y[:2] + 1.0)])
     machine, parameters = sparse_ridge(X, y)
-    best = fuse(machine, over=parameters, validation=(V, w), gap=0.1, box={"tau": (0.1, 10.0)})
+    best = fuse(machine, over=parameters, validation=(V, w), gap=0.1, box={"tau": (0.5, 5.0)})
     assert best.certificate.holds, str(best.certificate)
-    tried = [[0.0, 0.1], [0.2, 1.0], [5.0, 10.0]]
+    tried = [[0.0, 0.5], [5.0, 5.0]]
     assert (errors_at(machine, best.values, tried, V, w) >= best.lower_bound * (1.0 - ROUNDING)).all()
 
 
@@ -180,8 +179,8 @@ def test_where_nothing_can_be_proved_the_search_still_works():
     s = Substrate(RBF(1.0), X, y)
     zeta, rho = weights("zeta", "rho")
     cost = cp.sum(cp.huber(s.e, 0.3)) + zeta * cp.norm1(s.alpha) + rho * cp.norm_inf(s.f())
-    ends = {zeta: (0.01, 1.0), rho: (0.01, 1.0)}
-    best = fuse(Machine(s, minimize=cost), over=(zeta, rho), validation=(V, w), box=ends, budget=45)
+    ends = {zeta: (0.2, 1.0), rho: (0.2, 1.0)}
+    best = fuse(Machine(s, minimize=cost), over=(zeta, rho), validation=(V, w), box=ends, budget=12)
     assert best.lower_bound == -np.inf
     assert best.gap == np.inf
     assert "not strongly convex" in dict(best.certificate.record)["no certificate"]

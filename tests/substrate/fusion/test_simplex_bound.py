@@ -43,7 +43,7 @@ def test_no_point_of_a_random_simplex_is_below_its_bound(name):
     build, box = MACHINES[name]
     X, y, *held = rows()
     store = store_of(*build(X, y), box, held)
-    assert scan(store, box, np.random.default_rng(0), simplices=20, points=2) >= 1.0 - ROUNDING
+    assert scan(store, box, np.random.default_rng(0), simplices=7, points=2) >= 1.0 - ROUNDING
 
 
 @pytest.mark.slow
@@ -61,15 +61,15 @@ def test_no_point_of_a_random_tetrahedron_is_below_its_bound():
     X, y, *held = rows(n=8)
     box = ((0.0, 20.0),) * 3
     store = store_of(*two_groups(X, y, parts=3), box, held)
-    assert scan(store, box, np.random.default_rng(0), simplices=8, points=2) >= 1.0 - ROUNDING
+    assert scan(store, box, np.random.default_rng(0), simplices=4, points=2) >= 1.0 - ROUNDING
 
 
 def claimed_at(store, at, t):
-    """What the bound says of one point of a simplex: the line minus the root, before the minimum is taken."""
+    """What the bound says of points of a simplex: the line minus the root, before the minimum is taken."""
     found = simplex_bound(store, at)
     nearest = found.place @ store.errors[list(at)]
     line = t @ (store.errors[list(at)] @ (nearest / np.linalg.norm(nearest)))
-    return float(line - np.sqrt(t @ found.radii @ t))
+    return line - np.sqrt(np.einsum("...i,ij,...j->...", t, found.radii, t))
 
 
 def broken(monkeypatch, what):
@@ -97,8 +97,7 @@ def test_the_bound_is_tight_at_a_kink_and_false_without_a_factor(monkeypatch, wh
     t = np.random.default_rng(0).dirichlet(np.ones(3), 300)
     rho = t @ np.array([store.corners[k] for k in at])
     errors = 0.3 + np.maximum(1.0 - rho / 2.0, 0.0).sum(axis=1)
-    claimed = np.array([claimed_at(store, at, one) for one in t])
-    assert (claimed <= errors).all() == (what is None)
+    assert (claimed_at(store, at, t) <= errors).all() == (what is None)
 
 
 @pytest.mark.parametrize("what", [None, "half of sigma_u", "the covariance of a ridge"])
