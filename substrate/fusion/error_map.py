@@ -13,6 +13,8 @@ __all__ = ["draw_map"]
 _ACCENT = "#b03060"
 #: Share of the knots whose errors the shades distinguish; the larger ones all have the lightest shade.
 _SHADED = 0.8
+#: Parts of each edge of a triangle, which is a curve on a logarithmic axis.
+_STEPS = 24
 
 
 def draw_map(fusion: Any, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
@@ -32,8 +34,8 @@ def draw_map(fusion: Any, ax: Any = None, over: tuple[str, str] | None = None) -
     top = float(np.quantile(path.validation_errors, _SHADED))
     shades = {"cmap": "Greys_r", "vmin": fusion.validation_error, "vmax": max(top, 1.001 * fusion.validation_error)}
     if len(path.parameters) == 2 and path.simplices.size:
-        means = path.validation_errors[path.simplices].mean(axis=1)
-        drawn = ax.tripcolor(x, y, path.simplices, facecolors=means, edgecolors="0.6", linewidth=0.2, **shades)
+        drawn = _triangles(path, places, shades)
+        ax.add_collection(drawn)
         ax.plot(x, y, ".", color="black", markersize=1.5, label=f"{len(path)} knots, {len(path.simplices)} simplices")
     else:
         order = np.argsort(path.validation_errors)[::-1]  # the smallest errors on top
@@ -49,12 +51,34 @@ def draw_map(fusion: Any, ax: Any = None, over: tuple[str, str] | None = None) -
     return ax
 
 
+def _triangles(path: Any, places: list[int], shades: dict[str, Any]) -> Any:
+    """The simplices in the shade of their errors, their edges as many short ones.
+
+    On a logarithmic axis a straight edge is a curve. Drawn as one segment it would leave gaps beside a triangle that
+    was not cut where its neighbour was.
+    """
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Normalize
+
+    corners = path.values[:, places][path.simplices]
+    shares = np.linspace(0.0, 1.0, _STEPS, endpoint=False)[:, None]
+    outlines = [
+        np.concatenate([(1.0 - shares) * one[k] + shares * one[(k + 1) % 3] for k in range(3)]) for one in corners
+    ]
+    drawn = PolyCollection(
+        outlines, cmap=shades["cmap"], norm=Normalize(shades["vmin"], shades["vmax"]), edgecolors="0.6", linewidths=0.2
+    )
+    drawn.set_array(path.validation_errors[path.simplices].mean(axis=1))
+    return drawn
+
+
 def _mark(fusion: Any, ax: Any, chosen: tuple[str, ...]) -> None:
     """The optimum, and what is proved about all other values."""
     at = [fusion.values[name] for name in chosen]
     place = ", ".join(f"{name} = {value:.4g}" for name, value in fusion.values.items())
     label = f"best: {place}; error {fusion.validation_error:.4g}"
-    ax.plot(*([value] for value in at), "o", color=_ACCENT, markeredgecolor="white", markersize=9, label=label)
+    style = {"color": _ACCENT, "markeredgecolor": "white", "markersize": 9, "zorder": 5}
+    ax.plot(*([value] for value in at), "o", clip_on=False, label=label, **style)  # whole at an end of the box too
     if np.isfinite(fusion.lower_bound):
         proved = ", ".join(
             f"{name} >= {low:.4g}" if np.isinf(high) else f"{name} from {low:.4g} to {high:.4g}"

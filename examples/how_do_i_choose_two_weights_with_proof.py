@@ -1,0 +1,54 @@
+"""How do I choose two weights together with proof that no other pair validates better?
+====================================================================================
+
+Four inputs are known to matter, four are doubtful: each group has a weight of its own. ``fuse`` covers all pairs by
+triangles, bounds the error on each of them, and cuts where the bound is weakest.
+"""
+
+import cvxpy as cp
+import numpy as np
+
+from substrate import Machine, Substrate, fuse
+from substrate.datasets import additive_function
+from substrate.kernels import RBF, Componentwise
+
+X, y = additive_function(n_samples=80, n_features=8, random_state=0)
+X_train, y_train, X_val, y_val = X[:40], y[:40], X[40:], y[40:]
+
+s = Substrate(Componentwise(RBF(1.0)), X_train, y_train, cutoff=1e-2)
+known, doubtful = cp.Parameter(nonneg=True, name="known"), cp.Parameter(nonneg=True, name="doubtful")
+penalty = known * cp.sum(s.maximal_variation[:4]) + doubtful * cp.sum(s.maximal_variation[4:])
+machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty)
+
+best = fuse(machine, over=(known, doubtful), validation=(X_val, y_val), gap=1e-2)
+print(", ".join(f"{name} = {value:.4g}" for name, value in best.values.items()))
+print(f"validation error {best.validation_error:.4f}; none is below {best.lower_bound:.4f}")
+for name, (low, high) in best.proved_on.items():
+    print(f"  proved for {name} from {low:g} {'on' if np.isinf(high) else f'to {high:.4g}'}")
+print(f"{len(best.path)} solves, {len(best.path.simplices)} triangles; {best.path.stop}")
+print("maximal variations", best.maximal_variation.round(2))
+
+
+def error(**weights: float) -> float:
+    """The validation error of the machine at a pair of weights."""
+    return float(np.mean((y_val - machine.solve(**weights).predict(X_val)) ** 2))
+
+
+# One weight for all inputs is the diagonal of the map; a grid has no bound between its points.
+values = np.geomspace(0.1, 100.0, 5)
+grid = {(a, b): error(known=a, doubtful=b) for a in values for b in values}
+(a, b), least = min(grid.items(), key=lambda item: item[1])
+shared = min(grid[value, value] for value in values)
+print(f"a grid of {len(grid)} ends at {least:.4f} (known = {a:.3g}, doubtful = {b:.3g}), and proves nothing")
+print(f"one weight for all inputs, on the same grid: {shared:.4f}\n")
+
+try:
+    import matplotlib.pyplot as plt
+except ImportError:
+    print("no picture without matplotlib: pip install matplotlib\n")
+else:
+    ax = best.plot()
+    ax.set_title("Every pair of weights, with a bound on each triangle")
+    plt.show()
+
+print(best.certificate)
