@@ -25,7 +25,7 @@ def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
         coverage = coverage[()]
     if isinstance(coverage, (bool, np.bool_)) or not isinstance(coverage, numbers.Real):
         raise DeclarationError(f"{name} must be a number between 0 and 1, received {coverage!r}")
-    if not math.isfinite(coverage) or not 0 < coverage < 1:
+    if not 0.0 < float(coverage) < 1.0:
         raise DeclarationError(
             f"{name} must be above 0 and below 1, a share of the new rows such as 0.9, received {coverage!r}"
         )

@@ -156,6 +156,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
+        self._keep_noise(Y, fit, gammas, one)
         ridge = ridges_of(gammas, weights)
         self._keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
         return self

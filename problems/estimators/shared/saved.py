@@ -98,6 +98,8 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "RegressedClassifier": {"support_codes_": None},
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
+    "Intervals": {"calibration_scores_": _EACH},
+    "LeftOutIntervals": {"noise_variance_": either(_UNBOUNDED, array(unbounded=True))},
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,

@@ -10,15 +10,14 @@ from substrate.errors import DeclarationError
 from substrate.uncertainty.levels import exact_level, rank
 
 
-@pytest.mark.parametrize("percent", range(1, 100))
-def test_the_rank_is_that_of_the_decimal_at_every_per_cent(percent):
-    coverage = float(f"0.{percent:02d}")
-    for n in (1, 3, 9, 19, 49, 99, 199, 999):
-        assert rank(coverage, n) == -(-percent * (n + 1) // 100)
+def test_the_rank_is_that_of_the_decimal_at_every_per_cent():
+    for percent in range(1, 100):
+        for n in (1, 3, 9, 19, 49, 99, 199, 999):
+            assert rank(float(f"0.{percent:02d}"), n) == -(-percent * (n + 1) // 100), (percent, n)
 
 
 def test_floating_point_alone_would_be_wrong_somewhere():
-    wrong = [(p, n) for p in range(1, 100) for n in range(1, 1000) if math.ceil(p / 100 * (n + 1)) != rank(p / 100, n)]
+    wrong = [(p, n) for p in range(1, 100) for n in (24, 49, 99) if math.ceil(p / 100 * (n + 1)) != rank(p / 100, n)]
     assert wrong, "the exact fraction is what this file is for"
 
 
@@ -33,7 +32,7 @@ def test_a_level_of_any_real_type_is_its_decimal(coverage):
 
 @pytest.mark.parametrize("coverage", [0, 1, 0.0, 1.0, -0.1, 1.5, 90, math.nan, math.inf, np.float64("nan")])
 def test_a_level_that_is_no_share_is_refused(coverage):
-    with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1.*received"):
+    with pytest.raises(DeclarationError, match=r"coverage must be above 0 and below 1.*received"):
         rank(coverage, 10)
 
 
