@@ -26,8 +26,9 @@ One word for one thing, in every estimator. Every estimator has `fit`, `predict`
 `certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
 arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them. A machine that chooses
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
-`"loo"`, `"gcv"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for validation
-rows.
+`"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
+validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
+`interval_guarantee` what that rests on; `calibrate(X, y)` measures errors on rows that were not used.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test holds this page and the classes together. A number
 is that of the reason below why there is none.

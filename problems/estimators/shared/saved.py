@@ -175,7 +175,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SolvedMachine": _SOLVER,
     "LSSVMClassifier": {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))},
     "ModelSearch": _KERNELS | {
-        "cv": either(word("loo", "gcv"), _SPLITS), "loss": word(*_LOSSES),
+        "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead")),
     },
