@@ -110,9 +110,9 @@ def _furthest(side: _Side, k: int) -> Array:
     known = smallest(xp.take(returns, at, axis=0), int(counts.max()))
     values, crossed, final = _crossings(to_numpy(known), to_numpy(xp.take(top, at, axis=0)), k)
     last = np.where(crossed == 1, values, -np.inf).max(axis=1)
-    ends = ends * 1.0  # of its own
-    ends[at] = on_device_of(leave, np.where(final < k, np.inf, last))
-    return ends
+    found = np.array(to_numpy(ends))
+    found[some] = np.where(final < k, np.inf, last)
+    return on_device_of(leave, found)  # type: ignore[no-any-return]
 
 
 def _pieces(side: _Side, k: int) -> list[Array]:

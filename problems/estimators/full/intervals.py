@@ -24,7 +24,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
 
     def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         alpha, ridge = self._support_columns()
-        gammas, primal = self._gammas(alpha.shape[1]), self._primal()
+        gammas, primal = self._interval_gammas(alpha.shape[1]), self._primal()
         machines: dict[int, LeftOutMachines] = {}
         if primal is None:
             n = int(alpha.shape[0])
@@ -33,7 +33,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             room_on_device(self.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
             gram = self._training_gram(rows[0] if isinstance(rows, tuple) else rows)
         for columns in shared_columns(ridge, np.ones(ridge.shape, dtype=bool)):
-            d = np.ascontiguousarray(ridge[:, columns[0]])
+            d = np.array(ridge[:, columns[0]])  # of its own: a view of a broadcast array cannot be sent to a device
             influence: Influence
             if primal is not None:
                 influence = _primal_influence(primal, self.support_vectors_, 1.0 / d)
@@ -56,7 +56,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             fitted = to_numpy(self._training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
         else:
             fitted = np.reshape(to_numpy(self._evaluated(self.support_vectors_)), alpha.shape)
-        return noise_of_targets(fitted + ridge * alpha, alpha, self._gammas(alpha.shape[1]))
+        return noise_of_targets(fitted + ridge * alpha, alpha, self._interval_gammas(alpha.shape[1]))
 
     def _support_columns(self) -> tuple[Array, Array]:
         """Support values and diagonal in numpy, one column per output."""
@@ -81,8 +81,15 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
         return out
 
     def _keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
-        noise = noise_of_targets(Y, fit.support_values, gammas)
+        """What a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
+        noise, ridge = noise_of_targets(Y, fit.support_values, gammas), 1.0 / np.array(gammas)
         self.noise_variance_ = float(noise[0]) if one_output else noise
+        self.unit_ridge_ = float(ridge[0]) if one_output else ridge
+
+    def _interval_gammas(self, n_outputs: int) -> tuple[float, ...]:
+        if not hasattr(self, "unit_ridge_"):  # a file of release 0.1
+            return self._gammas(n_outputs)
+        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.unit_ridge_))
 
     def _chosen_on_rows(self) -> tuple[str, ...]:
         found = [] if self._chooses is None else [f"{self._chooses} was chosen on these rows"]

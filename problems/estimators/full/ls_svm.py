@@ -71,8 +71,8 @@ class LSSVMRegressor(MultiOutputMixin, DenseIntervals, ScoredRegressor, SolvedMa
         The report on the fit.
     ridge_ : array of shape (n_support,) or (n_support, n_outputs)
         The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
-    noise_variance_ : float or array of shape (n_outputs,)
-        The variance of the noise at which the evidence of y is largest.
+    unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
+        1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     n_iter_ : int
         Iterations of ``"cg"``; for a direct method, one and its refinements.
 

@@ -33,11 +33,11 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         given = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
         beta, bias = self._columns()
         with self._reading_again(*given) as data:
-            return machines_without_rows(self._training_rows(data), beta, bias, self._factor(), self._fitted_gamma())
+            return machines_without_rows(self._training_rows(data), beta, bias, self._factor(), self._interval_gamma())
 
     def _spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         self._check_factor()
-        gamma, bias, kernel = self._fitted_gamma(), self._columns()[1], self.kernel_
+        gamma, bias, kernel = self._interval_gamma(), self._columns()[1], self.kernel_
         if not kernel.pairwise:
             values, K = KernelValues(kernel, self.support_vectors_), kernel(self.support_vectors_)
         elif rows is None:
@@ -59,7 +59,12 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
     def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         if fit.noise is not None:
             self.noise_variance_ = float(fit.noise[0]) if one else fit.noise
+            self.unit_ridge_ = 1.0 / self._fitted_gamma()
         super()._keep(fit, one, rows)
+
+    def _interval_gamma(self) -> float:
+        """That of the fit; a file of release 0.1 has the parameter only."""
+        return 1.0 / self.unit_ridge_ if hasattr(self, "unit_ridge_") else self._fitted_gamma()
 
     def _factor(self) -> LeverageFactor:
         return LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)

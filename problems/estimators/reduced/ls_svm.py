@@ -73,7 +73,9 @@ class SparseLSSVMRegressor(ReducedIntervals, ScoredRegressor, SparseMachine):
     n_rows_ : int
         Number of rows fitted.
     noise_variance_ : float
-        The variance of the noise that the evidence of y prefers at this gamma (absent as well).
+        The variance of the noise at which the evidence of y is largest (absent as well).
+    unit_ridge_ : float
+        1/gamma, the diagonal of a new row (absent as well).
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 

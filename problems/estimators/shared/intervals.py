@@ -190,10 +190,11 @@ class LeftOutIntervals(Intervals):
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        if hasattr(self, "noise_variance_"):
-            noise = np.asarray(self.noise_variance_)
-            if noise.shape != self._outputs() or not (noise >= 0.0).all():  # type: ignore[attr-defined]
-                raise DataError("the variance of the noise must be one number >= 0 per output")
+        if hasattr(self, "noise_variance_") or hasattr(self, "unit_ridge_"):
+            noise, ridge = (np.asarray(getattr(self, name, None)) for name in ("noise_variance_", "unit_ridge_"))
+            shapes = {noise.shape, ridge.shape, self._outputs()}  # type: ignore[attr-defined]
+            if len(shapes) > 1 or noise.dtype.kind != "f" or not ((noise >= 0.0).all() and (ridge > 0.0).all()):
+                raise DataError("the variance of the noise and 1/gamma must be one positive number per output each")
 
     def _with_deviations(self, X: Any) -> tuple[Array, Array]:
         """Predictions and their Gaussian standard deviations, noise included."""

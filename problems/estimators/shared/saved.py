@@ -99,7 +99,9 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
     "Intervals": {"calibration_scores_": _EACH},
-    "LeftOutIntervals": {"noise_variance_": either(_UNBOUNDED, array(unbounded=True))},
+    "LeftOutIntervals": {
+        "noise_variance_": either(_UNBOUNDED, array(unbounded=True)), "unit_ridge_": either(_NUMBER, _VECTOR),
+    },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,
