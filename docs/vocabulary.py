@@ -39,6 +39,9 @@ METHODS: Mapping[str, Any] = {
     "certify": lambda kind: hasattr(kind, "certify"),
     "prove": lambda kind: hasattr(kind, "prove"),
     "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
+    "predict_interval": lambda kind: hasattr(kind, "predict_interval"),
+    "predict_region": lambda kind: hasattr(kind, "predict_region"),
+    "calibrate": lambda kind: hasattr(kind, "calibrate"),
     "sample_weight in fit": lambda kind: "sample_weight" in inspect.signature(kind.fit).parameters,
 }
 #: What every estimator must have.
@@ -58,6 +61,7 @@ _REDUCED = (
     "SparseL1SubstrateRegressor", "SparseLSSVMClassifier", "SparseLSSVMClassifierCV", "SparseLSSVMRegressor",
     "SparseLSSVMRegressorCV", "SparseMaximalVariationRegressor",
 )  # fmt: skip
+_CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
 
 #: Why some estimators lack what others have: column, estimators, reason.
 REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -86,6 +90,18 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "leave_one_out", ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
+    ),
+    (
+        "predict_interval", _CLASSIFIERS,
+        "A class is no number, so there is nothing between two ends.",
+    ),
+    (
+        "predict_region", _CLASSIFIERS,
+        "A set of classes is no union of intervals.",
+    ),
+    (
+        "calibrate", _CLASSIFIERS,
+        "The errors that are measured on rows kept apart are those of numbers, half the width of an interval.",
     ),
     (
         "sample_weight in fit", ("PrunedLSSVMClassifier", "PrunedLSSVMRegressor"),

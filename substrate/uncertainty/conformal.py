@@ -53,7 +53,10 @@ def conformal_hull(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: A
 def conformal_region(
     machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any
 ) -> Iterator[Array]:
-    """The conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host."""
+    """The conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host.
+
+    :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
+    """
     k = rank(coverage, machines.n)
     for some, c, p in machines.blocks(X, diagonal):
         S = p + 1.0 / machines.gamma

@@ -9,7 +9,7 @@ With the left-out residuals :math:`r_i` and machines :math:`f^{(-i)}` of :mod:`~
     \text{minmax:} \quad \big[\, \min_i f^{(-i)}(x) - q_k\{|r_i|\},\; \max_i f^{(-i)}(x) + q_k\{|r_i|\} \,\big].
 
 For exchangeable rows and a machine fixed in advance jackknife+ covers a new target with probability at least
-:math:`2c - 1`, and about c in practice; minmax with at least c ([Barber2021]_ theorems 1 and 3). A rank of n + 1 is an
+:math:`2c - 1`, and about c in practice; minmax with at least c. A rank of n + 1 is an
 infinite end.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["jackknife_minmax", "jackknife_plus"]
 def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
     """Lower and upper ends, one line per new point; ``fitted`` are the predictions there.
 
-    :place [Barber2021]_ section 1.2: the jackknife+ interval
+    :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
     xp, n, k = namespace_of(fitted), machines.n, rank(coverage, machines.n)
     ends, size = zeros_beside(fitted, (fitted.shape[0], 2)), xp.abs(machines.residuals)
@@ -41,7 +41,7 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: A
 def jackknife_minmax(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
     """Lower and upper ends, one line per new point.
 
-    :place [Barber2021]_ section 2.2: the jackknife-minmax interval
+    :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
     """
     xp, k = namespace_of(fitted), rank(coverage, machines.n)
     ends, size = zeros_beside(fitted, (fitted.shape[0], 2)), kth_smallest(xp.abs(machines.residuals), k)

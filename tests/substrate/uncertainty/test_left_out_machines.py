@@ -85,8 +85,10 @@ def test_one_product_gives_all_machines_at_all_points(seed):
 
 @pytest.mark.parametrize("coverage", [0.2, 0.5, 0.75, 0.9])
 def test_jackknife_intervals_are_those_of_explicit_refits(coverage):
-    """:place [Barber2021]_ section 1.2: the jackknife+ interval
-    :place [Barber2021]_ section 2.2: the jackknife-minmax interval
+    """One refit per row, and order statistics of what they predict.
+
+    :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
+    :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
     """
     case = Case()
     n, k = case.y.size, rank(coverage, case.y.size)
@@ -103,6 +105,10 @@ def test_jackknife_intervals_are_those_of_explicit_refits(coverage):
 @pytest.mark.parametrize(("seed", "gamma"), [(0, 3.0), (1, 200.0), (2, 1e4), (5, 0.1)])
 @pytest.mark.parametrize("coverage", [0.25, 0.6, 0.85])
 def test_the_conformal_set_is_that_of_a_grid_of_explicit_refits(seed, gamma, coverage):
+    """A thousand targets z, each with one refit per row of the enlarged set.
+
+    :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
+    """
     case = Case(n=8, m=3, gamma=gamma, seed=seed)
     n = case.y.size
     regions = list(conformal_region(case.machines(), *case.given(), coverage))
