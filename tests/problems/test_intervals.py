@@ -257,6 +257,8 @@ def test_rows_in_a_file_serve_a_reduced_machine(tmp_path):
     assert_allclose(model.predict_interval(NEW, rows=blocks), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
     with pytest.raises(DataError, match="the model was fitted to 14 rows, these are 9"):
         model.predict_interval(NEW, rows=(X[:9], Y[:9]))
+    with pytest.raises(DataError, match="these are not the rows of the fit: their leverages sum to"):
+        model.predict_interval(NEW, rows=(X[:, ::-1], Y))
     with pytest.raises(DataError, match=r"give the training rows again, rows=\(X_train, y_train\)"):
         model.predict_interval(NEW)
     by_gradients = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, solver="cg").fit(X, Y)

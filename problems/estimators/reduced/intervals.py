@@ -33,7 +33,8 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         given = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
         beta, bias = self._columns()
         with self._reading_again(*given) as data:
-            return machines_without_rows(self._training_rows(data), beta, bias, self._factor(), self._interval_gamma())
+            known = (beta, bias, self._factor(), self._interval_gamma(), self.degrees_of_freedom_)
+            return machines_without_rows(self._training_rows(data), *known)
 
     def _spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         self._check_factor()
