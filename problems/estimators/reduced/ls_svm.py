@@ -3,14 +3,15 @@ r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors 
 .. math::
 
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
-        + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2,
+    \qquad v_i = 1 \text{ unless given}
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
 :mod:`substrate.reduced.solution` for the closed form. Time is linear in the number of rows, memory does not
 depend on it, and rows need not be in memory: ``fit`` takes arrays, or a ``.npy`` file and another with its targets, a
 Parquet file or folder and the name of a column, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that
-can be iterated again; see :mod:`substrate.streaming`. Rows are drawn and counted here, not weighted: there is no
-``sample_weight``.
+can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts
+:math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight zero are absent.
 """
 
 from dataclasses import dataclass
@@ -69,13 +70,14 @@ class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     degrees_of_freedom_ : float
         Trace of the hat matrix (absent for ``solver="cg"``).
     leverage_factor_, leverage_offset_ : array
-        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well).
+        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well); where rows
+        have weights, that of a row of weight v is ``v (1/m + ||...||^2)``, m their sum.
     n_rows_ : int
-        Number of rows fitted.
+        Number of rows fitted, without those of weight zero.
     noise_variance_ : float
         The variance of the noise at which the evidence of y is largest (absent as well).
-    unit_ridge_ : float
-        1/gamma, the diagonal of a new row (absent as well).
+    unit_ridge_, mass_, weighted_ : float, float, bool
+        1/gamma, the weight of all rows, and whether they had weights (absent as well).
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
