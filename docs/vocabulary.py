@@ -27,8 +27,9 @@ One word for one thing, in every estimator. Every estimator has `fit`, `predict`
 arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
 `sample_weight` too, if the fit had one. A machine that chooses
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
-`"loo"`, `"gcv"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for validation
-rows.
+`"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
+validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
+`interval_guarantee` what that rests on; `calibrate(X, y)` measures errors on rows that were not used.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test holds this page and the classes together. A number
 is that of the reason below why there is none.
@@ -39,6 +40,9 @@ METHODS: Mapping[str, Any] = {
     "certify": lambda kind: hasattr(kind, "certify"),
     "prove": lambda kind: hasattr(kind, "prove"),
     "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
+    "predict_interval": lambda kind: hasattr(kind, "predict_interval"),
+    "predict_region": lambda kind: hasattr(kind, "predict_region"),
+    "calibrate": lambda kind: hasattr(kind, "calibrate"),
     "sample_weight in fit": lambda kind: "sample_weight" in inspect.signature(kind.fit).parameters,
 }
 #: What every estimator must have.
@@ -53,6 +57,7 @@ _VARIATION = (
     "FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor", "MaximalVariationClassifier",
     "MaximalVariationRegressor", "SparseMaximalVariationRegressor",
 )  # fmt: skip
+_CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
 
 #: Why some estimators lack what others have: column, estimators, reason.
 REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -81,6 +86,18 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "leave_one_out", ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
+    ),
+    (
+        "predict_interval", _CLASSIFIERS,
+        "A class is no number, so there is nothing between two ends.",
+    ),
+    (
+        "predict_region", _CLASSIFIERS,
+        "A set of classes is no union of intervals.",
+    ),
+    (
+        "calibrate", _CLASSIFIERS,
+        "The errors that are measured on rows kept apart are those of numbers, half the width of an interval.",
     ),
     (
         "sample_weight in fit", _COLUMNS[1:],

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
 from substrate.arrays import Array
@@ -28,7 +29,7 @@ __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
+class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters
@@ -73,6 +74,10 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         have weights, that of a row of weight v is ``v (1/m + ||...||^2)``, m their sum.
     n_rows_ : int
         Number of rows fitted, without those of weight zero.
+    noise_variance_ : float
+        The variance of the noise at which the evidence of y is largest (absent as well).
+    unit_ridge_, mass_, weighted_ : float, float, bool
+        1/gamma, the weight of all rows, and whether they had weights (absent as well).
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -89,6 +94,13 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
 
     _on_devices = True
     _title = "Sparse LS-SVM regression"
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
+
+        The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
+        """
+        return self._with_deviations(X) if return_std else self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,127 @@
+r"""The rows of a machine on a reduced basis in the coordinates of its leverages: all that leaving them out needs.
+
+With the factor of :mod:`substrate.reduced.left_out`, :math:`h(x, z) = v (1/m + (R k_S(x) - r)^T (R k_S(z) - r))`, so
+
+.. math:: \psi(x) = \sqrt{1/\gamma}\, (R\, k_S(x) - r)
+
+are the features of :class:`~substrate.uncertainty.influence.FeatureInfluence`. They are computed in one pass over the
+rows, wherever these are, and kept: as many numbers per row as the basis has directions.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.namespaces import namespace_of, on_device_of, room_on_device, to_numpy, zeros_beside
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.streaming.source import Block
+from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
+
+__all__ = ["LeverageCoordinates", "ProjectedSpread", "machines_without_rows"]
+
+#: Relative difference of the trace of the hat matrix up to which rows are those of the fit.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LeverageCoordinates:
+    """psi of points, at one gamma."""
+
+    values: KernelValues
+    factor: LeverageFactor
+    gamma: float
+
+    def __call__(self, X: Any) -> Array:
+        """One line per point."""
+        return self.of_values(self.values.matrix(X))
+
+    def of_values(self, tile: Array) -> Array:
+        """From kernel values with the basis."""
+        product: Array = tile @ self.factor.matrix.T
+        product -= self.factor.offset
+        product /= self.gamma**0.5
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class _CoordinatesOfBlock:
+    """psi and the errors of the rows of a block."""
+
+    coordinates: LeverageCoordinates
+    coefficients: Array
+    bias: Array
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """Tile by tile."""
+        known, values = self.coordinates, self.coordinates.values
+        psi = zeros_beside(self.bias, (block.Y.shape[0], known.factor.matrix.shape[0]))
+        errors = zeros_beside(self.bias, block.Y.shape)
+        for rows, tile in values.tiles(block, values.buffer()):
+            psi[rows, :] = known.of_values(tile)
+            errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
+        return psi, errors
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedSpread:
+    """p(x) of the process whose mean is the reduced machine; no row is needed.
+
+    To that of the features z(x) is added k(x, x) - ||z(x)||^2, what the basis does not span: without it the error bars
+    would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
+    """
+
+    coordinates: LeverageCoordinates
+    features: EigenFeatures
+    total: float
+
+    @property
+    def diagonal(self) -> Array:
+        """No rows, no diagonal."""
+        raise TypeError("p(x) alone")
+
+    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+        """Not without rows."""
+        raise TypeError("p(x) alone")
+
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """p(x)."""
+        tile = self.coordinates.values.matrix(X)
+        z, psi = tile @ self.features.transform, self.coordinates.of_values(tile)
+        xp = namespace_of(z)
+        missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
+        spread: Array = 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing
+        return spread
+
+
+def machines_without_rows(
+    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, gamma: float, freedom: float
+) -> tuple[LeftOutMachines, ...]:
+    """All machines without one row, for every output, from one pass over the rows and their targets.
+
+    ``freedom`` is the trace of the hat matrix of the fit, by which rows of another fit are recognised.
+    """
+    n, r = rows.n_rows, int(factor.matrix.shape[0])
+    advice = "keep some rows for calibrate(X, y), and use method='split'."
+    room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
+    coordinates = LeverageCoordinates(rows.values, factor, gamma)
+    parts = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
+    xp = namespace_of(bias)
+    psi, errors = (xp.concat(part, axis=0) for part in zip(*parts, strict=True))
+    ones = xp.ones_like(errors[:, 0])
+    pulls = gamma * (ones if rows.weights is None else on_device_of(bias, to_numpy(rows.weights)))
+    influence = FeatureInfluence(coordinates, psi, pulls)
+    spare = influence.spare
+    found = float(xp.sum(1.0 - spare))
+    if not abs(found - freedom) <= _SAME * freedom:
+        raise DataError(
+            f"these are not the rows of the fit: their leverages sum to {found:.6g}, and the model has {freedom:.6g} "
+            "degrees of freedom; give the rows that it was fitted to, with their sample_weight"
+        )
+    LeftOutRows(0, errors, errors, 1.0 - spare).refuse_undetermined()
+    return tuple(
+        LeftOutMachines(influence, pulls * errors[:, k], errors[:, k] / spare, influence.diagonal, gamma)
+        for k in range(int(errors.shape[1]))
+    )
