@@ -30,8 +30,7 @@ from itertools import combinations
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.errors import SolverError
-from substrate.errors import DeclarationError
+from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.fold import nonnegative_on_rows
@@ -71,8 +70,8 @@ def outer_ends(store: KnotStore, ends: Box) -> Box:
         value *= _GROWTH
     else:
         raise DeclarationError(
-            f"what the parameters weigh does not vanish at {value / _GROWTH:.1e}, so that the search has no upper end of "
-            "its own; give one for each: box={name: (low, high), ...}"
+            f"what the parameters weigh does not vanish at {value / _GROWTH:.1e}, so that the search has no upper "
+            "end of its own; give one for each: box={name: (low, high), ...}"
         )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
 
