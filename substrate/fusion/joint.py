@@ -67,7 +67,7 @@ def fuse_jointly(
         return _fusion(final, names, store, sets, found, -np.inf, inner, gap)
     found = searched(store, cell_simplices([levels(one, len(inner)) for one in inner]), gap, budget, progress)
     target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
-    beyond, covered = bound_beyond(Faces.of(store, ends, inner), target, budget)
+    beyond, covered = (np.inf, ()) if found.unproved else bound_beyond(Faces.of(store, ends, inner), target, budget)
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
     return _fusion(final, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
 
@@ -106,7 +106,7 @@ def _fusion(
         proof.append(_gap_row(error, lower, sets, gap))
         facts.append(("radius of the bound", _RADIUS))
     else:
-        facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
+        facts.append(("no certificate", found.unproved))
     if len(store.folds) == 1:
         proof.append(_agreement_row(store, sets[0], result))
     certificate = Certificate(title, (*result.certificate.rows, *proof), (*result.certificate.record, *facts))

@@ -39,12 +39,16 @@ _ON_FACE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The simplices with their bounds (sums of squares), the bound over all, and why the search ended."""
+    """The simplices with their bounds (sums of squares), the bound over all, and why the search ended.
+
+    ``unproved`` is the reason where there is no bound.
+    """
 
     simplices: tuple[Simplex, ...]
     bounds: Array
     lower_bound: float
     stop: str
+    unproved: str = ""
 
 
 def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
@@ -119,8 +123,10 @@ def searched(
             raise
         stop = f"a solver failed: {error}"
     bounds = np.array([entry[0] for entry in heap])
-    lower = float(bounds.min()) if complete else -np.inf
-    return Searched(tuple(entry[2] for entry in heap), bounds, lower, stop)
+    simplices = tuple(entry[2] for entry in heap)
+    if not complete:
+        return Searched(simplices, bounds, -np.inf, stop, "the search ended before all of the box was covered")
+    return Searched(simplices, bounds, float(bounds.min()), stop)
 
 
 def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) -> list[Simplex]:

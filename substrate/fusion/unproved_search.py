@@ -10,6 +10,7 @@ from substrate.fusion.simplex_search import Progress, Searched, cell_simplices
 
 __all__ = ["searched_without_bounds"]
 
+_UNPROVED = "the loss is not strongly convex in f, or does not determine the predictions"
 #: Steps in each parameter, as a share of its value, at which the neighbourhood is left.
 _FINEST = 0.02
 
@@ -40,7 +41,7 @@ def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: 
         if not store.corners:
             raise
         stop = f"a solver failed: {error}"
-    return Searched((), np.zeros(0), -np.inf, stop)
+    return Searched((), np.zeros(0), -np.inf, stop, _UNPROVED)
 
 
 def _neighbours(corner: Corner, ends: Box, step: float) -> list[Corner]:

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from problems import FusedL1SubstrateRegressor
 from substrate import JointFusion, Machine, Substrate, fuse
 from substrate.errors import DeclarationError
+from substrate.fusion.knot_store import KnotStore
 from substrate.kernels import RBF, Linear
 from tests.oracles.joint_machines import MACHINES, rows, sparse_ridge, store_of, two_groups, weights
 
@@ -202,6 +203,23 @@ def test_an_interruption_keeps_the_best_so_far():
     best = fuse(machine, parameters, validation=(V, w), gap=1e-9, progress=progress, box=box_of(parameters, ends))
     assert best.path.stop == "interrupted; the best so far is kept"
     assert_allclose(best.lower_bound * w.size, seen[-1][2], rtol=1e-9)
+
+
+def test_an_interruption_before_the_box_is_covered_proves_nothing(monkeypatch):
+    X, y, V, w = rows(n=6, d=2)
+    machine, parameters = sparse_ridge(X, y)
+    add, ends = KnotStore.add, ((0.2, 1.0), (0.5, 1.0))
+
+    def interrupted(self, corner):
+        if len(self.corners) == 3:
+            raise KeyboardInterrupt
+        return add(self, corner)
+
+    monkeypatch.setattr(KnotStore, "add", interrupted)
+    best = fuse(machine, parameters, validation=(V, w), box=box_of(parameters, ends))
+    assert best.lower_bound == -np.inf
+    assert dict(best.certificate.record)["no certificate"] == "the search ended before all of the box was covered"
+    assert best.validation_error == best.path.validation_errors.min()
 
 
 def test_one_parameter_in_a_tuple_is_one_parameter_and_has_values_too():
