@@ -45,6 +45,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.closed_form",),
     ("substrate.paths",),
     ("substrate.reduced",),
+    ("substrate.uncertainty",),
     ("substrate.proof",),
     ("substrate.composition",),
     ("substrate.fusion",),

@@ -16,11 +16,12 @@ from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
-from problems.estimators.shared.coded import Classes, CodedClassifier, ScoredRegressor, judged
+from problems.estimators.shared.coded import Classes, ScoredRegressor, judged
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -123,7 +124,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifier(CodedClassifier, SolvedMachine):
+class LSSVMClassifier(LeftOutClasses):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -133,6 +134,10 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        How decision values become the probabilities of :meth:`predict_proba`: Platt's sigmoid, isotonic regression
+        (better from about a thousand rows on), or Venn-Abers, from decision values of left-out rows and without a
+        refit, at the first call. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
@@ -148,14 +153,16 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
     bias_ : float or array of shape (n_machines,)
         b.
+    calibration_scores_ : CalibrationScores
+        Left-out decision values by which the model is calibrated, found when they are first needed.
     support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
         As for :class:`LSSVMRegressor`.
 
     Notes
     -----
-    Least squares estimates no probabilities. For probabilities, calibrate the decision values with scikit-learn:
-    ``CalibratedClassifierCV(LSSVMClassifier(...), method="sigmoid", cv=5)`` fits Platt's sigmoid on held-out folds;
-    ``method="isotonic"`` is better beyond about a thousand rows.
+    Least squares estimates no probabilities; leave-one-out decision values do, see :meth:`predict_proba`,
+    :meth:`predict_probability_interval` and :meth:`predict_set`. Rows that are equal in inputs and class are left out
+    together. With ``class_weight`` or ``sample_weight`` the probabilities are those of the weighted rows.
     """
 
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
@@ -283,7 +290,7 @@ class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
     ----------
     kernel, relevance
         As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, solver, cg_tol, max_iter, coding, class_weight
+    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
         As for :class:`~problems.LSSVMClassifier`.
 
     Attributes

@@ -124,6 +124,10 @@ class KernelEstimator(BaseEstimator):
             raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
         return self._fuser(self, over, **choices)
 
+    def _also_fitted(self) -> dict[str, Any]:
+        """What else a file holds of a fit, found after it."""
+        return {}
+
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if self.__sklearn_is_fitted__():
@@ -257,16 +261,19 @@ class KernelEstimator(BaseEstimator):
 
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
+        return self._evaluated(self._new_points(X))
+
+    def _new_points(self, X: Any) -> Any:
+        """Rows to predict, checked; they are where the model is."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             refuse_disguised(X, "X")
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-            return self._evaluated(X)
+            return validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_home(self, self.support_values_, X)
         X = device_points(X)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        return self._evaluated(X)
+        return X
 
     def _fitted_values(self, X: Any) -> Array:
         """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""

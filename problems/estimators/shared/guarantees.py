@@ -1,0 +1,74 @@
+"""What a prediction interval guarantees, in words that follow from how the machine was made."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from substrate.errors import DeclarationError
+from substrate.uncertainty.levels import exact_level
+
+__all__ = ["Guarantee", "check_method", "guarantee_of"]
+
+_EXCHANGEABLE = "the training rows and the new row are exchangeable"
+_FIXED = "kernel, gamma and the scaling of the columns are fixed before these rows are seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The coverage that is guaranteed for a new row, and under which conditions.
+
+    Parameters
+    ----------
+    method, coverage
+        Those asked for.
+    level
+        The share of new rows that is covered at least, in finite samples; None where nothing is proved.
+    conditions
+        What has to be true of the data for that.
+    broken
+        What was done with these rows that breaks it; the coverage is then approximate.
+    """
+
+    method: str
+    coverage: float
+    level: float | None
+    conditions: tuple[str, ...]
+    broken: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether a level is guaranteed under the conditions, with nothing that breaks it."""
+        return self.level is not None and not self.broken
+
+    def __str__(self) -> str:
+        wanted = " and ".join(self.conditions)
+        if self.level is None:
+            return f"approximate: {self.method} covers {self.coverage:g} of new rows if {wanted}"
+        if self.broken:
+            return (
+                f"approximate: {'; '.join(self.broken)} (otherwise at least {self.level:g} in finite samples, if "
+                f"{wanted}); choose on other rows, then calibrate(X, y) on rows that were not used and method='split'"
+            )
+        return f"covers at least {self.level:g} of new rows in finite samples, if {wanted}"
+
+
+def check_method(method: Any, methods: tuple[str, ...]) -> str:
+    """The name of a method, or an error that lists those there are."""
+    if not isinstance(method, str) or method not in methods:
+        raise DeclarationError(f"method must be one of {', '.join(methods)}, received {method!r}")
+    return method
+
+
+def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: tuple[str, ...]) -> Guarantee:
+    """The guarantee of a method; ``broken`` is what a machine did with its training rows."""
+    level = exact_level(coverage)
+    given = float(level)
+    each = ("each output is asked for on its own",) if outputs > 1 else ()
+    if split:
+        rows = "the calibration rows and the new row are exchangeable, and the former were not used in the fit"
+        return Guarantee(method, given, given, (rows, *each))
+    if method == "gaussian":
+        model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
+        return Guarantee(method, given, None, (model, *each))
+    proved = max(2 * level - 1, Fraction(0)) if method == "jackknife+" else level
+    return Guarantee(method, given, float(proved), (_EXCHANGEABLE, _FIXED, *each), broken)

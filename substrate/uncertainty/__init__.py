@@ -1,0 +1,1 @@
+"""How sure a fitted machine is: prediction intervals and regions, from the inverse that leave-one-out already uses."""

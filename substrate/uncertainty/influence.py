@@ -1,0 +1,174 @@
+r"""How every training row moves the prediction at a new point: all machines without one row, by one matrix product.
+
+With the bordered matrix M of [Suykens2002]_ eq. (5), :math:`D = \operatorname{diag}(1/(\gamma v))` on its diagonal, a
+new point x and :math:`q = (1, k(x_1, x), \dots, k(x_N, x))`,
+
+.. math:: M = \begin{bmatrix} 0 & 1^T \\ 1 & K + D \end{bmatrix}, \qquad c = M^{-1} q, \qquad
+          f^{(-i)}(x) = f(x) - c_i r_i, \qquad r_i = \frac{\alpha_i}{(M^{-1})_{ii}},
+
+where :math:`r_i` is the left-out residual (:mod:`substrate.closed_form.leave_one_out`) and :math:`f^{(-i)}` the machine
+without row i, bias included. :math:`c_i = \partial f(x) / \partial y_i` is the influence of the row. The number
+
+.. math:: p(x) = k(x, x) - q^T c \ge 0
+
+measures how far x is from the rows: :math:`p + 1/\gamma` is what an added row (x, z) of weight one leaves on the
+diagonal of the factor, and :math:`\gamma s^2 p` is the variance of a Gaussian process at x.
+
+In features :math:`\varphi` centred at their weighted mean, with :math:`P = \operatorname{diag}(\gamma v)` and
+:math:`A = I + \Phi^T P \Phi`, the same numbers are
+
+.. math:: c_i = P_{ii} \Big( \frac{1}{\operatorname{tr} P} + \varphi_i^T A^{-1} \varphi(x) \Big), \qquad
+          p(x) = \frac{1}{\operatorname{tr} P} + \varphi(x)^T A^{-1} \varphi(x), \qquad
+          (M^{-1})_{ii} = P_{ii} (1 - c_i(x_i)),
+
+which is how machines on a reduced basis, and those of a kernel of few features, are computed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.gram import Gram
+from substrate.kernels.base import blocks_beside
+from substrate.namespaces import is_device_array, namespace_of, zeros_beside
+from substrate.threads import blas_threads
+
+__all__ = ["FeatureInfluence", "Influence", "KernelInfluence", "LeftOutMachines", "feature_root", "kernel_influence"]
+
+
+class Influence(Protocol):
+    """The inverse of a machine's system, as far as predictions at new points need it."""
+
+    @property
+    def diagonal(self) -> Array:
+        """The entries of the inverse's diagonal that belong to the rows."""
+
+    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+        """c, one line per new point, and p(x), from the points and k(x, x)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfluence:
+    """``inverse`` is B, ``eta`` is (K + D)^{-1} 1 over its sum, ``total`` that sum.
+
+    ``represent`` computes the kernel values of points with the rows.
+    """
+
+    represent: Callable[[Any], Array]
+    inverse: Array
+    eta: Array
+    total: float
+
+    @property
+    def diagonal(self) -> Array:
+        """B_ii."""
+        return namespace_of(self.inverse).linalg.diagonal(self.inverse)  # type: ignore[no-any-return]
+
+    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+        """From the kernel values of the new points with the rows, and k(x, x)."""
+        rows = self.represent(X)
+        xp = namespace_of(rows)
+        with blas_threads(self.eta.shape[0]):
+            c = rows @ self.inverse
+        drift = rows @ self.eta
+        p = diagonal - _paired(rows, c) - 2.0 * drift + 1.0 / self.total
+        c += self.eta
+        return c, xp.clip(p, min=0.0)  # a difference that is zero, or above, up to rounding
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureInfluence:
+    """``rows`` are psi_i with psi(x)'psi(z) = phi(x)'A^{-1} phi(z), which ``represent`` computes; ``pulls`` gamma v."""
+
+    represent: Callable[[Any], Array]
+    rows: Array
+    pulls: Array
+
+    @property
+    def total(self) -> float:
+        """The sum of the pulls."""
+        return float(namespace_of(self.pulls).sum(self.pulls))
+
+    @property
+    def spare(self) -> Array:
+        """One minus the leverage of every row."""
+        spare: Array = 1.0 - self.pulls * (1.0 / self.total + _paired(self.rows, self.rows))
+        return spare
+
+    @property
+    def diagonal(self) -> Array:
+        """P_ii (1 - h_i)."""
+        diagonal: Array = self.pulls * self.spare
+        return diagonal
+
+    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+        """From psi of the new points; k(x, x) is not needed."""
+        rows = self.represent(X)
+        constant = 1.0 / self.total
+        with blas_threads(self.rows.shape[0]):
+            c = rows @ self.rows.T
+        c += constant
+        c *= self.pulls
+        return c, constant + _paired(rows, rows)
+
+
+def _paired(left: Array, right: Array) -> Array:
+    """Sums of products along the last axis."""
+    if is_device_array(left):
+        return namespace_of(left).sum(left * right, axis=1)  # type: ignore[no-any-return]
+    return np.asarray(np.einsum("ij,ij->i", left, right))
+
+
+def kernel_influence(gram: Gram, ridge: Array, represent: Callable[[Any], Array]) -> KernelInfluence:
+    """From a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
+    gram.factorize(ridge)
+    if is_device_array(ridge):
+        xp = namespace_of(ridge)
+        inverse = gram.solve(xp.eye(gram.n, dtype=xp.float64, device=ridge.device))
+    else:
+        xp, inverse = np, gram.inverse()
+    gram.release()
+    eta = xp.sum(inverse, axis=1)
+    total = float(xp.sum(eta))
+    share = eta / total
+    for rows in blocks_beside(ridge, gram.n, gram.n):  # in place: the inverse is the largest array there is
+        inverse[rows, :] -= eta[rows][:, None] * share
+    return KernelInfluence(represent, inverse, share, total)
+
+
+def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
+    """Sizes s and the triangle R with A = s R'R s, by a QR factorisation of columns of one size; numpy only."""
+    tall = np.sqrt(pulls)[:, None] * features
+    sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
+    return sizes, np.asarray(np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]), mode="r"))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutMachines:
+    """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma."""
+
+    influence: Influence
+    support_values: Array
+    residuals: Array
+    diagonal: Array
+    gamma: float
+
+    @property
+    def n(self) -> int:
+        """The number of machines, one without each row."""
+        return int(self.residuals.shape[0])
+
+    def blocks(self, X: Any, diagonal: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Slices of the new points, with c and p(x) there; c is the caller's to overwrite."""
+        for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
+            yield some, *self.influence.at(X[some, :], diagonal[some])
+
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """p(x) of all new points."""
+        found: Array = zeros_beside(self.residuals, int(X.shape[0]))
+        for some, _, p in self.blocks(X, diagonal):
+            found[some] = p
+        return found
