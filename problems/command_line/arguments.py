@@ -41,6 +41,11 @@ A table has a header. Empty cells, NA, N/A, NaN, null, None and ? are missing an
 _PREDICT = f"""examples:
   substrate predict model.npz new.csv --out predictions.csv
   substrate predict model.npz new.csv | head
+  substrate predict model.npz new.csv --coverage 0.9
+
+With --coverage numbers have columns lower and upper: by the errors of the rows that substrate fit held out where these
+only judged the model, else by leaving every training row out, else by Gaussian error bars. What they guarantee is
+printed on standard error.
 
 Columns are found by name; those that the model does not use are ignored. Parquet rows of a sparse model go to --out
 in one pass, and need not fit in memory; --out may then be a .parquet or .npy file as well.
@@ -156,6 +161,10 @@ def _predict(commands: _Commands) -> None:
         metavar="BYTES",
         help="memory that the model may take (1 GiB, or four times the size of its file if that is more)",
     )
+    predict.add_argument(
+        "--coverage", type=float, metavar="SHARE",
+        help="add columns lower and upper that hold this share of new targets, for instance 0.9",
+    )  # fmt: skip
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
 

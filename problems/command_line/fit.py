@@ -115,6 +115,9 @@ def fit_table(table: Table, choices: Choices) -> Fit:
         )  # fmt: skip
     raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
     description = (why, _split_description(train.size, held.size, choices), _scaling_description(preparation))
+    chosen_by_them = MODELS[choices.model].validated and weight is None
+    if task == "regression" and held.size and not chosen_by_them:
+        estimator.calibrate(X[held], y[held])  # rows that neither fitted nor chose: intervals can rest on them
     model = TabularModel(estimator, preparation)
     return Fit(model, preparation, choices, X[train], y[train], X[held], y[held], description, raised)
 

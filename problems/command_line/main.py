@@ -186,18 +186,22 @@ def _verdict(certificate: Any) -> int:
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.intervals import interval_statement
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
         model = TabularModel.load(options.model, options.max_bytes)
-    if options.out is not None and predicts_in_a_pass(model, options.data):
+    coverage = options.coverage
+    if options.out is not None and coverage is None and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop))
+    text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop), coverage)
     interruption.check()
     write(options.out, text)
+    if coverage is not None:
+        print(f"substrate: {interval_statement(model.estimator, model.preparation, coverage)}", file=sys.stderr)
     return 0
 
 

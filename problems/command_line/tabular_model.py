@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
+from problems.command_line.intervals import interval_columns
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split, raw_matrix
 from problems.command_line.table import Table, named_columns, read_table
@@ -81,9 +82,10 @@ class TabularModel:
         return np.asarray(self.estimator.predict(self.matrix(rows)))
 
 
-def predictions_csv(model: TabularModel, table: Table) -> str:
+def predictions_csv(model: TabularModel, table: Table, coverage: float | None = None) -> str:
     """The text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
+    With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``.
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
@@ -99,6 +101,8 @@ def predictions_csv(model: TabularModel, table: Table) -> str:
         else:
             classes = model.estimator.classes_
             columns |= {f"decision_{label}": decision[:, k] for k, label in enumerate(classes)}
+    if coverage is not None:
+        columns |= interval_columns(model.estimator, X, coverage)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(csv_row(columns))

@@ -40,7 +40,8 @@ from substrate.errors import DataError, DeclarationError
 __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
 _NAMES = {
-    "loo": "leave-one-out", "gcv": "generalised cross-validation", "folds": "folds", "validation": "validation",
+    "loo": "leave-one-out", "gcv": "generalised cross-validation", "evidence": "evidence, as a variance",
+    "folds": "folds", "validation": "validation",
 }  # fmt: skip
 
 

@@ -44,7 +44,7 @@ from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
-__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "between"]
+__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "between", "unknown_at"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from substrate.reduced.spectrum import Reach, ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = ["Doubt", "ReducedFold", "ReducedGCV", "RowSizes", "sizes_of_rows"]
+__all__ = ["Doubt", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ReducedGCV(Criterion):
         falling = self._shaped(errors / lambdas[:, None] ** 2, t)
         values = falling * rising
         whole = self._shaped(np.broadcast_to(spectrum.squares, errors.shape) / lambdas[:, None] ** 2, t) * rising
-        return Samples(values, np.maximum(between(falling, rising), _cancelled(values, whole, self.size)))
+        return Samples(values, np.maximum(between(falling, rising), cancelled(values, whole, self.size)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ class ReducedFold(Criterion):
         shaped = self._shaped(values, t)
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
-        return Samples(shaped, np.maximum(top, _cancelled(shaped, whole / self.count, self.size)))
+        return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.count, self.size)))
 
 
-def _cancelled(values: Array, whole: Array, size: int) -> Array:
+def cancelled(values: Array, whole: Array, size: int) -> Array:
     """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
     floor = np.finfo(np.float64).tiny
     return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))

@@ -260,6 +260,17 @@ class ReducedSpectrum:
         """The trace of the hat matrix."""
         return 1.0 + float(namespace_of(self.values).sum(self.values / (self.values + lam)))
 
+    def noise_variance(self, lam: float) -> Array:
+        """The variance of the noise that the evidence prefers, one number per output, on the host.
+
+        ``y'alpha / (gamma (n - 1))``, see :mod:`substrate.uncertainty.gaussian`.
+        """
+        c, values = to_numpy(self.cross), to_numpy(self.values)
+        explained = (np.square(c) / (values + lam)[:, None]).sum(axis=0)
+        unit = self.origin.unit
+        with np.errstate(over="ignore"):
+            return np.asarray(np.maximum(to_numpy(self.squares) - explained, 0.0) / (self.n - 1) * unit * unit)
+
     def decomposition_error(self, lam: float) -> float:
         """A bound on the relative effect of rounding in statistic and decomposition on the results."""
         return float(10.0 * np.sqrt(max(self.values.shape[0], 1)) * EPS * self.norm / lam + self.error)

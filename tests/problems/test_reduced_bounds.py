@@ -58,6 +58,10 @@ def exact_criterion(model, Z, y, criterion, gamma):
     u, mean, _, centred, H = solved(Z, list(range(n)), y, gamma)
     fitted, half = centred * u, centred * H.inv()
     errors = [ball(y[i]) - mean - fitted[i, 0] for i in range(n)]
+    if criterion == "evidence":
+        quadratic = sum(((ball(y[i]) - mean) * e for i, e in enumerate(errors)), zero)
+        product = H.det() * ball(float(gamma)) ** Z.ncols()
+        return below(quadratic / (n - 1) * (product.log() / (n - 1)).exp())
     spare = [1 - ball(1.0) / n - sum((half[i, k] * centred[i, k] for k in range(Z.ncols())), zero) for i in range(n)]
     if criterion == "gcv":
         left = sum(spare, zero)
@@ -84,7 +88,7 @@ def check(seed, criterion, points, gamma_range=None):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_gamma_of_the_range_has_a_criterion_below_the_bound(seed, criterion):
     check(seed, criterion, 2)
@@ -92,7 +96,7 @@ def test_no_gamma_of_the_range_has_a_criterion_below_the_bound(seed, criterion):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds"])
 def test_many_searches_have_bounds_that_hold(criterion):
     held = [check(seed, criterion, 8).certificate_["gap of gamma"].passes for seed in range(100, 130)]
     wide = [check(seed, criterion, 8, (1e-3, 1e12)) for seed in range(200, 210)]

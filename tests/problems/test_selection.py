@@ -241,7 +241,10 @@ def test_degenerate_data():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"cv": "aic"}, "cv must be 'loo', 'gcv', a number of folds, a splitter, a list of splits, or None"),
+        (
+            {"cv": "aic"},
+            "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter, a list of splits, or None",
+        ),
         ({"cv": True}, "cv must be"),
         ({"cv": 2.5}, "cv must be"),
         ({"loss": "misclassification"}, "loss must be one of squared, mean_absolute, median_absolute, trimmed"),

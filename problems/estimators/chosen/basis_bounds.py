@@ -20,10 +20,12 @@ from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import EPS, Array
 from substrate.namespaces import to_numpy
 from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.evidence import Evidence
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.validation import Sum
 from substrate.reduced.criteria import Doubt, ReducedFold, ReducedGCV, sizes_of_rows
+from substrate.reduced.evidence import ReducedEvidence
 from substrate.reduced.left_out import ReducedLeaveOneOut
 from substrate.reduced.spectrum import ReducedSpectrum
 
@@ -59,6 +61,9 @@ class _Known:
                 total += weight * np.square(self._pooled(errors / math.sqrt(part.count)))  # type: ignore[attr-defined]
             return np.asarray(np.sqrt(total))
         lifted, errors = self.doubts[0].errors(lam)
+        if isinstance(criterion, (ReducedEvidence, Evidence)):
+            known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, lifted, errors)
+            return np.asarray(np.where(known < 1.0, value * (1.0 - np.sqrt(1.0 - np.minimum(known, 1.0))), math.inf))
         root, spare = self._pooled(errors / math.sqrt(n)), float(self.spare[number]) - lifted
         if spare <= 0.0:
             return np.full(criterion.outputs, math.inf)

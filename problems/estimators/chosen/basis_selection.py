@@ -29,10 +29,12 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
+from substrate.reduced.evidence import ReducedEvidence
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
@@ -81,8 +83,9 @@ class SparseSearch(ModelSearch, SparseMachine):
     def _check_search(self) -> None:
         if self.cv is None:
             raise DeclarationError(
-                "cv must be 'loo', 'gcv', a number of folds, a splitter or a list of splits, received None; rows that "
-                "are read in passes have no validation rows beside them, and a PredefinedSplit holds rows out"
+                "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter or a list of splits, received "
+                "None; rows that are read in passes have no validation rows beside them, and a PredefinedSplit holds "
+                "rows out"
             )
         self._check_rules()
         if isinstance(rule := self._choice().rule, str) and rule == "pruned":
@@ -145,6 +148,8 @@ class SparseSearch(ModelSearch, SparseMachine):
             return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
         if self._criterion == "gcv":
             return ReducedGCV.of(spectrum, pooled=pooled)
+        if self._criterion == "evidence":
+            return ReducedEvidence.of(spectrum, pooled=pooled)
         parts = []
         for fold in statistic.folds:
             others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
@@ -153,7 +158,7 @@ class SparseSearch(ModelSearch, SparseMachine):
 
     def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
         """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
-        rows, kind = prepared.rows, GeneralizedCrossValidation if self._criterion == "gcv" else LeaveOneOut
+        rows, kind = prepared.rows, OF_SPECTRUM.get(self._criterion, LeaveOneOut)
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
         return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T)), block.Y, pooled=pooled)
@@ -217,11 +222,12 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels, default=None
         Candidates, each with a basis of its own, judged at its best gamma.
-    cv : {"loo", "gcv"}, int, splitter or iterable, default="loo"
-        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, or the mean
-        square error over folds. Every row validates once at most and trains otherwise. A number makes consecutive folds
-        in regression and stratified ones in classification, the same ones wherever the rows are. A splitter is given
-        the targets of rows that are read in passes, not their inputs. A single validation set is a ``PredefinedSplit``.
+    cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
+        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of
+        y (:mod:`substrate.reduced.evidence`), or the mean square error over folds. Every row validates once at most and
+        trains otherwise. A number makes consecutive folds in regression and stratified ones in classification, the same
+        ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their inputs. A
+        single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
         rounding could change the criterion by a part of the gap. The certificate states the range, and whether the

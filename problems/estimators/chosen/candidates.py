@@ -1,8 +1,8 @@
 r"""The judgement of one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
 
-The mean square over left-out rows, folds or validation rows, and generalised cross-validation, are minimised with a
-lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out residuals (mean
-absolute, median, trimmed, misclassification) on a grid, without one.
+The mean square over left-out rows, folds or validation rows, generalised cross-validation, and the evidence of y are
+minimised with a lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out
+residuals (mean absolute, median, trimmed, misclassification) on a grid, without one.
 
 For a machine with a free bias, points are centred at their mean where that changes nothing else; the rounding of kernel
 values of validation rows is bounded.
@@ -27,7 +27,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
 from substrate.namespaces import is_device_array, to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum, Validation
@@ -35,7 +36,7 @@ from substrate.paths.validation import Sum, Validation
 __all__ = ["SMOOTH", "Judged", "Task", "centred_points", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
 #: Criteria that are smooth in gamma.
-SMOOTH: tuple[str, ...] = ("loo", "gcv", "folds", "validation")
+SMOOTH: tuple[str, ...] = ("loo", "gcv", "evidence", "folds", "validation")
 
 
 def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
@@ -118,10 +119,10 @@ def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("square
     """The meaning of ``cv`` and ``loss``: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
     if loss not in losses:
         raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
-    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in ("loo", "gcv")):
+    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in OF_SPECTRUM):
         raise DeclarationError(
-            f"cv must be 'loo', 'gcv', a number of folds, a splitter, a list of splits, or None for validation rows; "
-            f"received {cv!r}"
+            "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter, a list of splits, or None for "
+            f"validation rows; received {cv!r}"
         )
     if loss != "squared" and cv != "loo":
         raise DeclarationError(f"loss={loss!r} is taken of leave-one-out residuals: use cv='loo', received cv={cv!r}")
@@ -233,7 +234,7 @@ def _criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
             round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
             parts += [(part, share / len(task.splits)) for part, share in round_]
         return Sum.of(*zip(*parts, strict=True))
-    kind = GeneralizedCrossValidation if task.criterion == "gcv" else LeaveOneOut
+    kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
     if not pooled or (to_numpy(Y) != 0.0).all():
         return kind.of(centred_spectrum(gram, p, task.weights), Y, pooled=pooled)
     criteria, counts, mass = [], [], 0.0

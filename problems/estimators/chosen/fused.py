@@ -13,6 +13,7 @@ from sklearn.model_selection import LeaveOneOut, check_cv
 from problems.estimators.chosen.candidates import held_out_rows
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -210,7 +211,7 @@ class FusedEstimator(KernelEstimator):
         return False
 
 
-class FusedRegressor(RegressorMixin, FusedEstimator):
+class FusedRegressor(Intervals, RegressorMixin, FusedEstimator):
     """A fused estimator for one real target."""
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:

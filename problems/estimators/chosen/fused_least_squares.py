@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import check_given
+from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
@@ -34,7 +35,7 @@ _REASON = "only the cut-off regularises, and rounding decides on which side of i
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FusedLeastSquaresRegressor(RegressorMixin, KernelEstimator):
+class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
     """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
 
     The machine is expanded in the training points and fits the validation points as well. Nothing penalises it: with

@@ -87,7 +87,7 @@ class ModelSearch:
 
     @property
     def _criterion(self) -> str:
-        """The criterion: "loo", "gcv", "folds", "validation", or a loss of leave-one-out residuals."""
+        """The criterion: "loo", "gcv", "evidence", "folds", "validation", or a loss of leave-one-out residuals."""
         return judged_by(self.cv, self.loss, self._losses)
 
     def _check_rules(self) -> None:

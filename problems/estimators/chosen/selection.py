@@ -75,11 +75,12 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels, default=None
         Candidates, each judged at its own best gamma.
-    cv : {"loo", "gcv"}, int, splitter, iterable or None, default="loo"
-        How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation; a
-        number of folds, a splitter or an iterable of splits: the mean square error over them; None: the mean square
-        error on validation rows, those given to :meth:`fit` or a share of X, and the machine is then fitted to the
-        other rows.
+    cv : {"loo", "gcv", "evidence"}, int, splitter, iterable or None, default="loo"
+        How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
+        ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
+        :mod:`substrate.paths.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
+        iterable of splits: the mean square error over them; None: the mean square error on validation rows, those
+        given to :meth:`fit` or a share of X, and the machine is then fitted to the other rows.
     loss : {"squared", "mean_absolute", "median_absolute", "trimmed"}, default="squared"
         The mean square has a lower bound. The others (``"trimmed"`` is the mean square without the largest tenth) are
         taken of leave-one-out residuals, ``cv="loo"``, and searched on a grid, without one.
@@ -156,6 +157,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
+        self._keep_noise(Y, fit, gammas, one)
         ridge = ridges_of(gammas, weights)
         self._keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
         return self
@@ -213,9 +215,10 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
         whole = bool((to_numpy(Y) != 0.0).all())
-        if not whole and self.loss != "squared":
+        if not whole and (self.loss != "squared" or self._criterion == "evidence"):
+            asked = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
             raise DeclarationError(
-                f"coding='one_vs_one' has no loss {self.loss!r}, its machines having rows of their own; use "
+                f"coding='one_vs_one' has no {asked}, its machines having rows of their own; use cv='loo' with "
                 "loss='squared', or another coding"
             )
         kernels = self._candidates(X)

@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_machine import LeavesOut
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
@@ -40,7 +41,7 @@ _DELTA = 1.345
 
 
 @dataclass(eq=False, repr=False)
-class HuberLSSVMRegressor(RegressorMixin, LeavesOut):
+class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
     """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
 
     Parameters

@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
@@ -33,7 +34,7 @@ __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor", "LSSVM
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
+class LSSVMRegressor(MultiOutputMixin, DenseIntervals, ScoredRegressor, SolvedMachine):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -71,6 +72,8 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
         The report on the fit.
     ridge_ : array of shape (n_support,) or (n_support, n_outputs)
         The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
+    unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
+        1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     n_iter_ : int
         Iterations of ``"cg"``; for a direct method, one and its refinements.
 
@@ -97,15 +100,16 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, SolvedMachine):
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
         fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True)
+        self._keep_noise(Y, fit, gammas, y.ndim == 1)
         self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b, in memory that does not grow with the number of rows.
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error bar.
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        return self._expansion(X)
+        return self._with_deviations(X) if return_std else self._expansion(X)
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
@@ -241,11 +245,10 @@ class _Componentwise(AdditiveEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         super().fit(X, y, sample_weight)
-        values, alpha = self._component_values(self.support_vectors_), self._coefficients()
+        values, alpha, kernel = self._component_values(self.support_vectors_), self._coefficients(), self.kernel_
         self.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
         if (primal := self._primal()) is not None:
-            kernel: Any = self.kernel_
-            parts = component_weights(primal, kernel.components(self.n_features_in_))
+            parts = component_weights(primal, kernel.components(self.n_features_in_))  # type: ignore[attr-defined]
             norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
             self.component_norms_ = norms if alpha.ndim == 2 else norms[0]
             return self

@@ -22,6 +22,7 @@ from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.full.saddle_machine import SaddleMachine
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.encoding import Reweighting
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.closed_form.answer import Answer, Question, answered
@@ -72,7 +73,7 @@ def reweighted_fits(
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RobustLSSVMRegressor(RegressorMixin, SaddleMachine):
+class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
     """Weighted least-squares support vector regression, robust against outliers ([Suykens2002]_ Algorithm 1).
 
     Parameters

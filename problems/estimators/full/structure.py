@@ -12,6 +12,7 @@ from problems.estimators.full.variation_fit import PAGES, Variation, VariationAn
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.checked_again import warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
@@ -141,7 +142,7 @@ def _means(Y: Array, labels: bool) -> Array:
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(RegressorMixin, _MaximalVariation):
+class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters

@@ -14,6 +14,7 @@ from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
 from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
@@ -27,7 +28,7 @@ __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"
 
 
 @dataclass(eq=False, repr=False)
-class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
+class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
     """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
 
     Parameters
@@ -113,7 +114,7 @@ class SubstrateRegressor(CheckedAgain, RegressorMixin, LeavesOut):
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(RegressorMixin, SparseAnswers):
+class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
 
     Parameters

@@ -20,6 +20,7 @@ from problems.estimators.pruned.pruned_machine import PrunedMachine
 from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
 from problems.estimators.shared.coded import Classes, CodedClassifier, judged, scores_of, winners
 from problems.estimators.shared.encoding import PruningStep
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
@@ -29,7 +30,7 @@ __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 
 
 @dataclass(eq=False, repr=False)
-class PrunedLSSVMRegressor(RegressorMixin, PrunedMachine):
+class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
     """Least-squares support vector regression with few support vectors ([Suykens2002]_ Algorithm 2).
 
     Parameters

@@ -25,6 +25,7 @@ from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import unpolished
@@ -91,7 +92,7 @@ _TOLERANCE = 1e-6
 
 
 @dataclass(eq=False, repr=False)
-class SparseMaximalVariationRegressor(RegressorMixin, DecoupledExpansion, ReducedMachine):
+class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpansion, ReducedMachine):
     """Structure detection on a reduced basis, at any number of rows; irrelevant inputs vanish exactly.
 
     [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with one expansion per component in the basis of [Cawley2004]_ eq. (2).

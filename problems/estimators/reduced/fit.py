@@ -112,6 +112,7 @@ class ReducedFit:
     factor: LeverageFactor | None
     freedom: float | None
     warned: bool = False
+    noise: Array | None = None
 
 
 def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepared:
@@ -187,7 +188,8 @@ def fit_reduced(
     facts = (*_facts(prepared, gamma, how), *solved.facts)
     factor = leverage_factor(spectrum, lam)
     freedom = spectrum.degrees_of_freedom(lam)
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom)
+    noise = spectrum.noise_variance(lam)
+    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom, noise=noise)
 
 
 def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:

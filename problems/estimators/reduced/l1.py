@@ -17,6 +17,7 @@ from problems.estimators.reduced.fit import FitData, prepare
 from problems.estimators.reduced.machine import ReducedMachine, basis_rows
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import RegressedClassifier
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.l1_active_set import VIOLATION
@@ -184,7 +185,7 @@ class _Solved:
 
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateRegressor(RegressorMixin, _ReducedL1):
+class SparseL1SubstrateRegressor(Intervals, RegressorMixin, _ReducedL1):
     """The L1 substrate on a reduced basis: any number of rows, few of few vectors, and the whole path in zeta.
 
     [Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2), whose coefficients need not sum to zero.

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.reduced.fit import FitData
+from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
 from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
@@ -51,7 +52,7 @@ def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, A
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
+class SparseLSSVMRegressor(ReducedIntervals, ScoredRegressor, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters
@@ -95,6 +96,10 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
         For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well).
     n_rows_ : int
         Number of rows fitted.
+    noise_variance_ : float
+        The variance of the noise at which the evidence of y is largest (absent as well).
+    unit_ridge_ : float
+        1/gamma, the diagonal of a new row (absent as well).
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -111,6 +116,13 @@ class SparseLSSVMRegressor(ScoredRegressor, SparseMachine):
 
     _on_devices = True
     _title = "Sparse LS-SVM regression"
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
+
+        The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
+        """
+        return self._with_deviations(X) if return_std else self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)

@@ -23,6 +23,7 @@ from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.encoding import ReducedReweighting
+from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
@@ -48,7 +49,7 @@ _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v"
 
 
 @dataclass(eq=False, repr=False)
-class RobustSparseLSSVMRegressor(RegressorMixin, ReducedMachine):
+class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
     """Weighted LS-SVM regression on a reduced basis, robust against outliers at any number of rows.
 
     [Suykens2002]_ Algorithm 1 on the machine of [Cawley2004]_ eq. (2)-(3).

@@ -37,7 +37,7 @@ from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
 from substrate.gram import Gram
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out", "leave_rows_out_primal"]
+__all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out", "leave_rows_out_primal", "shared_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
     freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     checks: list[Row] = []
-    for columns in _shared(ridge, members):
+    for columns in shared_columns(ridge, members):
         (rows,) = np.nonzero(members[:, columns[0]])
         here = np.ix_(rows, columns)
         d = np.ascontiguousarray(ridge[rows, columns[0]])
@@ -141,7 +141,7 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
 
 
-def _shared(ridge: Array, members: Any) -> list[Any]:
+def shared_columns(ridge: Array, members: Any) -> list[Any]:
     """Columns with the same rows and the same ridge."""
     groups: dict[bytes, list[int]] = {}
     for k in range(ridge.shape[1]):

@@ -104,6 +104,10 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "RegressedClassifier": {"support_codes_": None},
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
+    "Intervals": {"calibration_scores_": _EACH},
+    "LeftOutIntervals": {
+        "noise_variance_": either(_UNBOUNDED, array(unbounded=True)), "unit_ridge_": either(_NUMBER, _VECTOR),
+    },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,
@@ -182,7 +186,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SolvedMachine": _SOLVER,
     "LSSVMClassifier": {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))},
     "ModelSearch": _KERNELS | {
-        "cv": either(word("loo", "gcv"), _SPLITS), "loss": word(*_LOSSES),
+        "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead")),
     },

@@ -437,3 +437,46 @@ def test_a_message_suggests_a_few_columns_of_many(tmp_path, capsys):
     path = written(tmp_path / "t.csv", [*(f"c{k}" for k in range(30)), "y"], [*([["a", "b"]] * 30), [1, 2]])
     assert main(["fit", str(path), "--target", "y", "--out", str(tmp_path / "m.npz")]) == 2
     assert "--one-hot c0 c1 c2 c3 c4 (and 25 columns more), or leave" in capsys.readouterr().err
+
+
+def _intervals(tmp_path, capsys, model, table, coverage="0.9"):
+    assert main(["predict", str(model), str(table), "--coverage", coverage]) == 0
+    out, err = capsys.readouterr()
+    lines = list(csv.DictReader(io.StringIO(out)))
+    return np.array([[float(line["lower"]), float(line["upper"])] for line in lines]), " ".join(err.split())
+
+
+def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path, regression, capsys):
+    path, X, _ = regression
+    kept = tmp_path / "model.npz"
+    assert main(["fit", str(path), "--target", "y", "--quiet", "--out", str(kept)]) == 0
+    model = TabularModel.load(kept)
+    ends, err = _intervals(tmp_path, capsys, kept, path)
+    wanted = model.estimator.predict_interval(model.matrix(read_table(path)), 0.9, "split")
+    np.testing.assert_allclose(ends, wanted)
+    assert model.estimator.calibration_scores_.size == 12
+    assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
+    assert main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--out", str(kept)]) == 0
+    ends, err = _intervals(tmp_path, capsys, kept, path)
+    model = TabularModel.load(kept)
+    np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path))))
+    assert "intervals by method conformal: approximate: gamma was chosen on these rows" in err
+    assert "the inputs were standardised by these rows" in err
+    assert X.shape[0] == ends.shape[0]
+
+
+def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, regression, classes, capsys):
+    path, kept = regression[0], tmp_path / "model.npz"
+    line = ["fit", str(path), "--target", "y", "--quiet", "--out", str(kept)]
+    assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
+    assert "intervals by method gaussian: approximate" in _intervals(tmp_path, capsys, kept, path)[1]
+    assert main([*line, "--model", "l1"]) == 0
+    assert main(["predict", str(kept), str(path), "--coverage", "0.9"]) == 2
+    assert "its validation rows chose its weight; fit again with that weight given" in capsys.readouterr().err
+    assert main([*line, "--model", "l1", "--zeta", "0.1"]) == 0
+    assert "intervals by method split: covers" in _intervals(tmp_path, capsys, kept, path)[1]
+    assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
+    assert "--coverage must be above 0 and below 1" in capsys.readouterr().err
+    assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--out", str(kept)]) == 0
+    assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 2
+    assert "this model predicts classes; leave it out" in capsys.readouterr().err

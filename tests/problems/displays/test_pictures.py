@@ -51,6 +51,10 @@ PICTURES = {
     "components": lambda: displays.ComponentFunctionsDisplay.from_estimator(fused(), A, B),
     "criterion": lambda: displays.CriterionDisplay.from_estimator(problems.LSSVMRegressorCV(RBF(6.6)).fit(X, Y)),
     "evolution": lambda: displays.EvolutionDiagramDisplay.from_estimator(fused()),
+    "interval, one input": lambda: displays.IntervalDisplay.from_estimator(
+        problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X, Y
+    ),
+    "interval": lambda: displays.IntervalDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A, B),
     "L1 path": sparse_path,
     "left out, one input": lambda: displays.LeaveOneOutDisplay.from_estimator(
         problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X, Y
@@ -70,7 +74,7 @@ def grey(colour) -> float:
     return round(float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))), 1)
 
 
-@pytest.mark.parametrize("name", first(8, PICTURES))
+@pytest.mark.parametrize("name", first(10, PICTURES))
 def test_every_picture_can_be_read(plt, name):
     display = PICTURES[name]()
     figure = display.figure_

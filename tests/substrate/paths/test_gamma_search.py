@@ -11,6 +11,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.evidence import Evidence
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_gamma
 from substrate.paths.validation import Sum, Validation
 
@@ -28,7 +29,7 @@ KERNELS = [RBF(0.1), RBF(1.0), RBF(30.0), Laplacian(1.0), Linear()]
 
 
 def criteria(kernel, points, y):
-    """The three criteria on the same data; every third row validates, or is a fold."""
+    """The criteria on the same data; every third row validates, or is a fold."""
     spectrum = centred_spectrum(Gram.of(kernel, points))
     parts = []
     for k in range(3):
@@ -39,6 +40,7 @@ def criteria(kernel, points, y):
     return {
         "loo": LeaveOneOut.of(spectrum, y),
         "gcv": GeneralizedCrossValidation.of(spectrum, y),
+        "evidence": Evidence.of(spectrum, y),
         "validation": parts[0],
         "folds": Sum.of(parts, [1.0 / 3.0] * 3),
     }, lambda_range([spectrum])
@@ -66,7 +68,7 @@ def assert_global(criterion, lambdas, gap=1e-4):
     return found
 
 
-@pytest.mark.parametrize("which", ["loo", "gcv", "validation", "folds"])
+@pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("target", first(2, TARGETS))
 def test_never_worse_than_a_fine_grid_and_the_bound_is_below_all_of_it(which, kernel, target):
@@ -74,7 +76,7 @@ def test_never_worse_than_a_fine_grid_and_the_bound_is_below_all_of_it(which, ke
     assert_global(made[which], lambdas)
 
 
-@pytest.mark.parametrize("which", ["loo", "gcv", "validation", "folds"])
+@pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
 @pytest.mark.parametrize("gap", [1e-2, 1e-6])
 def test_the_gap_is_reached_on_motorcycle(which, gap):
     made, lambdas = criteria(RBF(10.0), X, Y)

@@ -1,0 +1,50 @@
+"""Intervals beside the predictions of a table, and the sentence that says what they guarantee."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.preparation import Preparation
+from problems.estimators.shared.intervals import LeftOutIntervals
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.uncertainty.levels import exact_level
+
+__all__ = ["interval_columns", "interval_statement"]
+
+_STANDARDISED = "the inputs were standardised by these rows"
+
+
+def _method(estimator: Any) -> str:
+    """By the rows that ``substrate fit`` held out, if any; else by leaving rows out; else by the Gaussian process."""
+    if estimator._labels:
+        raise DataError("--coverage gives intervals of numbers, and this model predicts classes; leave it out")
+    if hasattr(estimator, "calibration_scores_"):
+        return "split"
+    if not isinstance(estimator, LeftOutIntervals):
+        raise DataError(
+            f"this {type(estimator).__name__} knows no errors of rows that it was not fitted to: its validation rows "
+            "chose its weight; fit again with that weight given (--zeta, --rho), and they judge it instead"
+        )
+    return "conformal" if hasattr(estimator, "ridge_") else "gaussian"
+
+
+def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
+    """Columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are."""
+    exact_level(coverage, "--coverage")
+    method = _method(estimator)
+    ends = np.asarray(estimator.predict_interval(X, coverage, method))
+    if ends.ndim == 2:
+        return {"lower": ends[:, 0], "upper": ends[:, 1]}
+    names = ("lower", "upper")
+    return {f"{name}_{k}": ends[:, k, side] for k in range(ends.shape[1]) for side, name in enumerate(names)}
+
+
+def interval_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
+    """What the columns guarantee."""
+    method = _method(estimator)
+    guarantee = estimator.interval_guarantee(coverage, method)
+    if method != "split" and preparation is not None and preparation.standardised:
+        guarantee = replace(guarantee, broken=(*guarantee.broken, _STANDARDISED))
+    return f"intervals by method {method}: {guarantee}"

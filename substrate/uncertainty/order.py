@@ -1,0 +1,33 @@
+"""Order statistics along the last axis, wherever the numbers are; infinite where the rank runs out of them."""
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.namespaces import is_device_array, namespace_of
+
+__all__ = ["kth_smallest", "largest", "smallest"]
+
+
+def kth_smallest(values: Array, k: int) -> Array:
+    """The k-th smallest of every line, from 1 on; minus infinity for 0, infinity for one more than there are."""
+    n = int(values.shape[-1])
+    if not 1 <= k <= n:
+        edge = -np.inf if k < 1 else np.inf
+        return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
+    if is_device_array(values):
+        return namespace_of(values).sort(values, axis=-1)[..., k - 1]  # type: ignore[no-any-return]
+    return np.asarray(np.partition(values, k - 1, axis=-1)[..., k - 1])
+
+
+def smallest(values: Array, count: int) -> Array:
+    """The ``count`` smallest of every line, in any order."""
+    if is_device_array(values):
+        return namespace_of(values).sort(values, axis=-1)[..., :count]  # type: ignore[no-any-return]
+    return np.asarray(np.partition(values, count - 1, axis=-1)[..., :count]) if count else values[..., :0]
+
+
+def largest(values: Array, count: int) -> Array:
+    """The ``count`` largest of every line, the least of them first and the others in any order."""
+    if is_device_array(values):
+        return namespace_of(values).sort(values, axis=-1)[..., values.shape[-1] - count :]  # type: ignore[no-any-return]
+    return np.asarray(np.partition(values, values.shape[-1] - count, axis=-1)[..., -count:])

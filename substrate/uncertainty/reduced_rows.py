@@ -1,0 +1,107 @@
+r"""The rows of a machine on a reduced basis in the coordinates of its leverages: all that leaving them out needs.
+
+With the factor of :mod:`substrate.reduced.left_out`, :math:`h(x, z) = 1/l + (R k_S(x) - r)^T (R k_S(z) - r)`, so
+
+.. math:: \psi(x) = \sqrt{1/\gamma}\, (R\, k_S(x) - r)
+
+are the features of :class:`~substrate.uncertainty.influence.FeatureInfluence`. They are computed in one pass over the
+rows, wherever these are, and kept: as many numbers per row as the basis has directions.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from substrate.arrays import Array
+from substrate.namespaces import namespace_of, room_on_device, zeros_beside
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.streaming.source import Block
+from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
+
+__all__ = ["LeverageCoordinates", "ProjectedSpread", "machines_without_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeverageCoordinates:
+    """psi of points, at one gamma."""
+
+    values: KernelValues
+    factor: LeverageFactor
+    gamma: float
+
+    def __call__(self, X: Any) -> Array:
+        """One line per point."""
+        return self.of_values(self.values.matrix(X))
+
+    def of_values(self, tile: Array) -> Array:
+        """From kernel values with the basis."""
+        product: Array = tile @ self.factor.matrix.T
+        product -= self.factor.offset
+        product /= self.gamma**0.5
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class _CoordinatesOfBlock:
+    """psi and the errors of the rows of a block."""
+
+    coordinates: LeverageCoordinates
+    coefficients: Array
+    bias: Array
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """Tile by tile."""
+        known, values = self.coordinates, self.coordinates.values
+        psi = zeros_beside(self.bias, (block.Y.shape[0], known.factor.matrix.shape[0]))
+        errors = zeros_beside(self.bias, block.Y.shape)
+        for rows, tile in values.tiles(block, values.buffer()):
+            psi[rows, :] = known.of_values(tile)
+            errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
+        return psi, errors
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedSpread:
+    """p(x) of the process whose mean is the reduced machine; no row is needed.
+
+    To that of the features z(x) is added k(x, x) - ||z(x)||^2, what the basis does not span: without it the error bars
+    would vanish far from the basis ([Rasmussen2006]_ section 8.3.3).
+    """
+
+    coordinates: LeverageCoordinates
+    features: EigenFeatures
+    total: float
+
+    @property
+    def diagonal(self) -> Array:
+        """No rows, no diagonal."""
+        raise TypeError("p(x) alone")
+
+    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+        """No influence of rows, and p(x)."""
+        tile = self.coordinates.values.matrix(X)
+        z, psi = tile @ self.features.transform, self.coordinates.of_values(tile)
+        xp = namespace_of(z)
+        missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
+        return psi[:, :0], 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing
+
+
+def machines_without_rows(
+    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, gamma: float
+) -> tuple[LeftOutMachines, ...]:
+    """All machines without one row, for every output, from one pass over the rows and their targets."""
+    n, r = rows.n_rows, int(factor.matrix.shape[0])
+    advice = "keep some rows for calibrate(X, y), and use method='split'."
+    room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
+    coordinates = LeverageCoordinates(rows.values, factor, gamma)
+    parts = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
+    xp = namespace_of(bias)
+    psi, errors = (xp.concat(part, axis=0) for part in zip(*parts, strict=True))
+    influence = FeatureInfluence(coordinates, psi, xp.full_like(errors[:, 0], gamma))
+    spare = influence.spare
+    LeftOutRows(0, errors, errors, 1.0 - spare).refuse_undetermined()
+    return tuple(
+        LeftOutMachines(influence, gamma * errors[:, k], errors[:, k] / spare, influence.diagonal, gamma)
+        for k in range(int(errors.shape[1]))
+    )

@@ -1,0 +1,423 @@
+"""Prediction intervals of regressors: by explicit refits, on loaded models and devices, and what they guarantee."""
+
+import warnings
+
+import numpy as np
+import pytest
+from array_homes import HOMES, sender
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as process_kernels
+
+import problems
+from problems import (
+    ComponentwiseLSSVMRegressor,
+    HuberLSSVMRegressor,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    PrunedLSSVMRegressor,
+    RobustLSSVMRegressor,
+    SparseComponentwiseLSSVMRegressor,
+    SparseLSSVMRegressor,
+    SparseLSSVMRegressorCV,
+    SymmetricLSSVMRegressor,
+    load,
+)
+from problems.estimators.shared.intervals import Intervals, LeftOutIntervals
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Precomputed
+from substrate.paths.evidence import log_evidence
+from substrate.uncertainty.levels import rank
+
+RNG = np.random.default_rng(3)
+N = 14
+X = RNG.normal(size=(N, 2))
+Y = np.sin(X[:, 0]) + 0.4 * RNG.normal(size=N)
+V = RNG.uniform(0.3, 3.0, size=N)
+NEW = 1.5 * RNG.normal(size=(6, 2))
+POINTS = RNG.normal(size=(7, 2))
+EXACT = ("conformal", "jackknife+", "jackknife-minmax")
+REGRESSORS = {name: kind for name in problems.ESTIMATORS if issubclass(kind := getattr(problems, name), Intervals)}
+
+MACHINES = {
+    "dense": (LSSVMRegressor(RBF(1.0), gamma=4.0), None),
+    "weighted": (LSSVMRegressor(RBF(1.0), gamma=4.0), V),
+    "linear": (LSSVMRegressor(Linear(), gamma=1e9), None),  # kept as primal weights
+    "linear, weighted": (LSSVMRegressor(Linear(), gamma=1e9), V),
+    "components": (ComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0), V),
+    "even": (SymmetricLSSVMRegressor(RBF(1.0), gamma=4.0), None),
+    "gradients": (LSSVMRegressor(RBF(1.0), gamma=4.0, solver="cg", cg_tol=1e-13), None),
+    "reduced": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
+    "reduced components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
+}
+
+
+def fitted(machine, points, targets, weights=None):
+    return machine.fit(points, targets) if weights is None else machine.fit(points, targets, sample_weight=weights)
+
+
+def rows_of(model):
+    return {"rows": (X, Y)} if isinstance(model, SparseLSSVMRegressor) else {}
+
+
+def refits(machine, points, targets, weights, new):
+    """Predictions at new points and errors at the row of the machines without each row."""
+    outputs, errors = [], []
+    for i in range(targets.size):
+        rest = np.arange(targets.size) != i
+        model = fitted(machine, points[rest], targets[rest], None if weights is None else weights[rest])
+        outputs.append(model.predict(new))
+        errors.append(targets[i] - model.predict(points[[i]])[0])
+    return np.array(outputs), np.array(errors)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_jackknife_intervals_equal_refits(name):
+    machine, weights = MACHINES[name]
+    outputs, errors = refits(machine, X, Y, weights, NEW)
+    k, sizes = rank(0.8, N), np.abs(errors)
+    low, high = np.sort(outputs - sizes[:, None], axis=0)[N - k], np.sort(outputs + sizes[:, None], axis=0)[k - 1]
+    model = fitted(machine, X, Y, weights)
+    plus = model.predict_interval(NEW, 0.8, "jackknife+", **rows_of(model))
+    assert_allclose(plus, np.column_stack([low, high]), atol=1e-9)
+    reach = np.sort(sizes)[k - 1]
+    minmax = model.predict_interval(NEW, 0.8, "jackknife-minmax", **rows_of(model))
+    assert_allclose(minmax, np.column_stack([outputs.min(0) - reach, outputs.max(0) + reach]), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["weighted", *(pytest.param(name, marks=pytest.mark.slow) for name in MACHINES if name != "weighted")]
+)
+def test_conformal_ends_are_where_refits_change_their_verdict(name):
+    """At every finite end the new row has the score of another one; a little inside it is in, outside it is not."""
+    machine, weights = MACHINES[name]
+    model = fitted(machine, X, Y, weights)
+    regions = model.predict_region(NEW[:1], 0.8, **rows_of(model))
+    hulls = model.predict_interval(NEW[:1], 0.8, **rows_of(model))
+    for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
+        assert_array_equal(hull, [region[0, 0], region[-1, 1]])
+        for end, outward in ((region[0, 0], -1.0), (region[-1, 1], 1.0)):
+            for step, inside in ((-1e-5, True), (1e-5, False)):
+                points, targets = np.append(X, NEW[[j]], axis=0), np.append(Y, end + step * outward)
+                given = None if weights is None else np.append(weights, 1.0)
+                sizes = np.abs(refits(machine, points, targets, given, NEW[:1])[1])
+                assert (int((sizes >= sizes[-1]).sum()) > N + 1 - rank(0.8, N)) == inside
+
+
+def test_several_outputs_have_an_axis_of_their_own():
+    both = np.column_stack([Y, X[:, 1] ** 2])
+    model = LSSVMRegressor(RBF(1.0), gamma=[4.0, 20.0]).fit(X, both)
+    for method in (*EXACT, "gaussian"):
+        ends = model.predict_interval(NEW, method=method)
+        assert ends.shape == (6, 2, 2)
+        for k, gamma in enumerate((4.0, 20.0)):
+            alone = LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, both[:, k]).predict_interval(NEW, method=method)
+            assert_allclose(ends[:, k], alone, atol=1e-10)
+    regions = model.predict_region(NEW)
+    assert_allclose(regions[0][1][0, 0], model.predict_interval(NEW)[0, 1, 0], atol=1e-12)
+    assert model.predict(NEW, return_std=True)[1].shape == (6, 2)
+    split = model.calibrate(NEW, np.zeros((6, 2))).predict_interval(NEW, 0.5, "split")
+    assert_allclose(split.mean(axis=2), model.predict(NEW))
+
+
+def test_error_bars_are_those_of_scikit_learns_process():
+    model = LSSVMRegressor(RBF(1.0), gamma=4.0).fit(X, Y)
+    noise = model.noise_variance_
+    prior = process_kernels.ConstantKernel(4.0 * noise, "fixed") * process_kernels.RBF(1.0 / np.sqrt(2.0), "fixed")
+    kernel = prior + process_kernels.WhiteKernel(noise, "fixed") + process_kernels.ConstantKernel(1e6, "fixed")
+    peer = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X, Y)
+    mean, deviation = model.predict(NEW, return_std=True)
+    its_mean, its_deviation = peer.predict(NEW, return_std=True)
+    assert_allclose(mean, its_mean, atol=1e-4)
+    assert_allclose(deviation, its_deviation, atol=1e-4)
+
+
+def test_error_bars_on_all_rows_as_a_basis_are_those_of_the_dense_machine():
+    dense = LSSVMRegressor(RBF(1.0), gamma=4.0).fit(X, Y)
+    reduced = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=X).fit(X, Y)
+    assert_allclose(reduced.noise_variance_, dense.noise_variance_, rtol=1e-9)
+    assert_allclose(reduced.predict(NEW, return_std=True)[1], dense.predict(NEW, return_std=True)[1], atol=1e-9)
+    far = reduced.predict([[50.0, 50.0]], return_std=True)[1]
+    assert far > 1.5 * np.sqrt(reduced.noise_variance_), "unsure far from the basis"
+
+
+@pytest.mark.parametrize("cv", ["evidence"])
+def test_the_evidence_chooses_gamma_and_the_noise(cv):
+    model = LSSVMRegressorCV(RBF(1.0), cv=cv).fit(X, Y)
+    K = RBF(1.0)(X)
+
+    def likelihood(gamma, noise):
+        S = noise * (gamma * K + np.eye(N))
+        eta = np.linalg.solve(S, np.ones(N))
+        quadratic = Y @ np.linalg.solve(S, Y) - (eta @ Y) ** 2 / eta.sum()
+        # of N - 1 orthonormal contrasts
+        sizes = np.linalg.slogdet(S)[1] + np.log(eta.sum() / N) + (N - 1) * np.log(2.0 * np.pi)
+        return -0.5 * (quadratic + sizes)
+
+    best = likelihood(model.gamma_, model.noise_variance_)
+    assert_allclose(best, log_evidence(model.criterion_, N), rtol=1e-10)
+    assert log_evidence(model.criterion_lower_bound_, N) >= best
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        assert likelihood(factor * model.gamma_, model.noise_variance_) < best
+        assert likelihood(model.gamma_, factor * model.noise_variance_) < best
+    assert model.certificate_["gap of gamma"].passes
+
+
+def test_the_evidence_of_weights_of_classes_and_of_a_reduced_basis():
+    whole = LSSVMRegressorCV(RBF(1.0), cv="evidence", gamma_range=(1e-2, 1e3)).fit(X, Y)
+    twice = LSSVMRegressorCV(RBF(1.0), cv="evidence", gamma_range=(1e-2, 1e3)).fit(X, Y, sample_weight=np.full(N, 2.0))
+    assert_allclose(2.0 * twice.gamma_, whole.gamma_, rtol=1e-4)
+    reduced = SparseLSSVMRegressorCV(RBF(1.0), cv="evidence", basis=X, gamma_range=(1e-2, 1e3)).fit(X, Y)
+    assert_allclose(reduced.criterion_, whole.criterion_, rtol=1e-8)
+    labels = np.where(Y > 0.0, "a", "b")
+    for name in ("LSSVMClassifierCV", "SparseLSSVMClassifierCV"):
+        model = getattr(problems, name)(RBF(1.0), cv="evidence").fit(X, labels)
+        assert model.criterion_lower_bound_ <= model.criterion_
+    three = np.arange(N) % 3
+    with pytest.raises(DeclarationError, match="coding='one_vs_one' has no evidence"):
+        problems.LSSVMClassifierCV(RBF(1.0), cv="evidence", coding="one_vs_one").fit(X, three)
+
+
+@pytest.mark.parametrize("name", ["dense", "weighted", "linear", "reduced"])
+def test_a_loaded_model_gives_the_same_intervals(tmp_path, name):
+    machine, weights = MACHINES[name]
+    model = fitted(machine, X, Y, weights).calibrate(NEW, np.arange(6.0))
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    for method in (*EXACT, "gaussian", "split"):
+        given = {} if method in ("gaussian", "split") else rows_of(model)
+        assert_array_equal(
+            again.predict_interval(NEW, 0.8, method, **given), model.predict_interval(NEW, 0.8, method, **given)
+        )
+    assert str(again.interval_guarantee()) == str(model.interval_guarantee())
+    again.fit(X, Y)
+    assert not hasattr(again, "calibration_scores_"), "another fit has other errors"
+
+
+def test_later_parameters_do_not_change_the_intervals():
+    for machine in (LSSVMRegressor(RBF(1.0), gamma=4.0), SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS)):
+        model = machine.fit(X, Y)
+        before = [model.predict_interval(NEW, method=m, **rows_of(model)) for m in ("conformal", "gaussian")]
+        model.set_params(gamma=77.0)
+        after = [model.predict_interval(NEW, method=m, **rows_of(model)) for m in ("conformal", "gaussian")]
+        assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_arrays_of_other_libraries_give_the_same_intervals(home):
+    send = sender(home)
+    for machine in (
+        LSSVMRegressor(RBF(1.0), gamma=50.0),
+        SparseLSSVMRegressor(RBF(1.0), gamma=50.0, basis=np.arange(9)),
+    ):
+        here, there = machine.fit(X, Y), None
+        expected = {m: here.predict_interval(NEW, 0.6, m, **rows_of(here)) for m in (*EXACT, "gaussian")}
+        expected["split"] = here.calibrate(NEW, np.arange(6.0)).predict_interval(NEW, 0.6, "split")
+        region = here.predict_region(NEW, 0.6, **rows_of(here))
+        given = {"rows": (send(X), send(Y))} if rows_of(here) else {}
+        there = machine.fit(send(X), send(Y))
+        for method in (*EXACT, "gaussian"):
+            found = there.predict_interval(send(NEW), 0.6, method, **given)
+            assert type(found) is type(send(NEW))
+            assert_allclose(np.asarray(found), expected[method], atol=1e-9)
+        found = there.calibrate(send(NEW), send(np.arange(6.0))).predict_interval(send(NEW), 0.6, "split")
+        assert_allclose(np.asarray(found), expected["split"], atol=1e-9)
+        for mine, its in zip(there.predict_region(send(NEW), 0.6, **given), region, strict=True):
+            assert_allclose(mine, its, atol=1e-8)
+
+
+def test_a_precomputed_kernel_needs_its_matrix_and_the_diagonal():
+    kernel = RBF(1.0)
+    points = LSSVMRegressor(kernel, gamma=4.0).fit(X, Y)
+    matrix = LSSVMRegressor(Precomputed(), gamma=4.0).fit(kernel(X), Y)
+    rows, given = kernel(NEW, X), {"rows": kernel(X), "diagonal": kernel.diag(NEW)}
+    for method in (*EXACT, "gaussian"):
+        assert_allclose(
+            matrix.predict_interval(rows, method=method, **given),
+            points.predict_interval(NEW, method=method),
+            atol=1e-10,
+        )
+    with pytest.raises(DataError, match="needs X, the kernel matrix of the training rows"):
+        matrix.predict_interval(rows, diagonal=kernel.diag(NEW))
+    with pytest.raises(DataError, match=r"needs k\(x, x\) of the new rows.*give diagonal="):
+        matrix.predict_interval(rows, rows=kernel(X))
+    with pytest.raises(DataError, match="diagonal must have one entry per row of X: expected 6, received 2"):
+        matrix.predict_interval(rows, rows=kernel(X), diagonal=[1.0, 1.0])
+    with pytest.raises(DataError, match="leave it out, the kernel computes it"):
+        points.predict_interval(NEW, diagonal=np.ones(6))
+
+
+def test_rows_in_a_file_serve_a_reduced_machine(tmp_path):
+    model = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS).fit(X, Y)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    rows = (tmp_path / "X.npy", tmp_path / "y.npy")
+    assert_allclose(model.predict_interval(NEW, rows=rows), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
+    blocks = [(X[:10], Y[:10]), (X[10:], Y[10:])]
+    assert_allclose(model.predict_interval(NEW, rows=blocks), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
+    with pytest.raises(DataError, match="the model was fitted to 14 rows, these are 9"):
+        model.predict_interval(NEW, rows=(X[:9], Y[:9]))
+    with pytest.raises(DataError, match=r"give the training rows again, rows=\(X_train, y_train\)"):
+        model.predict_interval(NEW)
+    by_gradients = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, solver="cg").fit(X, Y)
+    with pytest.raises(DeclarationError, match="fit with solver='direct', or calibrate"):
+        by_gradients.predict_interval(NEW, rows=(X, Y))
+
+
+@pytest.mark.parametrize("name", sorted(REGRESSORS))
+def test_every_regressor_is_calibrated_alike(name):
+    kind = REGRESSORS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind().fit(X, Y)
+    if not issubclass(kind, LeftOutIntervals):
+        with pytest.raises(DataError, match=r"has no calibration rows; call calibrate\(X, y\) first"):
+            model.predict_interval(NEW)
+    targets = np.linspace(-1.0, 1.0, 6)
+    before = model.predict(NEW)
+    assert model.calibrate(NEW, targets) is model
+    reach = np.sort(np.abs(targets - before))[rank(0.8, 6) - 1]
+    method = "split" if issubclass(kind, LeftOutIntervals) else "conformal"
+    ends = model.predict_interval(NEW, 0.8, method)
+    assert_allclose(ends, np.column_stack([before - reach, before + reach]))
+    assert_array_equal(model.predict(NEW), before)
+    assert model.interval_guarantee(0.8, method).holds
+    if method == "conformal":
+        assert_array_equal([line[0] for line in model.predict_region(NEW, 0.8)], ends)
+
+
+def test_a_model_says_what_breaks_its_guarantee():
+    fixed = LSSVMRegressor(RBF(1.0)).fit(X, Y)
+    assert fixed.interval_guarantee(0.9).level == 0.9
+    assert fixed.interval_guarantee(0.9, "jackknife+").level == 0.8
+    assert fixed.interval_guarantee(0.3, "jackknife+").level == 0.0
+    assert fixed.interval_guarantee(0.9, "gaussian").level is None
+    assert "if the targets are a Gaussian process" in str(fixed.interval_guarantee(0.9, "gaussian"))
+    assert str(fixed.interval_guarantee()).startswith("covers at least 0.9 of new rows in finite samples, if the")
+    broken = {
+        "the width of the kernel is computed from these rows": LSSVMRegressor().fit(X, Y),
+        "gamma was chosen on these rows": LSSVMRegressorCV(RBF(1.0)).fit(X, Y),
+        "the kernel was chosen on these rows": LSSVMRegressorCV(kernels=[RBF(1.0), RBF(2.0)]).fit(X, Y),
+        "rows of unequal weight are not exchangeable": LSSVMRegressor(RBF(1.0)).fit(X, Y, sample_weight=V),
+        "the basis was chosen among these rows": SparseLSSVMRegressor(RBF(1.0), basis=5).fit(X, Y),
+    }
+    for words, model in broken.items():
+        guarantee = model.interval_guarantee()
+        assert not guarantee.holds
+        assert any(words in reason for reason in guarantee.broken), guarantee
+        assert str(guarantee).startswith("approximate: ")
+        assert "calibrate(X, y)" in str(guarantee)
+        assert model.interval_guarantee(0.9, "split").holds, "rows kept apart are not affected"
+    assert SparseLSSVMRegressor(RBF(1.0), basis=POINTS).fit(X, Y).interval_guarantee().holds
+
+
+@pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.0)), RobustLSSVMRegressor(RBF(1.0))], ids=["full", "split"])
+def test_wrong_levels_and_methods_are_refused(machine):
+    model = machine.fit(X, Y).calibrate(X, Y)
+    for coverage in (0.0, 1.0, -0.5, np.nan, np.inf, 90):
+        with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1"):
+            model.predict_interval(NEW, coverage)
+        with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1"):
+            model.predict_region(NEW, coverage)
+        with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1"):
+            model.interval_guarantee(coverage)
+    names = ", ".join(type(model)._interval_methods)
+    for method in ("jackknife", "Conformal", None, 3):
+        for ask in (model.predict_interval, lambda _, c, m: model.interval_guarantee(c, m)):
+            with pytest.raises(DeclarationError, match=f"method must be one of {names.replace('+', '.')}, received"):
+                ask(NEW, 0.9, method)
+    with pytest.raises(DataError, match=r"expected shape \(6,\), received \(5,\)"):
+        model.calibrate(NEW, np.zeros(5))
+    with pytest.raises(DataError, match="y contains NaN or infinity"):
+        model.calibrate(NEW, np.full(6, np.nan))
+    with pytest.raises(ValueError, match="features"):
+        model.predict_interval(NEW[:, :1])
+
+
+def test_few_rows_ties_constants_and_duplicates():
+    three = LSSVMRegressor(RBF(1.0)).fit(X[:3], Y[:3])
+    for method in EXACT:
+        assert_array_equal(three.predict_interval(NEW, 0.9, method), [[-np.inf, np.inf]] * 6)
+    assert np.isfinite(three.predict_interval(NEW, 0.9, "gaussian")).all()
+    assert_array_equal(three.calibrate(X[:3], Y[:3]).predict_interval(NEW, 0.9, "split"), [[-np.inf, np.inf]] * 6)
+    constant = LSSVMRegressor(RBF(1.0)).fit(X, np.full(N, 7.0))
+    for method in (*EXACT, "gaussian"):
+        assert_array_equal(constant.predict_interval(NEW, 0.9, method), np.full((6, 2), 7.0))
+    assert constant.noise_variance_ == 0.0
+    doubled = LSSVMRegressor(RBF(1.0)).fit(np.repeat(X[:6], 2, axis=0), np.repeat(Y[:6], 2))
+    for method in EXACT:
+        assert (np.diff(doubled.predict_interval(NEW, 0.9, method), axis=1) > 0.0).all()
+    same = LSSVMRegressor(RBF(1.0)).fit(np.ones((N, 2)), Y)
+    assert np.isfinite(same.predict_interval(NEW, 0.9)).all()
+
+
+def test_units_and_offsets_go_through():
+    model, moved = LSSVMRegressor(RBF(1.0)).fit(X, Y), LSSVMRegressor(RBF(1.0)).fit(X, 1e-9 * Y + 3.0)
+    for method in (*EXACT, "gaussian"):
+        ends, others = model.predict_interval(NEW, 0.8, method), moved.predict_interval(NEW, 0.8, method)
+        assert_allclose((others - 3.0) / 1e-9, ends, rtol=1e-5)
+
+
+def test_a_pruned_and_a_robust_machine_have_no_interval_of_rows_left_out():
+    for kind in (PrunedLSSVMRegressor, RobustLSSVMRegressor, HuberLSSVMRegressor):
+        with pytest.raises(DeclarationError, match=r"method must be one of conformal, split, received 'jackknife\+'"):
+            kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.9, "jackknife+")
+
+
+def coverages(draw, machine, methods, sets, coverage=0.8, n=20, **fit):
+    """The share of sets in which the interval holds a new target."""
+    held = dict.fromkeys(methods, 0)
+    for seed in range(sets):
+        points, targets = draw(np.random.default_rng(seed), n + 1)
+        model = machine.fit(points[:-1], targets[:-1], **fit)
+        for method in methods:
+            low, high = model.predict_interval(points[-1:], coverage, method)[0]
+            held[method] += int(low <= targets[-1] <= high)
+    return {method: count / sets for method, count in held.items()}
+
+
+def exchangeable(rng, n):
+    points = rng.normal(size=(n, 1))
+    return points, np.sin(2.0 * points[:, 0]) + rng.standard_t(3, size=n) * (0.2 + np.abs(points[:, 0]))
+
+
+@pytest.mark.slow
+def test_coverage_of_exchangeable_rows_is_what_is_guaranteed():
+    """k/(n + 1) for conformal sets without ties; within four binomial deviations over 2,000 sets."""
+    sets, wanted = 2000, 17 / 21
+    found = coverages(exchangeable, LSSVMRegressor(RBF(1.0), gamma=5.0), (*EXACT, "gaussian"), sets)
+    deviation = 4.0 * np.sqrt(0.8 * 0.2 / sets)
+    assert found["conformal"] >= wanted - deviation  # the hull of a set that covers exactly
+    assert found["conformal"] <= wanted + deviation + 0.02
+    assert found["jackknife+"] >= 0.6
+    assert abs(found["jackknife+"] - 0.8) <= deviation + 0.02
+    assert found["jackknife-minmax"] >= 0.8 - deviation
+
+
+@pytest.mark.slow
+def test_rows_kept_apart_calibrate_any_machine():
+    sets, held = 2000, 0
+    for seed in range(sets):
+        points, targets = exchangeable(np.random.default_rng(seed), 41)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = RobustLSSVMRegressor(gamma=5.0).fit(points[:20], targets[:20])
+        low, high = model.calibrate(points[20:40], targets[20:40]).predict_interval(points[40:], 0.8)[0]
+        held += int(low <= targets[40] <= high)
+    assert abs(held / sets - 17 / 21) <= 4.0 * np.sqrt(0.8 * 0.2 / sets)
+
+
+@pytest.mark.slow
+def test_where_rows_are_not_exchangeable_the_guarantee_says_so_and_fails():
+    """The weights say that the rows are precise, and they are not precise as the new one is not: too narrow."""
+
+    def drifting(rng, n):
+        points = rng.normal(size=(n, 1))
+        noise = np.append(np.full(n - 1, 0.1), 1.0)
+        return points, np.sin(points[:, 0]) + noise * rng.normal(size=n)
+
+    machine, weights = LSSVMRegressor(RBF(1.0), gamma=1.0), np.linspace(50.0, 100.0, 20)
+    found = coverages(drifting, machine, ("conformal",), 500, sample_weight=weights)["conformal"]
+    assert found < 0.6
+    broken = machine.interval_guarantee(0.8).broken
+    assert any("rows of unequal weight" in reason for reason in broken)

@@ -1,0 +1,219 @@
+"""All machines without one row, and the enlarged machine, against the inverse of the bordered matrix."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear
+from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
+from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
+from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, feature_root, kernel_influence
+from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+from substrate.uncertainty.levels import rank
+from substrate.uncertainty.order import kth_smallest
+
+
+def bordered(K, ridge):
+    n = K.shape[0]
+    M = np.zeros((n + 1, n + 1))
+    M[0, 1:] = M[1:, 0] = 1.0
+    M[1:, 1:] = K + np.diag(ridge)
+    return M
+
+
+def solved(K, ridge, y):
+    return np.linalg.solve(bordered(K, ridge), np.concatenate([np.zeros((1, *y.shape[1:])), y]))
+
+
+class Case:
+    """Rows, targets, weights, new points, and everything by explicit solves."""
+
+    def __init__(self, n=12, m=7, gamma=3.0, seed=0, noise=0.5, kernel=None):
+        rng = np.random.default_rng(seed)
+        self.kernel = RBF(1.0) if kernel is None else kernel
+        self.X, self.Z, self.gamma = rng.normal(size=(n, 2)), 1.5 * rng.normal(size=(m, 2)), gamma
+        self.y = self.X[:, 0] + noise * rng.normal(size=n)
+        self.v = rng.uniform(0.3, 3.0, n)
+        self.ridge = 1.0 / (gamma * self.v)
+        self.K, self.Q = self.kernel(self.X), self.kernel(self.Z, self.X)
+        s = solved(self.K, self.ridge, self.y)
+        self.b, self.alpha = s[0], s[1:]
+        self.fitted = self.Q @ self.alpha + self.b
+
+    def machines(self):
+        influence = kernel_influence(Gram(self.K.copy()), self.ridge, lambda Z: self.kernel(Z, self.X))
+        return LeftOutMachines(influence, self.alpha, self.alpha / influence.diagonal, influence.diagonal, self.gamma)
+
+    def without(self, i):
+        """The machine without row i: its predictions at the new points, and its error at the row."""
+        rest = np.arange(self.y.size) != i
+        s = solved(self.K[np.ix_(rest, rest)], self.ridge[rest], self.y[rest])
+        at = np.append(self.Q[:, rest], self.K[i, rest][None, :], axis=0) @ s[1:] + s[0]
+        return at[:-1], self.y[i] - at[-1]
+
+    def scores(self, j, grid):
+        """Left-out residuals of all rows and the new one, (Z_j, z) added, by one refit each; a column for each z."""
+        points = np.append(self.X, self.Z[[j]], axis=0)
+        y = np.append(np.repeat(self.y[:, None], grid.size, axis=1), grid[None, :], axis=0)
+        K, ridge = self.kernel(points), np.append(self.ridge, 1.0 / self.gamma)
+        found = []
+        for i in range(ridge.size):
+            rest = np.arange(ridge.size) != i
+            s = solved(K[np.ix_(rest, rest)], ridge[rest], y[rest])
+            found.append(abs(y[i] - K[i, rest] @ s[1:] - s[0]))
+        return np.array(found)
+
+    def given(self):
+        return self.fitted, self.Z, self.kernel.diag(self.Z)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_product_gives_all_machines_at_all_points(seed):
+    case = Case(seed=seed)
+    machines = case.machines()
+    ((some, c, p),) = machines.blocks(case.Z, case.kernel.diag(case.Z))
+    assert some == slice(0, 7)
+    for i in range(case.y.size):
+        outputs, residual = case.without(i)
+        np.testing.assert_allclose(case.fitted - c[:, i] * machines.residuals[i], outputs, atol=1e-12)
+        np.testing.assert_allclose(machines.residuals[i], residual, atol=1e-12)
+    q = np.concatenate([np.ones((7, 1)), case.Q], axis=1)
+    inside = np.einsum("ij,ij->i", q, np.linalg.solve(bordered(case.K, case.ridge), q.T).T)
+    np.testing.assert_allclose(p, case.kernel.diag(case.Z) - inside, atol=1e-12)
+
+
+@pytest.mark.parametrize("coverage", [0.2, 0.5, 0.75, 0.9])
+def test_jackknife_intervals_are_those_of_explicit_refits(coverage):
+    """One refit per row, and order statistics of what they predict.
+
+    :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
+    :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
+    """
+    case = Case()
+    n, k = case.y.size, rank(coverage, case.y.size)
+    outputs, residuals = zip(*(case.without(i) for i in range(n)), strict=True)
+    outputs, sizes = np.array(outputs), np.abs(residuals)
+    low, high = np.sort(outputs - sizes[:, None], axis=0)[n - k], np.sort(outputs + sizes[:, None], axis=0)[k - 1]
+    plus = jackknife_plus(case.machines(), *case.given(), coverage)
+    np.testing.assert_allclose(plus, np.column_stack([low, high]), atol=1e-11)
+    reach = np.sort(sizes)[k - 1]
+    minmax = jackknife_minmax(case.machines(), *case.given(), coverage)
+    np.testing.assert_allclose(minmax, np.column_stack([outputs.min(0) - reach, outputs.max(0) + reach]), atol=1e-11)
+
+
+@pytest.mark.parametrize(("seed", "gamma"), [(0, 3.0), (1, 200.0), (2, 1e4), (5, 0.1)])
+@pytest.mark.parametrize("coverage", [0.25, 0.6, 0.85])
+def test_the_conformal_set_is_that_of_a_grid_of_explicit_refits(seed, gamma, coverage):
+    """A thousand targets z, each with one refit per row of the enlarged set.
+
+    :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
+    """
+    case = Case(n=8, m=3, gamma=gamma, seed=seed)
+    n = case.y.size
+    regions = list(conformal_region(case.machines(), *case.given(), coverage))
+    hulls = conformal_hull(case.machines(), *case.given(), coverage)
+    for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
+        assert (hull[0], hull[1]) == (pytest.approx(region[0, 0]), pytest.approx(region[-1, 1]))
+        assert (region[:, 0] <= region[:, 1]).all()
+        assert (region[1:, 0] > region[:-1, 1]).all()
+        grid = np.linspace(case.fitted[j] - 12.0, case.fitted[j] + 12.0, 997)
+        scores = case.scores(j, grid)
+        clear = np.abs(scores[:-1] - scores[-1]).min(axis=0) > 1e-9  # no end of the set, which rounding decides
+        inside = (scores >= scores[-1]).sum(axis=0) > n + 1 - rank(coverage, n)
+        held = ((region[:, [0]] <= grid) & (grid <= region[:, [1]])).any(axis=0)
+        np.testing.assert_array_equal(inside[clear], held[clear])
+        assert clear.sum() > 900
+
+
+def test_some_sets_have_several_pieces_or_infinite_ends():
+    """The returns of rows are tested above only if there are any."""
+    found = [
+        region
+        for seed in range(3)
+        for region in conformal_region(*_wild(seed), 0.25)
+    ]  # fmt: skip
+    assert any(region.shape[0] > 1 for region in found)
+    assert any(np.isinf(region).any() for region in found)
+
+
+def _wild(seed):
+    case = Case(n=8, m=40, gamma=1e4, seed=seed)
+    return case.machines(), *case.given()
+
+
+def test_features_give_what_the_kernel_gives():
+    case = Case(kernel=Linear(), gamma=0.7)
+    pulls = 1.0 / case.ridge
+    center = pulls @ case.X / pulls.sum()
+    sizes, R = feature_root(case.X - center, pulls)
+
+    def represent(Z):
+        return np.linalg.solve(R.T, ((Z - center) / sizes).T).T
+
+    influence = FeatureInfluence(represent, represent(case.X), pulls)
+    other = case.machines().influence
+    np.testing.assert_allclose(influence.diagonal, other.diagonal, atol=1e-10)
+    for mine, its in zip(influence.at(case.Z, None), other.at(case.Z, case.kernel.diag(case.Z)), strict=True):
+        np.testing.assert_allclose(mine, its, atol=1e-10)
+
+
+def test_error_bars_are_those_of_the_gaussian_process():
+    """With a wide prior on b the process of covariance gamma s^2 k has this mean and this variance."""
+    case = Case()
+    noise = float(noise_of_targets(case.y[:, None], case.alpha[:, None], (case.gamma,))[0])
+    wide = 1e6
+    prior = case.gamma * noise * case.K + wide + np.diag(noise / case.v)
+    across = case.gamma * noise * case.Q + wide
+    mean = across @ np.linalg.solve(prior, case.y)
+    variance = case.gamma * noise * case.kernel.diag(case.Z) + wide + noise
+    variance = variance - np.einsum("ij,ij->i", across, np.linalg.solve(prior, across.T).T)
+    np.testing.assert_allclose(case.fitted, mean, atol=1e-5)
+    deviations = gaussian_deviations(case.machines(), noise, case.Z, case.kernel.diag(case.Z))
+    np.testing.assert_allclose(deviations**2, variance, rtol=1e-4)
+    ends = gaussian_ends(case.fitted, deviations, 0.9)
+    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / (2.0 * deviations), ndtri(0.95), rtol=1e-12)
+
+
+def test_the_noise_variance_is_where_the_evidence_is_largest():
+    case = Case()
+    noise = float(noise_of_targets(case.y[:, None] + 7.0, case.alpha[:, None], (case.gamma,))[0])
+    # the likelihood of y without its mean: contrasts by any orthonormal basis off the direction 1
+    Q = np.linalg.qr(np.column_stack([np.ones(12), np.eye(12)[:, 1:]]))[0][:, 1:]
+
+    def evidence(s2):
+        S = Q.T @ (s2 * case.gamma * (case.K + np.diag(case.ridge))) @ Q
+        z = Q.T @ case.y
+        return -0.5 * (z @ np.linalg.solve(S, z) + np.linalg.slogdet(S)[1])
+
+    assert evidence(noise) > max(evidence(0.99 * noise), evidence(1.01 * noise))
+    assert evidence(noise) - evidence(1.0001 * noise) < 1e-6
+
+
+def test_ranks_that_run_out_are_infinite():
+    values = np.array([[3.0, 1.0, 2.0]])
+    assert [float(kth_smallest(values, k)[0]) for k in range(5)] == [-np.inf, 1.0, 2.0, 3.0, np.inf]
+    case = Case(n=3, gamma=1.0)
+    for interval in (jackknife_plus, jackknife_minmax, conformal_hull):
+        np.testing.assert_array_equal(interval(case.machines(), *case.given(), 0.9), [[-np.inf, np.inf]] * 7)
+    assert [region.tolist() for region in conformal_region(case.machines(), *case.given(), 0.9)] == [
+        [[-np.inf, np.inf]]
+    ] * 7
+    np.testing.assert_array_equal(split_ends(np.array([1.0, 2.0, 3.0]), np.zeros(1), 0.75), [[-3.0, 3.0]])
+    np.testing.assert_array_equal(split_ends(np.array([1.0, 2.0, 3.0]), np.zeros(1), 0.76), [[-np.inf, np.inf]])
+
+
+def test_rows_without_error_and_ties():
+    """Equal rows have equal scores, and where all errors vanish the set is the prediction itself."""
+    case = Case(n=6, noise=0.0)
+    case.y = np.full(6, 2.5)
+    case.alpha, case.fitted = np.zeros(6), np.full(7, 2.5)
+    np.testing.assert_array_equal(conformal_hull(case.machines(), *case.given(), 0.5), np.full((7, 2), 2.5))
+    twice = Case(n=6)
+    twice.X = np.repeat(twice.X[:3], 2, axis=0)
+    twice.y, twice.ridge = np.repeat(twice.y[:3], 2), np.full(6, 1.0 / twice.gamma)
+    twice.K, twice.Q = twice.kernel(twice.X), twice.kernel(twice.Z, twice.X)
+    s = solved(twice.K, twice.ridge, twice.y)
+    twice.alpha, twice.fitted = s[1:], twice.Q @ s[1:] + s[0]
+    for region in conformal_region(twice.machines(), *twice.given(), 0.5):
+        assert np.isfinite(region).all()
