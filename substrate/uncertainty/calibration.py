@@ -85,7 +85,10 @@ class SigmoidMap:
 
 
 def smoothed_targets(positive: Any, weights: Array) -> Array:
-    """Platt's targets: (N+ + 1)/(N+ + 2) and 1/(N- + 2), the counts being sums of weights."""
+    """Platt's targets: (N+ + 1)/(N+ + 2) and 1/(N- + 2), the counts being sums of weights.
+
+    :place [Platt2000]_ smoothed targets: they keep the slope finite
+    """
     many, few = float(weights[positive].sum()), float(weights[~positive].sum())
     return np.where(positive, (many + 1.0) / (many + 2.0), 1.0 / (few + 2.0))
 

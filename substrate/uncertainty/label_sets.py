@@ -67,6 +67,8 @@ def less_strange_enlarged(
 
     ``blocks`` yields the outputs of new rows, c and S; ``known`` are alpha, the codes of the rows and the diagonal;
     ``scores_of`` makes decision values from outputs, one column per machine.
+
+    :place [Vovk2005]_ conformal predictor: the labels of a set, exactly and without a refit
     """
     counts = []
     for outputs, c, S in blocks:

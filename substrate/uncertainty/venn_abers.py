@@ -42,7 +42,10 @@ class VennAbers:
         return cls(*pooled(scores, positive, weights))
 
     def __call__(self, scores: Array) -> Array:
-        """The pairs (p0, p1), one row per score; the new row has weight one."""
+        """The pairs (p0, p1), one row per score; the new row has weight one.
+
+        :place [Vovk2015]_ Venn-Abers predictor: two isotonic regressions with the new row added
+        """
         first = np.searchsorted(self.scores, scores, side="left")
         last = np.searchsorted(self.scores, scores, side="right")
         places, back = np.unique(np.column_stack([first, last]), axis=0, return_inverse=True)

@@ -46,6 +46,10 @@ def refitted_set(model, X, y, x, coverage):
     ],
 )
 def test_exact_sets_are_those_of_explicit_refits(n_classes, coding):
+    """Every row left out of every enlarged machine.
+
+    :place [Vovk2005]_ conformal predictor: the labels of a set, exactly and without a refit
+    """
     X, y = rows_of(9, n_classes, 1)
     model = LSSVMClassifier(RBF(1.0), 2.0, coding=coding).fit(X, y)
     new = rows_of(30, n_classes, 1)[0][9:11]

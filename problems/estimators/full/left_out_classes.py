@@ -8,10 +8,10 @@ import numpy as np
 
 from problems.estimators.full.saddle_machine import SolvedMachine
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, groups_left_out
-from problems.estimators.shared.coded import CodedClassifier, numbers_of_codes, scores_of
+from problems.estimators.shared.coded import CodedClassifier, judged, numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from problems.estimators.shared.machine_rows import points_of
-from substrate.arrays import Array, real_array
+from substrate.arrays import Array, positive, real_array
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
@@ -35,6 +35,12 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
     def _keeps_rows(self) -> bool:
         """The support holds all rows; only a precomputed matrix has to be kept for the calibration."""
         return super()._keeps_rows() and bool(self.__sklearn_tags__().input_tags.pairwise)
+
+    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (positive(self.gamma, "gamma"),) * n_machines
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        return judged(self, outputs)
 
     def _columns_of(self) -> tuple[Array, Array, Array]:
         """Support values in the sign of regression, codes and ridge, one column per machine, on the host."""

@@ -22,7 +22,7 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, g
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
-from problems.estimators.shared.coded import Classes, ScoredRegressor, judged
+from problems.estimators.shared.coded import Classes, ScoredRegressor
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -139,9 +139,8 @@ class LSSVMClassifier(LeftOutClasses):
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-        How decision values become the probabilities of :meth:`predict_proba`: Platt's sigmoid, isotonic regression
-        (better from about a thousand rows on), or Venn-Abers, from decision values of left-out rows and without a
-        refit, at the first call. None: no probabilities.
+        The map from decision values of left-out rows to the probabilities of :meth:`predict_proba`, made at its first
+        call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
@@ -164,9 +163,8 @@ class LSSVMClassifier(LeftOutClasses):
 
     Notes
     -----
-    Least squares estimates no probabilities; leave-one-out decision values do, see :meth:`predict_proba`,
-    :meth:`predict_probability_interval` and :meth:`predict_set`. Rows that are equal in inputs and class are left out
-    together. With ``class_weight`` or ``sample_weight`` the probabilities are those of the weighted rows.
+    Rows that are equal in inputs and class are left out together. With ``class_weight`` or ``sample_weight`` the
+    probabilities are those of the weighted rows.
     """
 
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
@@ -197,9 +195,6 @@ class LSSVMClassifier(LeftOutClasses):
         X, labels, weights, _ = self._weighted(X, labels, weights)
         Y = self._codes_again(labels)
         return Asked(X, Y, weights, self._class_gammas(Y.shape[1]), self._title, True, *self._tolerances())
-
-    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
-        return (positive(self.gamma, "gamma"),) * n_machines
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""
@@ -232,9 +227,6 @@ class LSSVMClassifier(LeftOutClasses):
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
         return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
 
 
 class _Componentwise(AdditiveEstimator):

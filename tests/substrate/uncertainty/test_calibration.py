@@ -40,7 +40,10 @@ def test_platts_sigmoid_is_the_optimum_and_its_certificate_says_so(seed):
 
 
 def test_separable_scores_have_a_finite_slope():
-    """:place [Platt2000]_ section 2.2: targets that are not 0 and 1 keep the slope finite"""
+    """Targets that are not 0 and 1 keep it so.
+
+    :place [Platt2000]_ smoothed targets: they keep the slope finite
+    """
     scores = np.concatenate([-np.ones(50), np.ones(30)])
     found = fit_sigmoid(scores, scores > 0.0, np.ones(80))
     assert 0.0 < found.slope < 10.0

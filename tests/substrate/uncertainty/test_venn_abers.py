@@ -23,6 +23,10 @@ def refitted(scores, positive, weights, new):
 @pytest.mark.parametrize("digits", [0, 1, 8])
 @pytest.mark.parametrize("seed", range(3))
 def test_pairs_are_those_of_refitted_regressions(seed, digits):
+    """Also at scores that occur already, and beyond all others.
+
+    :place [Vovk2015]_ Venn-Abers predictor: two isotonic regressions with the new row added
+    """
     rng = np.random.default_rng(seed)
     scores = np.round(rng.standard_normal(40), digits)
     positive = rng.random(40) < 1.0 / (1.0 + np.exp(-scores))
