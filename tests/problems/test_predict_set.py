@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from problems import LSSVMClassifier, LSSVMClassifierCV, SparseLSSVMClassifier
 from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
 from substrate.kernels import RBF, Precomputed
 from substrate.uncertainty import label_sets
+from substrate.uncertainty.influence import kernel_influence
+from substrate.uncertainty.label_sets import enlarged_outputs
 from substrate.uncertainty.levels import rank
 
 
@@ -36,13 +39,30 @@ def refitted_set(model, X, y, x, coverage):
     return found
 
 
+@pytest.mark.parametrize(("n_classes", "coding"), [(2, "one_vs_rest"), (4, "minimum_output")])
+def test_left_out_outputs_of_enlarged_machines_are_those_of_refits(n_classes, coding):
+    X, y = rows_of(11, n_classes, 1)
+    x, X, y = X[[10]], X[:10], y[:10]
+    model = LSSVMClassifier(RBF(1.0), 2.0, coding=coding).fit(X, y)
+    alpha, codes, ridge = model._columns_of()
+    influence = kernel_influence(Gram.of(model.kernel_, X), np.ascontiguousarray(ridge[:, 0]), model._represented)
+    ((outputs, c, S),) = model._blocks(influence, x, model.kernel_.diag(x))
+    for label, code in zip(model.classes_, model.code_book_, strict=True):
+        found = enlarged_outputs(alpha, codes, influence.diagonal, c, S, code - outputs)[0]
+        rows, labels = np.vstack([X, x]), np.append(y, label)
+        for i in range(0, 10, 3):
+            rest = np.arange(11) != i
+            again = clone(model).fit(rows[rest], labels[rest])
+            assert_allclose(found[i], np.ravel(again._expansion(rows[[i]])), atol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("n_classes", "coding"),
     [
         (2, "one_vs_rest"),
         pytest.param(3, "one_vs_rest", marks=pytest.mark.slow),
         pytest.param(4, "minimum_output", marks=pytest.mark.slow),
-        (3, "ecoc"),
+        pytest.param(3, "ecoc", marks=pytest.mark.slow),
     ],
 )
 def test_exact_sets_are_those_of_explicit_refits(n_classes, coding):
