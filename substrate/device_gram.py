@@ -84,12 +84,11 @@ class DeviceGram(Gram):
         factor = self._checked_factor()
         return solve_triangular(factor, solve_triangular(factor, B), transposed=True)
 
-    def inverse_diagonal(self) -> Any:
-        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+    def inverse_factor(self) -> Any:
+        """W with (K + diag(ridge))^{-1} = W'W, lower triangular."""
         factor = self._checked_factor()
         xp = namespace_of(factor)
-        inverse = solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
-        return xp.sum(inverse * inverse, axis=0)
+        return solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
 
     def check_definite(self) -> None:
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""

@@ -17,9 +17,10 @@ from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverEr
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks, symmetric_matrix
+from substrate.namespaces import is_device_array, namespace_of
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED_SINGLE", "Gram"]
+__all__ = ["ROUNDED_SINGLE", "Gram", "column_squares"]
 
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
@@ -27,6 +28,19 @@ ROUNDED_SINGLE = 1e-6
 _INDEFINITE = "not positive semi-definite"
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
+
+
+def column_squares(factor: Array) -> Array:
+    """The squared lengths of the columns of a lower triangle, which is made one on the diagonal blocks."""
+    if is_device_array(factor):
+        return namespace_of(factor).sum(factor * factor, axis=0)  # type: ignore[no-any-return]
+    n = factor.shape[0]
+    squares = np.zeros(n)
+    for rows in row_blocks(n, n):
+        block = factor[rows, : rows.stop]
+        np.copyto(block[:, rows], np.tril(block[:, rows]))
+        squares[: rows.stop] += np.einsum("ij,ij->j", block, block)
+    return squares
 
 
 class Gram:
@@ -152,24 +166,24 @@ class Gram:
         mirror_lower(inverse)
         return np.asarray(inverse.T)
 
-    def inverse_diagonal(self) -> Array:
-        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+    def inverse_factor(self) -> Array | None:
+        """W with (K + diag(ridge))^{-1} = W'W in the lower triangle, anything above; None if indefinite."""
         from scipy.linalg.lapack import dtrtri
 
         if self._factor_diagonal is None:
             raise DeclarationError("factorize(ridge) must come before inverse_diagonal")
         if self._pivots is not None:
-            return np.array(self.inverse().diagonal())
+            return None
         with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
             factor, info = dtrtri(self._store.T, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the inverse of the factor (info = {info})")
-        diagonal = np.zeros(self.n)
-        for rows in row_blocks(self.n, self.n):
-            block = factor[rows, : rows.stop]
-            np.copyto(block[:, rows], np.tril(block[:, rows]))
-            diagonal[: rows.stop] += np.einsum("ij,ij->j", block, block)
-        return diagonal
+        return np.asarray(factor)
+
+    def inverse_diagonal(self) -> Array:
+        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+        factor = self.inverse_factor()
+        return np.array(self.inverse().diagonal()) if factor is None else column_squares(factor)
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.

@@ -31,12 +31,13 @@ from substrate.arrays import Array
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import largest, smallest
+from substrate.uncertainty.order import kth_smallest, largest
 
 __all__ = ["conformal_hull", "conformal_region", "split_ends"]
 
-#: The distances from f(x) at which rows leave the set, and at which they return, on one side of all points of a block.
-_Side = tuple[Array, Array | None, Any]
+#: One side of f(x), for a block of points, in units of S: where each row leaves; where some return, one line for each
+#: point that has any, on the host; and the number of these for every point.
+_Side = tuple[Array, Array, Any]
 
 
 def conformal_hull(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -75,66 +76,75 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
 
 
 def _sides(machines: LeftOutMachines, c: Array, S: Array) -> Iterator[_Side]:
-    """Below, then above f(x): the distances, in units of S, where rows leave and return, and whether any returns."""
+    """Below, then above f(x)."""
     xp = namespace_of(c)
     size = xp.abs(machines.support_values)
     P = c * c
     P += machines.diagonal * S[:, None]
-    exact = size == 0.0  # a row without error: as strange as any everywhere, or nowhere but at t = 0
-    held = (xp.abs(c) >= P) & exact if bool(xp.any(exact)) else None
+    wild = xp.abs(c) >= P  # on one side such a row never leaves, on the other it returns
+    some = bool(xp.any(wild))
     c *= xp.sign(machines.support_values)
-    for d in (-c, c):
-        slope = P + d
-        leave = size / xp.where(slope > 0.0, slope, xp.ones_like(slope))
-        leave = xp.where(slope > 0.0, leave, xp.full_like(leave, np.inf))
-        if held is not None:
-            leave = xp.where(held, xp.full_like(leave, np.inf), leave)
-        back = d > P
-        returns = None
-        if bool(xp.any(back)):
-            gap = xp.where(back, d - P, xp.ones_like(d))
-            returns = xp.where(back, size / gap, xp.full_like(d, np.inf))
-        yield leave, returns, back
+    for sign in (-1.0, 1.0):
+        slope = P + c if sign > 0.0 else P - c
+        if not some:
+            yield size / slope, *_no_returns(c)
+            continue
+        # a row without error is as strange as any everywhere, or at t = 0 only
+        always = wild & ((sign * c < 0.0) | (size == 0.0))
+        leave = size / xp.where(always, xp.ones_like(slope), slope)
+        leave = xp.where(always, xp.full_like(leave, np.inf), leave)
+        yield leave, *_returns(wild & (sign * c > P), size, sign * c, P)
+
+
+def _no_returns(c: Array) -> tuple[Array, Any]:
+    return np.empty((0, 0)), np.zeros(c.shape[0], dtype=np.intp)
+
+
+def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
+    """The distances at which rows return, one line per point that has any, filled up by infinity; and how many."""
+    xp, (m, n) = namespace_of(d), d.shape
+    points, rows = xp.nonzero(back)
+    at = points * n + rows
+    gaps = xp.take(xp.reshape(d, (-1,)), at, axis=0) - xp.take(xp.reshape(P, (-1,)), at, axis=0)
+    values, places = to_numpy(xp.take(size, rows, axis=0) / gaps), to_numpy(points)
+    counts = np.bincount(places, minlength=m)
+    lines = np.cumsum(counts > 0) - 1
+    firsts = np.cumsum(counts) - counts
+    padded = np.full((int((counts > 0).sum()), int(counts.max(initial=0))), np.inf)
+    padded[lines[places], np.arange(places.size) - firsts[places]] = values
+    return padded, counts
 
 
 def _furthest(side: _Side, k: int) -> Array:
     """The largest t of the set on one side."""
-    leave, returns, back = side
+    leave, returns, counts = side
     xp, n = namespace_of(leave), int(leave.shape[1])
     if k > n:
         return xp.full_like(leave[:, 0], np.inf)  # type: ignore[no-any-return]
-    top = largest(leave, n + 1 - k)
-    ends = top[:, 0]  # the k-th row leaves
-    counts = to_numpy(xp.sum(xp.astype(back, xp.int64), axis=1))
+    if not counts.any():
+        return kth_smallest(leave, k)
+    top = largest(leave, n + 1 - k)  # from the k-th row to leave on
     (some,) = np.nonzero(counts)
-    if returns is None or not some.size:
-        return ends
-    at = on_device_of(leave, some)
-    known = smallest(xp.take(returns, at, axis=0), int(counts.max()))
-    values, crossed, final = _crossings(to_numpy(known), to_numpy(xp.take(top, at, axis=0)), k)
+    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(leave, some), axis=0)), k)
     last = np.where(crossed == 1, values, -np.inf).max(axis=1)
-    found = np.array(to_numpy(ends))
+    found = np.array(to_numpy(top[:, 0]))
     found[some] = np.where(final < k, np.inf, last)
     return on_device_of(leave, found)  # type: ignore[no-any-return]
 
 
 def _pieces(side: _Side, k: int) -> list[Array]:
     """The pieces of the set on one side of each point, the first from zero on."""
-    leave, returns, back = side
+    leave, returns, counts = side
     n = int(leave.shape[1])
     if k > n:
         return [np.array([[0.0, np.inf]])] * int(leave.shape[0])
     top = to_numpy(largest(leave, n + 1 - k))
-    xp = namespace_of(leave)
-    most = int(np.max(to_numpy(xp.sum(xp.astype(back, xp.int64), axis=1)), initial=0))
-    known = np.empty((top.shape[0], 0)) if returns is None else to_numpy(smallest(returns, most))
-    found = []
-    for values, crossed in zip(*_crossings(known, top, k)[:2], strict=True):
-        starts = np.concatenate([[0.0], values[crossed == -1]])
-        stops = values[crossed == 1]
-        if stops.size < starts.size:
-            stops = np.append(stops, np.inf)
-        found.append(np.column_stack([starts, stops]))
+    found = [np.array([[0.0, end]]) for end in top[:, 0]]
+    (some,) = np.nonzero(counts)
+    for point, values, crossed in zip(some, *_crossings(returns, top[some], k)[:2], strict=True):
+        starts, stops = np.append(0.0, values[crossed == -1]), values[crossed == 1]
+        stops = np.append(stops, np.inf) if stops.size < starts.size else stops
+        found[point] = np.column_stack([starts, stops])
     return found
 
 

@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.gram import Gram
+from substrate.gram import Gram, column_squares
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 from substrate.threads import blas_threads
@@ -49,34 +49,69 @@ class Influence(Protocol):
     def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
         """c, one line per new point, and p(x), from the points and k(x, x)."""
 
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """p(x) alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelInfluence:
-    """``inverse`` is B, ``eta`` is (K + D)^{-1} 1 over its sum, ``total`` that sum.
+    r"""By the inverse of K + D: with :math:`\eta = (K + D)^{-1} 1` and :math:`b = (\eta^T k - 1) / 1^T \eta`,
 
-    ``represent`` computes the kernel values of points with the rows.
+    .. math:: c = (K + D)^{-1} (k - b 1), \qquad p = k(x, x) - (k - b 1)^T c - 2 b .
+
+    ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, or
+    the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over its sum, ``total``.
     """
 
     represent: Callable[[Any], Array]
-    inverse: Array
-    eta: Array
+    root: Array
+    triangular: bool
+    share: Array
     total: float
-
-    @property
-    def diagonal(self) -> Array:
-        """B_ii."""
-        return namespace_of(self.inverse).linalg.diagonal(self.inverse)  # type: ignore[no-any-return]
+    diagonal: Array
 
     def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
-        """From the kernel values of the new points with the rows, and k(x, x)."""
+        """One triangular product for p, another for c, in the memory of the kernel values."""
+        rows, b = self._shifted(X)
+        if not self.triangular:
+            c = rows @ self.root
+            return c, _not_negative(diagonal - _paired(rows, c) - 2.0 * b)
+        half = self._half(rows)
+        p = _not_negative(diagonal - _paired(half, half) - 2.0 * b)
+        if is_device_array(half):
+            return half @ self.root, p
+        from scipy.linalg.blas import dtrmm
+
+        with blas_threads(self.share.shape[0]):
+            return dtrmm(1.0, self.root, half.T, lower=1, trans_a=1, overwrite_b=1).T, p
+
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """Half the work of c."""
+        if not self.triangular:
+            return self.at(X, diagonal)[1]
+        rows, b = self._shifted(X)
+        half = self._half(rows)
+        return _not_negative(diagonal - _paired(half, half) - 2.0 * b)
+
+    def _shifted(self, X: Any) -> tuple[Array, Array]:
         rows = self.represent(X)
-        xp = namespace_of(rows)
-        with blas_threads(self.eta.shape[0]):
-            c = rows @ self.inverse
-        drift = rows @ self.eta
-        p = diagonal - _paired(rows, c) - 2.0 * drift + 1.0 / self.total
-        c += self.eta
-        return c, xp.clip(p, min=0.0)  # a difference that is zero, or above, up to rounding
+        b = rows @ self.share - 1.0 / self.total
+        rows -= b[:, None]
+        return rows, b
+
+    def _half(self, rows: Array) -> Array:
+        """W (k - b 1), one line per point."""
+        if is_device_array(rows):
+            return rows @ self.root.T
+        from scipy.linalg.blas import dtrmm
+
+        with blas_threads(self.share.shape[0]):
+            return np.asarray(dtrmm(1.0, self.root, rows.T, lower=1, overwrite_b=1)).T
+
+
+def _not_negative(p: Array) -> Array:
+    """A difference that is zero, or above, up to rounding."""
+    return namespace_of(p).clip(p, min=0.0)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +149,11 @@ class FeatureInfluence:
         c *= self.pulls
         return c, constant + _paired(rows, rows)
 
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """From psi of the new points alone."""
+        rows = self.represent(X)
+        return 1.0 / self.total + _paired(rows, rows)
+
 
 def _paired(left: Array, right: Array) -> Array:
     """Sums of products along the last axis."""
@@ -125,18 +165,18 @@ def _paired(left: Array, right: Array) -> Array:
 def kernel_influence(gram: Gram, ridge: Array, represent: Callable[[Any], Array]) -> KernelInfluence:
     """From a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
     gram.factorize(ridge)
-    if is_device_array(ridge):
-        xp = namespace_of(ridge)
-        inverse = gram.solve(xp.eye(gram.n, dtype=xp.float64, device=ridge.device))
-    else:
-        xp, inverse = np, gram.inverse()
-    gram.release()
-    eta = xp.sum(inverse, axis=1)
+    xp = namespace_of(ridge)
+    eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]
     total = float(xp.sum(eta))
+    root = gram.inverse_factor()
+    if root is None:
+        inverse = gram.inverse()
+        known = (inverse, False, inverse.diagonal())
+    else:
+        known = (root, True, column_squares(root))
+    gram.release()
     share = eta / total
-    for rows in blocks_beside(ridge, gram.n, gram.n):  # in place: the inverse is the largest array there is
-        inverse[rows, :] -= eta[rows][:, None] * share
-    return KernelInfluence(represent, inverse, share, total)
+    return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
@@ -169,6 +209,6 @@ class LeftOutMachines:
     def spread(self, X: Any, diagonal: Array) -> Array:
         """p(x) of all new points."""
         found: Array = zeros_beside(self.residuals, int(X.shape[0]))
-        for some, _, p in self.blocks(X, diagonal):
-            found[some] = p
+        for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
+            found[some] = self.influence.spread(X[some, :], diagonal[some])
         return found

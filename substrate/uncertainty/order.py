@@ -5,7 +5,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.namespaces import is_device_array, namespace_of
 
-__all__ = ["kth_smallest", "largest", "smallest"]
+__all__ = ["kth_smallest", "largest"]
 
 
 def kth_smallest(values: Array, k: int) -> Array:
@@ -17,13 +17,6 @@ def kth_smallest(values: Array, k: int) -> Array:
     if is_device_array(values):
         return namespace_of(values).sort(values, axis=-1)[..., k - 1]  # type: ignore[no-any-return]
     return np.asarray(np.partition(values, k - 1, axis=-1)[..., k - 1])
-
-
-def smallest(values: Array, count: int) -> Array:
-    """The ``count`` smallest of every line, in any order."""
-    if is_device_array(values):
-        return namespace_of(values).sort(values, axis=-1)[..., :count]  # type: ignore[no-any-return]
-    return np.asarray(np.partition(values, count - 1, axis=-1)[..., :count]) if count else values[..., :0]
 
 
 def largest(values: Array, count: int) -> Array:

@@ -79,12 +79,17 @@ class ProjectedSpread:
         raise TypeError("p(x) alone")
 
     def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
-        """No influence of rows, and p(x)."""
+        """Not without rows."""
+        raise TypeError("p(x) alone")
+
+    def spread(self, X: Any, diagonal: Array) -> Array:
+        """p(x)."""
         tile = self.coordinates.values.matrix(X)
         z, psi = tile @ self.features.transform, self.coordinates.of_values(tile)
         xp = namespace_of(z)
         missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
-        return psi[:, :0], 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing
+        spread: Array = 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing
+        return spread
 
 
 def machines_without_rows(

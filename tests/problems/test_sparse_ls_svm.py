@@ -357,7 +357,7 @@ def test_kernels_from_a_list_and_classes():
 
 
 def test_what_a_search_refuses():
-    with pytest.raises(DeclarationError, match="cv must be 'loo', 'gcv', a number of folds"):
+    with pytest.raises(DeclarationError, match="cv must be 'loo', 'gcv', 'evidence', a number of folds"):
         SparseLSSVMRegressorCV(cv="median_absolute").fit(X, Y)
     with pytest.raises(DeclarationError, match="received None; rows that are read in passes"):
         SparseLSSVMRegressorCV(cv=None).fit(X, Y)

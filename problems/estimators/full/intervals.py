@@ -88,7 +88,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
 
     def _interval_gammas(self, n_outputs: int) -> tuple[float, ...]:
         if not hasattr(self, "unit_ridge_"):  # a file of release 0.1
-            return self._gammas(n_outputs)
+            return tuple(float(gamma) for gamma in self._gammas(n_outputs))
         return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.unit_ridge_))
 
     def _chosen_on_rows(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor", "LSSVM
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressor(MultiOutputMixin, DenseIntervals, ScoredRegressor, SolvedMachine):
+class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMachine):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters

@@ -52,7 +52,7 @@ def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, A
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressor(ReducedIntervals, ScoredRegressor, SparseMachine):
+class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters
