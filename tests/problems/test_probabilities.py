@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from rewritten_files import rewrite
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -124,7 +125,8 @@ def test_a_kernel_that_is_not_definite_is_calibrated_by_folds():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
-    "estimator", [pytest.param(one, marks=SLOW if "Fused" in one.__name__ else ()) for one in CLASSIFIERS]
+    "estimator",
+    [pytest.param(one, marks=SLOW if "L1" in one.__name__ or "Fused" in one.__name__ else ()) for one in CLASSIFIERS],
 )
 @pytest.mark.some_cases(1)
 def test_probabilities_agree_with_the_decisions_and_survive_a_file(estimator, n_classes, tmp_path):
@@ -201,6 +203,34 @@ def test_a_loaded_model_says_which_rows_it_needs_and_takes_them(tmp_path):
     dense = LSSVMClassifier(RBF(1.0)).fit(X, y)
     dense.save(tmp_path / "d.npz")
     assert_allclose(load(tmp_path / "d.npz").predict_proba(X), dense.predict_proba(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("classes", np.full(30, 5), "calibration scores are of known classes"),
+        ("weights", np.zeros(30), "with positive weights"),
+        ("scores", np.zeros(7), "do not belong together"),
+        ("scores", np.zeros((30, 2)), "do not belong together"),
+        ("scores", np.full(30, np.nan), "calibration_scores_ must be a CalibrationScores"),
+    ],
+)
+def test_a_file_with_another_calibration_is_refused(tmp_path, name, value, message):
+    X, y = blobs(2)
+    model = LSSVMClassifier(RBF(1.0)).fit(X, y)
+    model.predict_proba(X)
+    model.save(tmp_path / "m.npz")
+    rewrite(tmp_path / "m.npz", lambda header, arrays: arrays.update({f"calibration_scores_.{name}": value}))
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "m.npz")
+
+
+def test_a_file_written_before_there_was_a_calibration_has_the_default(tmp_path):
+    X, y = blobs(2)
+    model = LSSVMClassifier(RBF(1.0), calibration="isotonic").fit(X, y)
+    model.save(tmp_path / "m.npz")
+    rewrite(tmp_path / "m.npz", lambda header, arrays: header["content"]["parameters"].pop("calibration"))
+    assert load(tmp_path / "m.npz").calibration == "sigmoid"
 
 
 def test_a_model_in_passes_is_calibrated_in_a_pass(tmp_path):
