@@ -105,6 +105,8 @@ def test_a_precomputed_kernel_takes_its_diagonal():
     plain = LSSVMClassifier(kernel).fit(X[:30], y[:30])
     K = kernel(new, X[:30])
     assert_array_equal(model.predict_set(K, 0.8, diagonal=np.ones(10)), plain.predict_set(new, 0.8))
+    model.predict_proba(K)
+    assert_array_equal(model.predict_set(K, 0.8, diagonal=np.ones(10)), plain.predict_set(new, 0.8))
     with pytest.raises(DataError, match="give diagonal="):
         model.predict_set(K)
     with pytest.raises(DataError, match="one entry per row of X: expected 10"):

@@ -27,7 +27,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
     """A classifier on one saddle system: left-out decision values, and machines enlarged by a row, in closed form.
 
     Rows that are equal in inputs and class are left out together, so that a row of weight two is what two equal rows
-    are, and no copy of a row tells its class.
+    are, and no copy of a row tells its class; the rows of a precomputed matrix count as different.
     """
 
     _leaves_rows_out = True
@@ -89,6 +89,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
         return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
 
+    def _sets_need_rows(self) -> bool:
+        return self.kernel_.pairwise and self._exact_sets()
+
     def _exact_sets(self) -> bool:
         """Where all machines share their rows, the kernel is definite, and support values represent the machine."""
         scores = self._state().scores
@@ -143,7 +146,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             c, p = influence.at(points[some], own[some])
             yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
 
-    def _exact_guarantee(self, coverage: float) -> Guarantee:
+    def _exact_guarantee(self, coverage: float) -> Guarantee | None:
+        if not self._exact_sets():
+            return None
         return guarantee_of("conformal", coverage, 1, False, self._chosen_on_rows())
 
     def _chosen_on_rows(self) -> tuple[str, ...]:

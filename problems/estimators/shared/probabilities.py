@@ -81,7 +81,7 @@ class Probabilities(KernelEstimator):
             The training rows and labels (X, y), for a loaded model that neither keeps them nor was calibrated before it
             was saved; with a precomputed kernel the kernel matrix of the training rows in place of X.
         """
-        scores = self._decided(X)
+        scores = self.decision_function(X)
         maps = self._calibrated(self._calibration(), rows)
         host = to_numpy(scores)
         return on_device_of(scores, probabilities(maps, host, _winners(host)))  # type: ignore[no-any-return]
@@ -96,7 +96,7 @@ class Probabilities(KernelEstimator):
             the decision. ``rows`` is that of :meth:`predict_proba`.
         """
         self._calibration()
-        scores = self._decided(X)
+        scores = self.decision_function(X)
         pairs = probability_pairs(self._calibrated("pairs", rows), to_numpy(scores))
         return on_device_of(scores, pairs)  # type: ignore[no-any-return]
 
@@ -134,8 +134,8 @@ class Probabilities(KernelEstimator):
         scores = self._state().scores
         if scores is not None and scores.source == "split":
             return guarantee_of("split", coverage, 1, True, ())
-        if self._exact_sets():
-            return self._exact_guarantee(coverage)
+        if (exact := self._exact_guarantee(coverage)) is not None:
+            return exact
         how = "left-out rows" if self._leaves_rows_out else f"rows left out in {N_FOLDS} folds"
         stable = "the machine changes little when a row is left out"
         return Guarantee(f"the strangeness of {how}", float(exact_level(coverage)), None, (stable,))
@@ -146,7 +146,7 @@ class Probabilities(KernelEstimator):
         The machine itself is not changed. Probabilities, intervals and label sets then follow from these rows, and the
         coverage of sets is guaranteed if they are exchangeable with new ones, however the model was chosen and fitted.
         """
-        scores = to_numpy(self._decided(X))
+        scores = to_numpy(self.decision_function(X))
         labels = np.asarray(to_numpy(y))
         if labels.shape != scores.shape[:1]:
             raise DataError(
@@ -206,10 +206,6 @@ class Probabilities(KernelEstimator):
             self._kept_calibration = _Held()
         return self._kept_calibration
 
-    def _decided(self, X: Any) -> Array:
-        scores: Array = self.decision_function(X)
-        return scores
-
     def _numbers(self, labels: Any) -> Any:
         """The numbers of the classes of labels, each of which the model must know."""
         known = self.classes_
@@ -222,7 +218,10 @@ class Probabilities(KernelEstimator):
         held = self._state()
         if held.scores is not None and rows is None:
             return held.scores
-        return held.keep(self._left_out_scores(self._rows(rows)))
+        known = self._rows(rows)
+        scores = held.keep(self._left_out_scores(known))
+        held.rows = known if self._sets_need_rows() else None
+        return scores
 
     def _calibrated(self, kind: str, rows: Any) -> Any:
         """The maps of a calibration, or the predictors of pairs, made once."""
@@ -257,19 +256,19 @@ class Probabilities(KernelEstimator):
         """The estimator that is fitted without a fold; what was chosen on all rows stays as it is."""
         return clone(self).set_params(calibration=None)
 
-    def _exact_guarantee(self, coverage: float) -> Guarantee:
-        """What exact sets guarantee."""
-        raise NotImplementedError
+    def _exact_guarantee(self, coverage: float) -> Guarantee | None:
+        """What exact sets guarantee; None where sets are not exact."""
+        return None
 
-    def _exact_sets(self) -> bool:
-        """Whether label sets are exact conformal ones."""
+    def _sets_need_rows(self) -> bool:
+        """Whether label sets need rows that the model does not hold, also after it was calibrated."""
         return False
 
     def _less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
         """How many rows are less strange than each new row with each label, and of how many."""
         if diagonal is not None:
             raise DataError("diagonal is k(x, x) for exact sets with a precomputed kernel; leave it out here")
-        scores, known = to_numpy(self._decided(X)), self._scores(rows)
+        scores, known = to_numpy(self.decision_function(X)), self._scores(rows)
         return less_strange(known.strangeness, scores), known.n_rows
 
     def _also_fitted(self) -> dict[str, Any]:
