@@ -24,7 +24,8 @@ _HEAD = """# Vocabulary
 
 One word for one thing, in every estimator. Every estimator has `fit`, `predict`, `score` and `save`;
 `certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
-arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them. A machine that chooses
+arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
+`sample_weight` too, if the fit had one. A machine that chooses
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
 `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
@@ -57,11 +58,6 @@ _L1 = (
 _VARIATION = (
     "FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor", "MaximalVariationClassifier",
     "MaximalVariationRegressor", "SparseMaximalVariationRegressor",
-)  # fmt: skip
-_REDUCED = (
-    "RobustSparseLSSVMRegressor", "SparseComponentwiseLSSVMRegressor", "SparseL1SubstrateClassifier",
-    "SparseL1SubstrateRegressor", "SparseLSSVMClassifier", "SparseLSSVMClassifierCV", "SparseLSSVMRegressor",
-    "SparseLSSVMRegressorCV", "SparseMaximalVariationRegressor",
 )  # fmt: skip
 _CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
 _REGRESSORS = tuple(name for name in sorted(problems.ESTIMATORS) if name not in _CLASSIFIERS)
@@ -111,26 +107,25 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "The set of numbers that belong to a level is `predict_region`.",
     ),
     (
-        "sample_weight in fit", ("PrunedLSSVMClassifier", "PrunedLSSVMRegressor"),
-        "A number or share of rows leaves at every step. A row of weight two leaves as one row and two equal rows "
-        "leave one after the other, so a weight cannot count as rows do; robust weights come from `weighting`.",
+        "sample_weight in fit", _COLUMNS[1:],
+        "These machines do not minimise errors: they solve the equations $y_i f(x_i) = 1 - \\alpha_i/\\gamma$ of all "
+        "rows by least squares, with $\\alpha_i = 0$ where column i was dropped. A weight on the diagonal, "
+        "$\\alpha_i/(\\gamma v_i)$, vanishes with the column, so that row i would count as if it had none; a weight of "
+        "the equation has no effect where all columns are kept and the equations hold exactly. Neither is the weight "
+        "of an error, and the papers define no third.",
     ),
     (
-        "sample_weight in fit", _COLUMNS,
-        "Patterns are counted, and once columns are dropped the least squares weigh equations alike. A weight "
-        "on the diagonal, $1/(\\gamma v)$, is then not the weight of an error, and a weight of an equation not that of "
-        "a row that is also a column.",
-    ),
-    (
-        "sample_weight in fit", _REDUCED,
-        "Errors can be weighed, the choice of the basis cannot: rows are drawn and reconstruction errors averaged by "
-        "counting rows, for which the weight of an error is no measure. Robust weights, found after the basis, are in "
-        "`RobustSparseLSSVMRegressor`.",
+        "sample_weight in fit", _COLUMNS[:1],
+        "An Adaline goes through the patterns one by one and eliminates those that it fits. The machine on the rows "
+        "left is an LS-SVM, which could be weighted; which rows are left follows from single steps, in which the "
+        "weight of an error could be that of a step, of a visit or of the threshold: three different selections, none "
+        "of which is that of repeated rows. `LSSVMClassifier` on the rows of `support_` takes weights.",
     ),
     (
         "sample_weight in fit", (*_L1[:4], *_VARIATION[:4]),
-        "With weighted errors the problem stays convex and is another one: (16) and (28) count errors alike, and the "
-        "exact paths, the largest zeta, the units of rho and the bounds on the answer are those of equal errors.",
+        "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
+        "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
+        "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
     ),
     (
         "sample_weight in fit", ("SubstrateRegressor",),

@@ -2,14 +2,15 @@ r"""Maximal variation with one expansion per component: components that vanish e
 
 .. math::
 
-    \min_{w, b, e, t} \; \tfrac12 \|e\|_2^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_{l=1}^d t_l
+    \min_{w, b, e, t} \; \tfrac12 \|e\|_2^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l + \sum_{l=1}^d \rho_l t_l
     \quad \text{s.t.} \quad
     \begin{cases} y_i = \sum_l w_l^T \varphi_l(x_i^l) + b + e_i, \\
                   |w_l^T \varphi_l(x_i^l)| \le t_l, \quad i = 1, \dots, N, \; l = 1, \dots, d \end{cases}
 
 Symbols: :math:`w_l = \sum_i a_i^l \varphi_l(x_i^l)` weights of component l, each with coefficients of its own, so that
 :math:`f^l = \Omega^l a^l`; b bias; e errors; :math:`t_l` maximal variation; :math:`\tau` the ``ridge``;
-:math:`\rho` weight. The predictor is :math:`f(x) = \sum_l \sum_i a_i^l k^l(x_i^l, x^l) + b`.
+:math:`\rho_l` weights, one number ``rho`` for all or one for each. The predictor is
+:math:`f(x) = \sum_l \sum_i a_i^l k^l(x_i^l, x^l) + b`.
 
 In :mod:`problems.maximal_variation` one vector :math:`\alpha` is shared by all components, and with positive definite
 kernels none of them can vanish alone. Here each can, and does from a certain rho on. The cost: without the ridge, a
@@ -34,6 +35,7 @@ from substrate.declarations.variation_expansion import (
     given_coordinates,
     variation_expansion,
 )
+from substrate.ingredients.component_weights import weights_of
 from substrate.kernels import RBF, Componentwise
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -47,23 +49,26 @@ _WHY = "as the weight of a squared norm"
 
 
 def declare(
-    K: Any, y: Any, rho: float, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+    K: Any, y: Any, rho: Any, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> Declared:
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
-    ``K`` may be coordinates computed from them; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
+    ``rho`` is one number or one for each component, a parameter of the problem of that shape. ``K`` may be
+    coordinates computed from the matrices; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
     """
-    weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    given, tau, relative = weights_of(rho), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
     coordinates, grams = given_coordinates(K, lambda matrices: decoupled_coordinates(matrices, bias, relative, tau))
+    weight = weights_of(given, coordinates.parts.shape[0])
     level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
     return level.declared(f"Decoupled maximal variation, {task}", task, grams)
 
 
 def closed_form(
-    K: Any, y: Any, rho: float, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+    K: Any, y: Any, rho: Any, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
     """The same quantities by the fast path."""
     matrices = component_matrices(K)
     target = checked_targets(y, matrices[0].shape[0], task)
-    weight, tau, relative = positive(rho, "rho"), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    tau, relative = non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    weight = weights_of(rho, len(matrices))
     return fast_values(decoupled_coordinates(matrices, bias, relative, tau), target, weight, task)

@@ -2,20 +2,20 @@ r"""Structure detection by maximal variation: one expansion for all components, 
 
 .. math::
 
-    \min_{\alpha, b, e, t} \; \tfrac12 \|e\|_2^2 + \rho \sum_{l=1}^d t_l \quad \text{s.t.} \quad
+    \min_{\alpha, b, e, t} \; \tfrac12 \|e\|_2^2 + \sum_{l=1}^d \rho_l t_l \quad \text{s.t.} \quad
     \begin{cases} y = \sum_l \Omega^l \alpha + b 1 + e, \quad 1^T \alpha = 0, \\
                   -t_l 1 \le \Omega^l \alpha \le t_l 1, \quad l = 1, \dots, d \end{cases}
 
 Symbols: :math:`\alpha` support values, shared by the components; b bias (dropped with :math:`1^T\alpha = 0` by
 ``bias=False``, as in the paper from (24) on); e errors; :math:`t_l` maximal variation of component l;
-:math:`\Omega^l` its kernel matrix, a list of which is ``K``; :math:`\rho` weight. The multipliers of the lower and
+:math:`\Omega^l` its kernel matrix, a list of which is ``K``; :math:`\rho_l` weights. The multipliers of the lower and
 upper bounds are :math:`\xi^{-l}, \xi^{+l} \ge 0`, that of :math:`1^T \alpha = 0` is :math:`\nu`. With
 :math:`\Omega = \sum_l \Omega^l` the optimality conditions are
 
 .. math::
 
     \Omega^T (\Omega \alpha + b 1 - y) + \nu 1 = \sum_l \Omega^{lT} (\xi^{-l} - \xi^{+l}), \qquad
-    1^T (\xi^{-l} + \xi^{+l}) = \rho \;\; \forall l, \\
+    1^T (\xi^{-l} + \xi^{+l}) = \rho_l \;\; \forall l, \\
     \xi^{-l}_i (t_l + \Omega^l_i \alpha) = 0, \qquad \xi^{+l}_i (t_l - \Omega^l_i \alpha) = 0 .
 
 They are the rows of the certificate; the products add up to the duality gap. The predictor is
@@ -30,6 +30,9 @@ RBF components none vanishes alone, and the zeros of the paper's figures are thr
 (linear, polynomial) vanish exactly; so do those of :mod:`problems.decoupled_maximal_variation`.
 
 Fast path: :func:`substrate.closed_form.maximal_variation.solve_maximal_variation`.
+
+The paper has one :math:`\rho` for all components; a number is read so. With one for each, those of a group of
+inputs are equal: inputs that are costly to measure, or less trusted, are given a larger one.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), (30). Errata: (14) has :math:`\|e\|^2` without the half of (24), so its rho
 is twice ours; (27a) lacks :math:`\Omega^l` on the right; (27b) holds for each l; in (13)-(14) the map is that of
@@ -50,6 +53,7 @@ from substrate.declarations.variation_expansion import (
     given_coordinates,
     variation_expansion,
 )
+from substrate.ingredients.component_weights import weights_of
 from substrate.kernels import RBF, Componentwise, Linear
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -65,28 +69,30 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(
-    K: Any, y: Any, rho: float, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
     cutoff: float = CUTOFF,
 ) -> Declared:  # fmt: skip
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
-    ``K`` may be coordinates computed from them; then ``form``, ``bias`` and ``cutoff`` are theirs.
+    ``rho`` is one number or one for each component, a parameter of the problem of that shape. ``K`` may be
+    coordinates computed from the matrices; then ``form``, ``bias`` and ``cutoff`` are theirs.
 
     :equation [Pelckmans2005]_ (14), (24): structure detection
     """
     check_choice(form, ("conditioned", "raw"), "form")
-    weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")
+    given, relative = weights_of(rho), positive(cutoff, "cutoff")
     make = shared_coordinates if form == "conditioned" else raw_coordinates
     coordinates, grams = given_coordinates(K, lambda matrices: make(matrices, bias, relative))
+    weight = weights_of(given, coordinates.parts.shape[0])
     level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
     return level.declared(f"Maximal variation, {task} ({form})", task, grams)
 
 
 def closed_form(
-    K: Any, y: Any, rho: float, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+    K: Any, y: Any, rho: Any, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
     """The same quantities by the fast path; alpha is left out, since it is determined only up to the cut-off."""
     matrices = component_matrices(K)
     target = checked_targets(y, matrices[0].shape[0], task)
-    weight, relative = positive(rho, "rho"), positive(cutoff, "cutoff")
+    weight, relative = weights_of(rho, len(matrices)), positive(cutoff, "cutoff")
     return fast_values(shared_coordinates(matrices, bias, relative), target, weight, task)

@@ -2,16 +2,17 @@ r"""The LS-SVM on a reduced basis: w in the span of few vectors, the errors of a
 
 .. math::
 
-    \min_{\beta, b, e} \; \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i \in R} e_i^2
+    \min_{\beta, b, e} \; \tfrac12 \beta^T K_{SS} \beta + \tfrac{\gamma}{2} \sum_{i \in R} v_i e_i^2
     \quad \text{s.t.} \quad y_i = \sum_{j \in S} \beta_j k(x_i, x_j) + b + e_i, \quad i \in R
 
 Symbols: S the basis, :math:`w = \sum_{j \in S} \beta_j \varphi(x_j)`; R the points whose errors count, all of them
-(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which discards the other points:
-R = S (``residuals="kept"``); b bias; :math:`\gamma` weight of the errors.
+(``residuals="all"``), or, for comparison, the conventional sparse LS-SVM, which discards the other points: R = S
+(``residuals="kept"``); b bias; :math:`\gamma` weight of the errors; v weights of the rows, one unless given. S does not
+depend on v.
 
 The problem is declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`,
 :math:`z_i = s^{-1/2} V^T k_{Si}` and :math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do
-no harm and the minimum is unique. The multipliers of the equalities are :math:`\alpha_i = \gamma e_i`, with
+no harm and the minimum is unique. The multipliers of the equalities are :math:`\alpha_i = \gamma v_i e_i`, with
 :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the predictor is
 :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
@@ -26,23 +27,26 @@ the full basis; ours is :math:`2 \gamma` of [Cawley2004]_, and :math:`2 \gamma /
 whenever :math:`K_{SS}` is, as on tied inputs.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration
-from substrate.arrays import Array, positive, real_targets
+from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
 from substrate.closed_form.robust_weights import check_choice
-from substrate.closed_form.saddle_system import target_unit
+from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
+from substrate.proof import Proof
+from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
@@ -50,7 +54,7 @@ from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Cawley2004 (2)-(5); Cawley2002 section 2",
@@ -61,14 +65,22 @@ DEMONSTRATION = Demonstration(
 )
 
 
-def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None) -> Declared:
+def declare(
+    K: Any,
+    y: Any,
+    gamma: float,
+    n_basis: float = 0.5,
+    residuals: str = "all",
+    basis: Any = None,
+    weights: Any = None,
+) -> Declared:
     """Declare the problem on a kernel matrix (or a Gram) of all points; ``basis`` names the vectors S itself.
 
     :equation [Cawley2004]_ (2): the sparse LS-SVM, primal
     :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
     """
     gram = given_gram(K)
-    target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
+    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     features = eigen_features(gram.matrix[np.ix_(S, S)])
     Z = gram.matrix[np.ix_(R, S)] @ features.transform if features.rank else np.zeros((R.size, 1))
@@ -77,15 +89,15 @@ def declare(K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str =
         basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
         return (*gram.record(), ("basis", basis))
 
-    return _declared(RegressionData(record, Z, within_solvers(target)[R], np.ones(R.size), value), features, residuals)
+    return _declared(RegressionData(record, Z, within_solvers(target)[R], v, value), features, residuals)
 
 
 def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
-    Z, y = data.R, data.y
+    Z, y, v = data.R, data.y, data.v
     u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     fit = regression_fit(y, Z @ u + b, e)
-    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, data.v)
+    norm, errors = squared_norm(u, Z), squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
     values = {
         "weights": lambda: u.value,
@@ -97,18 +109,19 @@ def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> 
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, g = fit.multiplier, float(gamma.value)
-        dual = (float(y @ alpha), -0.5 * float(np.sum((Z.T @ alpha) ** 2)), -0.5 * float(alpha @ alpha) / g)
+        pulls = g * v * y
+        dual = (float(y @ alpha), -0.5 * float(np.sum((Z.T @ alpha) ** 2)), -0.5 * float(alpha @ (alpha / v)) / g)
         primal = (float(norm.term.value), float(errors.term.value))
         return (
             fit.row(tolerance),
             errors.row(alpha, y, tolerance),
-            norm.row(alpha, tolerance, g * y),
-            zero_sum_row(alpha, tolerance, g * y),
-            gap_row(primal, dual, tolerance, 0.5 * g * float(y @ y)),
+            norm.row(alpha, tolerance, pulls),
+            zero_sum_row(alpha, tolerance, pulls),
+            gap_row(primal, dual, tolerance, 0.5 * float(y @ pulls)),
         )
 
     def sizes(data: RegressionData) -> dict[str, float]:
-        return {"weights": float(np.abs(data.gamma * (Z.T @ data.y)).max(initial=0.0))}
+        return {"weights": float(np.abs(Z.T @ data.pulls).max(initial=0.0))}
 
     def build(data: RegressionData) -> Declared:
         return _declared(data, features, residuals)
@@ -118,34 +131,67 @@ def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> 
 
 
 def closed_form(
-    K: Any, y: Any, gamma: float, n_basis: float = 0.5, residuals: str = "all", basis: Any = None
+    K: Any,
+    y: Any,
+    gamma: float,
+    n_basis: float = 0.5,
+    residuals: str = "all",
+    basis: Any = None,
+    weights: Any = None,
 ) -> dict[str, Array]:
-    """Weights u, bias, errors and support values gamma e by linear algebra.
+    """Weights u, bias, errors and support values gamma v e by linear algebra.
 
     Beta is left out: where inputs tie it is not unique, and elsewhere it is less accurate than its predictions.
     """
     gram = own_gram(K)
-    target, value, S, R = _checked(gram, y, gamma, n_basis, residuals, basis)
+    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
     gram.check_definite()
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
     features, Y = eigen_features(K_basis), target[R][:, None]
-    rows = KernelRows.of(None, matrix[R], S, Y)
+    rows = KernelRows.of(None, matrix[R], S, Y, None if weights is None else v)
     statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), 1.0 / value)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis)
-    weights, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
+    u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
-    held = weights if features.rank else np.zeros(1)
-    return {"weights": held, "bias": np.asarray(bias), "errors": errors, "support_values": value * errors}
+    held = u if features.rank else np.zeros(1)
+    return {"weights": held, "bias": np.asarray(bias), "errors": errors, "support_values": value * v * errors}
+
+
+def prove(
+    solution: Mapping[str, Array],
+    K: Any,
+    y: Any,
+    gamma: float,
+    n_basis: float = 0.5,
+    residuals: str = "all",
+    basis: Any = None,
+    weights: Any = None,
+) -> Proof:
+    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
+
+    Of the solution, weights u and bias are used; the entries of the matrix are taken as exact.
+    """
+    gram = given_gram(K)
+    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
+    rows = BasisRows(None, gram.matrix[np.ix_(R, S)], gram.matrix[np.ix_(S, S)])
+    features = eigen_features(rows.points)
+    fitted = np.full(R.size, float(solution["bias"]))
+    if features.rank:
+        fitted += rows.X @ features.coefficients(np.asarray(solution["weights"]))
+    return prove_reduced(rows, target[R], value, v, fitted, features.rank)
 
 
 def _checked(
-    gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any
-) -> tuple[Array, float, Any, Any]:
-    """Target, gamma, the basis, and the points whose errors count."""
+    gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any, weights: Any
+) -> tuple[Array, float, Any, Any, Array]:
+    """Target, gamma, the basis, the points whose errors count, and the weights of those."""
     target = real_targets(y, gram.n)
     value = positive(gamma, "gamma")
     S = basis_points(gram, n_basis, basis)
     check_choice(residuals, ("all", "kept"), "residuals")
-    return target, value, S, np.arange(gram.n) if residuals == "all" else S
+    R = np.arange(gram.n) if residuals == "all" else S
+    v = row_weights(weights, gram.n)
+    ridge_of(value, v)  # refuses what leaves the range of floating point
+    return target, value, S, R, v[R]

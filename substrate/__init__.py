@@ -9,7 +9,17 @@ in the package :mod:`problems`.
 
 from typing import Any
 
-__all__ = ["DISTRIBUTION", "Fusion", "LinearPart", "Machine", "Result", "Substrate", "__version__", "fuse"]
+__all__ = [
+    "DISTRIBUTION",
+    "Fusion",
+    "JointFusion",
+    "LinearPart",
+    "Machine",
+    "Result",
+    "Substrate",
+    "__version__",
+    "fuse",
+]
 
 __version__ = "0.1.0"
 
@@ -24,7 +34,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "fuse"):
+    if name in ("Fusion", "JointFusion", "fuse"):
         from substrate import fusion
 
         return getattr(fusion, name)

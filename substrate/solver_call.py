@@ -24,6 +24,8 @@ METHOD = "substrate"
 _MAY_CRASH = frozenset({"HIGHS"})
 #: A limit in seconds that is none.
 _NEVER = 1e8
+#: Share of entries from which PIQP's dense factorisation is the faster one, and for which numbers of variables.
+_FILLED, _FEW, _MANY = 0.2, 200, 5000
 
 
 def solve_through_cvxpy(
@@ -42,6 +44,8 @@ def solve_through_cvxpy(
         raise cp.error.ParameterError(f"parameters {missing} have no value; assign it before solving")
     chosen = dict(options)
     data, chain, inverse = problem.get_problem_data(solver, verbose=verbose, solver_opts=chosen)
+    if solver == "PIQP" and "backend" not in chosen and _dense(data):
+        chosen["backend"] = "dense"
     start = time.perf_counter()
     crashes = solver in _MAY_CRASH and getattr(data.get("P"), "nnz", 0) > 0
     if limit is None and not crashes:
@@ -141,6 +145,13 @@ def heard_interrupts() -> Iterator[None]:
 
 #: How the status of an attempt begins that the time limit ended.
 OUT_OF_TIME = "time limit"
+
+
+def _dense(data: Mapping[str, Any]) -> bool:
+    """Whether the constraints of a quadratic program are matrices of kernel values."""
+    rows = [data[key] for key in ("A", "F") if getattr(data.get(key), "nnz", 0)]
+    entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in rows)
+    return bool(rows) and _FEW <= rows[0].shape[1] <= _MANY and sum(matrix.nnz for matrix in rows) >= _FILLED * entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ NUMERICAL = (
     "substrate/closed_form/test_stacked_least_squares.py",
     "substrate/composition/test_machines.py",
     "substrate/composition/test_nearness.py",
+    "substrate/composition/test_pivoted_features.py",
     "substrate/composition/test_span.py",
     "substrate/composition/test_structured_solution.py",
     "substrate/fusion/test_parametric_qp.py",

@@ -8,7 +8,10 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 #: The examples of several seconds, which the slow tests run.
-LONG = {"what_do_the_displays_show", "what_else_fits_at_any_number_of_rows", "which_inputs_matter_in_boston"}
+LONG = {
+    "what_do_the_displays_show", "what_else_fits_at_any_number_of_rows", "what_if_some_inputs_are_costly",
+    "which_inputs_matter_in_boston",
+}  # fmt: skip
 over_examples = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 over_runs = pytest.mark.parametrize(
     "path",

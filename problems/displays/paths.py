@@ -94,6 +94,8 @@ class EvolutionDiagramDisplay:
         usable = "FusedMaximalVariationRegressor and FusedMaximalVariationClassifier"
         demand(estimator, (OverRho,), cls.__name__, usable)
         path = estimator.path_
+        if "parameters" in path:
+            raise DataError("this model chose one rho for each group of inputs; fit groups=None for a path in one rho")
         if "maximal_variation" not in path:
             raise DataError(
                 "this path is of several folds or machines, which have a maximal variation each; fit two classes or a "

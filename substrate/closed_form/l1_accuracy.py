@@ -26,6 +26,16 @@ has the correlations :math:`\nu + \zeta s` on A exactly, so the gap is reduced t
 rounding squared, as long as no other column exceeds its limit; otherwise :math:`\theta` is shrunk by the excess. The
 point is not computed, only its distance is bounded: with C known up to a matrix of norm :math:`\eta` and of smallest
 singular value :math:`\sigma`, the form above has an error of at most a factor :math:`(1 - \eta / \sigma)^{-2}`.
+
+With a ridge, :math:`\tfrac{\tau}{2} a^T K a` in the objective and K positive semi-definite, the dual has one vector
+more, z, with :math:`g = K (\theta - \tau z) - \nu 1`, and
+
+.. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \tfrac{\tau}{2} (a - z)^T K (a - z)
+          + \sum_i \big(\zeta |a_i| - a_i g_i\big) .
+
+The dual point is :math:`t\, (e, a)`; the step is taken in both, in the rows of :math:`M = [C; \sqrt\tau R]`,
+:math:`K_{AA} = R^T R`, and :math:`M^T M = C^T C + \tau K_{AA}` takes the place of :math:`C^T C`. If :math:`K_{AA}` is
+known up to :math:`\varepsilon` in norm, the factor is :math:`(1 - 2 \eta/\sigma - \tau \varepsilon/\sigma^2)^{-1}`.
 """
 
 import math
@@ -49,13 +59,15 @@ _NEAR = 1e-6
 class Correlations:
     """K theta of the errors and a bound on its rounding, the norm of the errors and a bound on theirs.
 
-    ``moved`` bounds the distance of the errors from those of the feasible point.
+    ``moved`` bounds the distance of the errors from those of the feasible point. With a ``ridge``, g is
+    K (e - ridge a) and the length that of the errors and of the root of the ridge times w.
     """
 
     g: Array
     doubt: Array
     length: float
     moved: float
+    ridge: float = 0.0
 
 
 def stepped_gap(plain: PlainProducts, a: Array, zeta: float, known: Correlations) -> float:
@@ -79,35 +91,55 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
         return math.inf
     first = np.unique(groups, return_index=True)[1]
     some, signs = at_limit[first], signs[first]
-    if some.size >= n:
+    tau = known.ridge
+    if some.size >= n and tau == 0.0:
         return math.inf
     columns = plain.matrix - plain.matrix.mean(axis=0)
     roots = np.sqrt(np.maximum(np.diagonal(plain.matrix), 0.0))
     # kernel values are within p s_i s_j of the true ones; subtracting the mean rounds a sum of n and a difference
     off = plain.rounding * roots * float(np.linalg.norm(roots)) + n * EPS * np.linalg.norm(plain.matrix, axis=0)
     try:
-        _, values, across = np.linalg.svd(columns[:, some], full_matrices=False)
+        stacked, apart_by = _with_root(plain, columns[:, some], roots, some, tau)
+        _, values, across = np.linalg.svd(stacked, full_matrices=False)
     except np.linalg.LinAlgError:
         return math.inf
     eta = float(np.linalg.norm(off[some])) + 8.0 * n * EPS * float(values[0])
     smallest = float(values[-1])
     if not smallest > 2.0 * eta:
         return math.inf
+    sure = 1.0 - eta / smallest
+    if tau > 0.0:
+        squared = 1.0 - 2.0 * eta / smallest - tau * apart_by / (smallest * smallest)
+        if not squared > 0.25:
+            return math.inf
+        sure = math.sqrt(squared)
     pulls = (across @ np.column_stack([known.g[some] - zeta * signs, np.ones(some.size)])) / values[:, None]
     nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
     delta = known.g[some] - nu - zeta * signs
     unsure = known.doubt[some] + 8.0 * EPS * (np.abs(known.g[some]) + abs(nu) + zeta)
     step = float(np.linalg.norm((across @ delta) / values)) + 2.0 * float(np.linalg.norm(unsure)) / smallest
-    step /= 1.0 - eta / smallest
+    step /= sure
     others = np.ones(n, dtype=bool)
     others[at_limit] = False
     lengths = np.linalg.norm(columns, axis=0) + off
+    if tau > 0.0:
+        lengths = np.hypot(lengths, math.sqrt(tau * (1.01 + plain.rounding)) * roots)
     reached = np.abs(known.g - nu) + known.doubt + lengths * step + 8.0 * EPS * (np.abs(known.g) + abs(nu))
     top = float(reached[others].max(initial=0.0))
     lost = 0.0 if top <= zeta else 1.0 - zeta / top + 2.0 * EPS
     apart = known.moved + step + lost * (known.length + step)
     size = zeta * float(np.abs(a).sum()) * (1.0 + n * EPS)
     return float(0.5 * apart * apart + lost * size)
+
+
+def _with_root(plain: PlainProducts, columns: Array, roots: Array, some: Any, tau: float) -> tuple[Array, float]:
+    """M = [C; sqrt(tau) R], and a bound on the distance of R'R from K_AA; C alone without a ridge."""
+    if tau == 0.0:
+        return columns, 0.0
+    values, vectors = np.linalg.eigh(plain.matrix[np.ix_(some, some)])
+    R = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    rounded = plain.rounding * float(roots[some] @ roots[some]) + 16.0 * some.size * EPS * float(np.abs(values).max())
+    return np.vstack([columns, math.sqrt(tau) * R]), rounded + max(0.0, -float(values.min()))
 
 
 #: K x in working or in doubled precision.
@@ -126,10 +158,12 @@ class SparseMachine:
     a: Array
     b: float
     fitted: Array
+    ridge: float = 0.0
 
     def divided(self, unit: float) -> "SparseMachine":
-        """The same machine in another unit of y."""
-        return SparseMachine(self.y / unit, self.zeta / unit, self.a / unit, self.b / unit, self.fitted / unit)
+        """The same machine in another unit of y, in which the ridge is the same number."""
+        inside = (self.zeta / unit, self.a / unit, self.b / unit, self.fitted / unit)
+        return SparseMachine(self.y / unit, *inside, self.ridge)
 
 
 def l1_accuracy(
@@ -170,9 +204,13 @@ def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
     apart = root_mean_square(np.abs(moved[0] + moved[1]) + unsure, np.ones(n))
 
     left = abs(math.fsum(e))
-    (g, low), doubt = products(e)
+    tau, energy = machine.ridge, 0.0
+    (g, low), doubt = products(e if tau == 0.0 else e - tau * a)
     g = g + low
     doubt = doubt + EPS * np.abs(g) + products.sizes(np.full(n, left / n))
+    if tau > 0.0:
+        doubt = doubt + products.sizes(2.0 * EPS * (np.abs(e) + tau * np.abs(a)))
+        energy = tau * float(np.abs(a) @ products.sizes(a))  # of w, from above
     top, bottom = float((g + doubt).max()), float((g - doubt).min())
     nu = 0.5 * (top + bottom)
     half = 0.5 * (top - bottom) + 2.0 * EPS * (abs(top) + abs(bottom))
@@ -183,8 +221,8 @@ def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
     known = EPS * length + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
     missed = (1.0 - t) * length + known
     plain = products if isinstance(products, PlainProducts) else products.plain
-    stepped = stepped_gap(plain, a, zeta, Correlations(g, doubt, length, known))
-    return min(0.5 * missed * missed + between, stepped), apart
+    stepped = stepped_gap(plain, a, zeta, Correlations(g, doubt, math.hypot(length, math.sqrt(energy)), known, tau))
+    return min(0.5 * missed * missed + 0.5 * (1.0 - t) ** 2 * energy + between, stepped), apart
 
 
 def _errors(machine: SparseMachine, products: Products) -> tuple[Array, Array, Array]:

@@ -7,6 +7,12 @@ r"""The L1 substrate by an active set that is identified, solved exactly and che
 
 .. math:: c_i - \nu = \zeta \operatorname{sign}(a_i) \;\; (a_i \ne 0), \qquad |c_i - \nu| \le \zeta \;\; (a_i = 0).
 
+With a ridge, :math:`\tfrac{\tau}{2} w^T w = \tfrac{\tau}{2} a^T K a` is added, for a square :math:`\Phi = K` only. It
+is least squares on more rows, those of :math:`\sqrt\tau R` with :math:`K = R^T R` and the target 0, which are not
+centred: :math:`c = K (P (y - K a) - \tau a)`, and the rest is as it is. At a = 0 nothing changes, so
+:math:`\zeta_{max}` does not depend on the ridge; at :math:`\zeta \to 0` the machine is the LS-SVM of
+:math:`\gamma = 1/\tau`.
+
 On a set of signed atoms the conditions are linear: they are solved through a QR factorisation of the active columns, a
 step that would change a sign is cut where the first coefficient vanishes and that atom leaves; once the signs agree,
 the atom that violates its bound most enters. Where its column depends on those in use, the coefficients move along the
@@ -28,7 +34,7 @@ from substrate.certificates import Row
 from substrate.errors import SolverError
 from substrate.threads import blas_threads
 
-__all__ = ["VIOLATION", "ActiveSetSolution", "correlation_noise", "l1_rows", "solve_l1", "zeta_max"]
+__all__ = ["VIOLATION", "ActiveSetSolution", "correlation_noise", "l1_rows", "root_of", "solve_l1", "zeta_max"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -63,15 +69,17 @@ def correlation_noise(Phi: Array, target: Array) -> float:
     return float(Phi.shape[0] * _EPS * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
 
 
-def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) -> ActiveSetSolution:
-    """Solve for one zeta > 0, from a = 0.
+def solve_l1(
+    Phi: Array, y: Array, zeta: float, max_steps: int | None = None, *, ridge: float = 0.0
+) -> ActiveSetSolution:
+    """Solve for one zeta > 0, from a = 0; ``ridge`` weighs half of a'Ka, where Phi is a kernel matrix K.
 
     :equation [Pelckmans2005]_ (16): its active set
     """
     n_atoms = Phi.shape[1]
     limit = 20 * n_atoms + 100 if max_steps is None else max_steps
     with blas_threads(n_atoms):
-        problem = _Problem.of(Phi, y, zeta)
+        problem = _Problem.of(Phi, y, zeta) if ridge == 0.0 else _Problem.with_ridge(Phi, y, zeta, ridge)
         a, signs, nu = np.zeros(n_atoms), np.zeros(n_atoms), problem.start
         c, seen = problem.c0, {signs.tobytes()}
         refused: NDArray[np.bool_] = np.zeros(n_atoms, dtype=bool)
@@ -97,7 +105,10 @@ def solve_l1(Phi: Array, y: Array, zeta: float, max_steps: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The data of one solve: atoms and their means, centred target, its correlations c0 and their noise, zeta."""
+    """The data of one solve: atoms and their means, centred target, its correlations c0 and their noise, zeta.
+
+    Of a step, the atoms less ``offset`` count. The first ``rows`` rows have a bias; with a ridge there are more.
+    """
 
     Phi: Array
     mean: Array
@@ -105,11 +116,21 @@ class _Problem:
     c0: Array
     noise: float
     zeta: float
+    offset: Array
+    rows: int
 
     @classmethod
     def of(cls, Phi: Array, y: Array, zeta: float) -> "_Problem":
-        target = y - y.mean()
-        return cls(Phi, Phi.mean(axis=0), target, Phi.T @ target, correlation_noise(Phi, target), zeta)
+        target, mean = y - y.mean(), Phi.mean(axis=0)
+        return cls(Phi, mean, target, Phi.T @ target, correlation_noise(Phi, target), zeta, mean, y.size)
+
+    @classmethod
+    def with_ridge(cls, K: Array, y: Array, zeta: float, ridge: float) -> "_Problem":
+        """The same on stacked rows; c0 is that without a ridge."""
+        target, mean = y - y.mean(), K.mean(axis=0)
+        stacked = np.vstack([K - mean, np.sqrt(ridge) * root_of(K)])
+        noise, zeros = correlation_noise(K, target), np.zeros(y.size)
+        return cls(stacked, mean, np.append(target, zeros), K.T @ target, noise, zeta, zeros, y.size)
 
     @property
     def start(self) -> float:
@@ -120,6 +141,8 @@ class _Problem:
         """c = Phi'P(y - Phi a)."""
         (used,) = np.nonzero(a)
         e = self.target - self.Phi[:, used] @ a[used]
+        if e.size > self.rows:
+            return np.asarray(self.Phi.T @ np.append(e[: self.rows] - e[: self.rows].mean(), e[self.rows :]))
         return np.asarray(self.Phi.T @ (e - e.mean()))
 
     def violators(self, c: Array, nu: float, signs: Array, refused: NDArray[np.bool_]) -> list[tuple[int, float]]:
@@ -160,7 +183,7 @@ class _Problem:
         from scipy.linalg import solve_triangular
 
         m = active.size
-        C = self.Phi[:, active] - self.mean[active]
+        C = self.Phi[:, active] - self.offset[active]
         # a row of equal entries changes nothing where 1'a = 0, and makes the columns independent wherever a is unique
         B = np.vstack([C, np.full((1, m), max(float(np.abs(C).max()), 1e-300))])
         R: Array = np.asarray(np.linalg.qr(B, mode="r"))
@@ -178,11 +201,21 @@ class _Problem:
         return step, nu
 
 
-def l1_rows(Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8) -> tuple[Row, ...]:
+def root_of(K: Array) -> Array:
+    """R with R'R = K, of a symmetric matrix without its negative eigenvalues."""
+    values, vectors = np.linalg.eigh(K)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def l1_rows(
+    Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8, *, ridge: float = 0.0
+) -> tuple[Row, ...]:
     """The subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
     e = y - Phi @ a - b
     centred = y - y.mean() - Phi @ a  # without b, which may be large relative to the rest
     c = Phi.T @ (centred - centred.mean())
+    if ridge > 0.0:
+        c = c - ridge * (Phi.T @ a)
     support = a != 0.0
     scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
     if support.any():

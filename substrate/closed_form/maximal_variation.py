@@ -2,13 +2,14 @@ r"""Maximal variation solved in conditioned coordinates, by generation of rows.
 
 .. math::
 
-    \min_v \; \tfrac12 \|R v - \tilde y\|^2 + \rho \sum_{l=1}^d \|C^l v\|_\infty
+    \min_v \; \tfrac12 \|R v - \tilde y\|^2 + \sum_{l=1}^d \rho_l \|C^l v\|_\infty
 
-(:mod:`substrate.closed_form.component_coordinates` defines v, R and C). As a quadratic program it has two rows
-:math:`\pm C^l_i v \le t_l` for every point and component, of which few are active. The program is solved by PIQP's
-dense interior-point method with a subset of the rows; rows that the solution violates are added, until there are none.
-The last point is polished: active rows and vanishing components are identified, and the optimum among them is linear
-algebra (:mod:`substrate.closed_form.variation_polish`), so that zeros are exact.
+(:mod:`substrate.closed_form.component_coordinates` defines v, R and C; all :math:`\rho_l` are :math:`\rho` in the
+paper). As a quadratic program it has two rows :math:`\pm C^l_i v \le t_l` for every point and component, of which few
+are active. The program is solved by PIQP's dense interior-point method with a subset of the rows; rows that the
+solution violates are added, until there are none. The last point is polished: active rows and vanishing components are
+identified, and the optimum among them is linear algebra (:mod:`substrate.closed_form.variation_polish`), so that zeros
+are exact.
 
 From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
 
@@ -16,7 +17,8 @@ From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
           = \max_v \Big\{ \tilde y^T R v : \sum_l \|C^l v\|_\infty \le 1 \Big\},
 
 and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so that :math:`\|y - \bar y 1\|_1` bounds
-it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25).
+it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25). With weights :math:`\rho_l = \kappa\, r_l` it is the smallest
+:math:`\kappa`, and the programs have :math:`\|\xi^l\|_1 / r_l` and :math:`\sum_l r_l \|C^l v\|_\infty`.
 
 The interior-point method solves the second program up to its tolerance. Its multipliers are made feasible for the first
 one by least squares, and their value there is the number returned: an upper bound, with its proof. Zero is taken as the
@@ -36,6 +38,7 @@ from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
 from substrate.closed_form.variation_polish import BALL, VariationPoint, gap_of, polished
 from substrate.errors import SolverError
+from substrate.ingredients.component_weights import Weights
 
 __all__ = ["PointOnRows", "VariationSolution", "right_divided", "sides_of", "solve_maximal_variation", "solve_on_rows"]
 
@@ -65,8 +68,8 @@ class VariationSolution:
     polished: bool
 
 
-def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationSolution:
-    """Solve for one rho.
+def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: Weights) -> VariationSolution:
+    """Solve for one rho, or for one weight per component.
 
     :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
     """
@@ -78,7 +81,7 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: fl
         return _solution(
             coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(parts.shape[:2])), 0, 0, True
         )
-    if rho >= rho_bound(coordinates, y):
+    if np.min(rho) >= rho_bound(coordinates, y):
         xi = np.tile(centred(y, coordinates.bias), (parts.shape[0], 1))
         return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
     found = solve_on_rows(parts, R, target, rho)
@@ -94,7 +97,7 @@ class PointOnRows(NamedTuple):
     exact: bool
 
 
-def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnRows:
+def solve_on_rows(parts: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
     """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
     unit = float(np.linalg.norm(target))
     B, goal, weight = right_divided(parts, R), target / unit, rho / unit
@@ -117,7 +120,7 @@ def solve_on_rows(parts: Array, R: Array, target: Array, rho: float) -> PointOnR
     return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
 
 
-def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> VariationPoint | None:
+def _checked(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
     """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
     exact = polished(B, goal, rho, point)
     larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
@@ -125,19 +128,21 @@ def _checked(B: Array, goal: Array, rho: float, point: VariationPoint) -> Variat
 
 
 def _zero_if_optimal(
-    parts: Array, R: Array, goal: Array, rho: float, point: VariationPoint, exact: VariationPoint | None
+    parts: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
     """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
     if min(lengths) > _NEARLY_ZERO:
         return None
     try:
-        largest, at_zero = _least_rho_of_zero(parts, R, goal)
+        top = float(np.max(rho))
+        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(parts.shape[0])
+        largest, at_zero = _least_rho_of_zero(parts, R, goal, ratios)
     except SolverError:
         if exact is None:
             raise
         return None
-    return VariationPoint(np.zeros_like(goal), at_zero) if rho >= largest * (1.0 - BALL) else None
+    return VariationPoint(np.zeros_like(goal), at_zero) if top >= largest * (1.0 - BALL) else None
 
 
 def right_divided(parts: Array, R: Array) -> Array:
@@ -146,8 +151,8 @@ def right_divided(parts: Array, R: Array) -> Array:
     return np.asarray(solve_triangular(R, parts.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
 
 
-def _fitting(R: Array, target: Array, rho: float, d: int) -> tuple[Array, Array]:
-    """Quadratic and linear term of half ||R v - target||^2 + rho 1't, in (v, t)."""
+def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
+    """Quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
     r = target.size
     H = np.zeros((r + d, r + d))
     H[:r, :r] = R.T @ R
@@ -221,7 +226,13 @@ def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Arr
 
 
 def _solution(
-    coordinates: ComponentCoordinates, y: Array, rho: float, point: VariationPoint, rounds: int, rows: int, exact: bool
+    coordinates: ComponentCoordinates,
+    y: Array,
+    rho: Weights,
+    point: VariationPoint,
+    rounds: int,
+    rows: int,
+    exact: bool,
 ) -> VariationSolution:
     v = solve_triangular(coordinates.metric, point.u)
     values = coordinates.parts @ v
@@ -231,8 +242,8 @@ def _solution(
     return VariationSolution(v, t, *sides_of(point.xi, rho), rounds, rows, exact)
 
 
-def sides_of(net: Array, rho: float) -> tuple[Array, Array]:
-    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to rho.
+def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
+    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
 
     The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
     rounding, and the products show its cost.
@@ -246,28 +257,34 @@ def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
     return float(np.abs(centred(y, coordinates.bias)).sum())
 
 
-def rho_max(coordinates: ComponentCoordinates, y: Array) -> float:
-    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows."""
+def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
+    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows.
+
+    With ``ratios``, one for each component, the smallest common factor of these weights.
+    """
     target = coordinates.targets(y)
     unit = float(np.linalg.norm(target))
     if unit <= 1e-14 * float(np.linalg.norm(y)):
         return 0.0
-    return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit)[0]
+    d = coordinates.parts.shape[0]
+    top = 1.0 if ratios is None else float(np.max(ratios))
+    relative = np.ones(d) if ratios is None else ratios / top
+    return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit, relative)[0] / top
 
 
-def _least_rho_of_zero(parts: Array, R: Array, target: Array) -> tuple[float, Array]:
-    """rho_max, from above, and the net multipliers that prove that zero is optimal there."""
+def _least_rho_of_zero(parts: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
+    """rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is one."""
     d, n, r = parts.shape
     _, xi, _, _ = _generated(
         parts,
         np.zeros((r + d, r + d)),
         np.append(-(R.T @ target), np.zeros(d)),
         parts @ solve_triangular(R, target),
-        np.append(np.zeros(r), np.ones(d)),
+        np.append(np.zeros(r), ratios),
         1.0,
     )
     B = right_divided(parts, R).reshape(d * n, r)
     for _ in range(2):  # the residuals of the solver, then of the factorisation
         missing = target - B.T @ xi.ravel()
         xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)
-    return float(np.abs(xi).sum(axis=1).max()), xi
+    return float((np.abs(xi).sum(axis=1) / ratios).max()), xi

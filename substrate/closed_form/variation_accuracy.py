@@ -2,14 +2,14 @@ r"""How far the fitted values of a machine of maximal variation are from those o
 
 In coordinates (:mod:`substrate.closed_form.component_coordinates`) the machine is
 
-.. math:: \min_{v, b} \; \tfrac12 \|y - F v - b 1\|^2 + \tfrac{\tau}{2} \|W v\|^2 + \rho \sum_l \|C^l v\|_\infty,
+.. math:: \min_{v, b} \; \tfrac12 \|y - F v - b 1\|^2 + \tfrac{\tau}{2} \|W v\|^2 + \sum_l \rho_l \|C^l v\|_\infty,
           \qquad F = \sum_l C^l ,
 
-whose dual has :math:`\theta` with :math:`1^T \theta = 0`, multipliers :math:`\|\xi^l\|_1 \le \rho` and some z with
+whose dual has :math:`\theta` with :math:`1^T \theta = 0`, multipliers :math:`\|\xi^l\|_1 \le \rho_l` and some z with
 :math:`F^T \theta = \sum_l C^{lT} \xi^l + \tau W^T W z`. For feasible points with errors e
 
 .. math:: P - Q = \tfrac12 \|e - \theta\|^2 + \tfrac{\tau}{2} \|W (v - z)\|^2
-          + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) ,
+          + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big) ,
 
 a sum of non-negative terms. The multipliers are those that a solver found, shrunk into their balls; e and
 v then violate the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
@@ -48,6 +48,7 @@ from substrate.certificates.rows import Accuracy, gap_accuracy, power_of_two, ro
 from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
 from substrate.closed_form.maximal_variation import VariationSolution
 from substrate.ingredients.component_bounds import variation_rows
+from substrate.ingredients.component_weights import Weights, each_weight, per_row
 
 __all__ = [
     "VariationWitness",
@@ -74,7 +75,7 @@ class VariationWitness:
 def variation_accuracy(
     coordinates: ComponentCoordinates,
     y: Array,
-    rho: float,
+    rho: Weights,
     witness: VariationWitness,
     fitted: Array,
     rounded: Array,
@@ -96,15 +97,15 @@ def variation_accuracy(
     return gap_accuracy(y, ones, gap, apart, FORMULA, tolerance=tolerance, unit=unit)
 
 
-def shrunk(xi: Array, rho: float) -> Array:
+def shrunk(xi: Array, rho: Weights) -> Array:
     """The multipliers of every component, shrunk where they leave their ball."""
     sizes = np.array([math.fsum(np.abs(one)) for one in xi])
-    factors = np.where(sizes > rho, rho / np.maximum(sizes, max(rho, 1e-300)) * (1.0 - 4.0 * EPS), 1.0)
+    factors = np.where(sizes > rho, rho / np.maximum(sizes, np.maximum(rho, 1e-300)) * (1.0 - 4.0 * EPS), 1.0)
     return np.asarray(xi * factors[:, None])
 
 
 def _gap(
-    coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness
+    coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness
 ) -> tuple[float, Array, Array]:
     """The gap, the fitted values of the feasible point, and a bound on their rounding."""
     parts, R, v = coordinates.parts, coordinates.metric, witness.v
@@ -127,7 +128,10 @@ def _gap(
     if not trust < 1e-2:
         return math.inf, whole, unsure
     missed += float(np.linalg.norm(solve_triangular(R, q, trans="T"))) * (1.0 + 4.0 * trust)
-    between = sum(_complementarity(parts[part], v, xi[part], rho, values[part], slip[part]) for part in range(d))
+    between = sum(
+        _complementarity(parts[part], v, xi[part], weight, values[part], slip[part])
+        for part, weight in enumerate(each_weight(rho, d))
+    )
     return 0.5 * missed * missed + between, whole + shift, unsure
 
 
@@ -190,7 +194,7 @@ def stationarity_row(
 
 
 def solution_rows(
-    coordinates: ComponentCoordinates, y: Array, rho: float, solved: VariationSolution, tolerance: float
+    coordinates: ComponentCoordinates, y: Array, rho: Weights, solved: VariationSolution, tolerance: float
 ) -> tuple[Row, ...]:
     """All conditions for a point of the fast path."""
     values = coordinates.parts @ solved.v
@@ -211,14 +215,15 @@ _ACTIVE = 1e-9
 _DEPENDENT = 1e-12
 
 
-def refined_witness(coordinates: ComponentCoordinates, witness: VariationWitness, rho: float) -> VariationWitness:
+def refined_witness(coordinates: ComponentCoordinates, witness: VariationWitness, rho: Weights) -> VariationWitness:
     """The same multipliers with a point whose active rows agree more closely."""
     parts, R, xi = coordinates.parts, coordinates.metric, witness.xi
+    sizable = np.abs(xi) > _ACTIVE * per_row(rho)
     rows: list[Array] = []
     signs: list[float] = []
     references: list[int] = []
     for part in range(parts.shape[0]):
-        (active,) = np.nonzero(np.abs(xi[part]) > _ACTIVE * rho)
+        (active,) = np.nonzero(sizable[part])
         if active.size > 1:
             start = len(rows)
             order = active[np.argsort(-np.abs(xi[part, active]), kind="stable")]

@@ -1,8 +1,8 @@
 r"""From a solver's point to the exact one: vanishing components and active rows are identified, the rest is linear.
 
-For :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \rho \sum_l \|B^l u\|_\infty` guess the components that vanish
+For :math:`\min_u \tfrac12 \|u - \tilde y\|^2 + \sum_l \rho_l \|B^l u\|_\infty` guess the components that vanish
 and, in each of the others, the rows where :math:`s_i B^l_i u = t_l`. With one of these rows as reference, the
-optimum is the projection of :math:`\tilde y - \rho \sum_l s_{ref} B^l_{ref}` on the null space of the differences
+optimum is the projection of :math:`\tilde y - \sum_l \rho_l s_{ref} B^l_{ref}` on the null space of the differences
 :math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of the
 component removed. The guess is right if no multiplier is negative and no row exceeds its bound; otherwise the worst of
 each is corrected and the step repeated.
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from substrate.arrays import Array
+from substrate.ingredients.component_weights import Weights, of_some, penalty, per_row
 
 __all__ = ["BALL", "VariationPoint", "gap_of", "polished"]
 
@@ -37,14 +38,16 @@ class VariationPoint:
     xi: Array
 
 
-def gap_of(B: Array, target: Array, rho: float, point: VariationPoint) -> float:
+def gap_of(B: Array, target: Array, rho: Weights, point: VariationPoint) -> float:
     """The duality gap of the dual point, with the primal point that it implies."""
     implied = target - np.tensordot(point.xi, B, 2)
     values = B @ implied
-    return float(rho * np.abs(values).max(axis=1).sum() - np.sum(point.xi * values))
+    return float(penalty(rho, np.abs(values).max(axis=1)) - np.sum(point.xi * values))
 
 
-def polished(B: Array, target: Array, rho: float, point: VariationPoint, small: float = 1e-6) -> VariationPoint | None:
+def polished(
+    B: Array, target: Array, rho: Weights, point: VariationPoint, small: float = 1e-6
+) -> VariationPoint | None:
     """The exact point of the same active set, or None where the guess cannot be corrected."""
     values = B @ point.u
     t = np.abs(values).max(axis=1)
@@ -55,7 +58,8 @@ def polished(B: Array, target: Array, rho: float, point: VariationPoint, small: 
         free = np.zeros(target.size) if N is None else N @ (N.T @ target)
         return _with_duals_of_zeros(B, target, rho, VariationPoint(free, point.xi), vanishing)
     inner, goal = (B[~vanishing], target) if N is None else (B[~vanishing] @ N, N.T @ target)
-    found = _settled(inner, goal, rho, values[~vanishing], point.xi[~vanishing]) if goal.size else None
+    left = of_some(rho, ~vanishing)
+    found = _settled(inner, goal, left, values[~vanishing], point.xi[~vanishing]) if goal.size else None
     if found is None:
         return None
     u, xi = found[0], point.xi.copy()
@@ -74,9 +78,9 @@ def _null_space(B: Array) -> Array | None:
     return np.ascontiguousarray(Vt[rank:].T)
 
 
-def _settled(B: Array, target: Array, rho: float, values: Array, xi: Array) -> tuple[Array, Array] | None:
+def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) -> tuple[Array, Array] | None:
     """Exact u and multipliers where no component vanishes, correcting the active set a few times."""
-    active = np.abs(xi) > 1e-6 * rho
+    active = np.abs(xi) > 1e-6 * per_row(rho)
     signs = np.sign(np.where(active, xi, values))
     size = float(np.linalg.norm(target)) or 1.0
     for _ in range(_ROUNDS):
@@ -91,7 +95,7 @@ def _settled(B: Array, target: Array, rho: float, values: Array, xi: Array) -> t
         others[parts, reference] = False
         at_part, at_row = np.nonzero(others)
         differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
-        start = target - rho * anchor.sum(axis=0)
+        start = target - (rho @ anchor if isinstance(rho, np.ndarray) else rho * anchor.sum(axis=0))
         u, weights = _projected(differences, start)
         xi = np.zeros_like(xi)
         xi[at_part, at_row] = signs[at_part, at_row] * weights
@@ -100,10 +104,13 @@ def _settled(B: Array, target: Array, rho: float, values: Array, xi: Array) -> t
         xi[parts, reference] = sign_of * (rho - taken)
         values = B @ u
         slack = np.where(active, signs * xi, 0.0)
+        if isinstance(rho, np.ndarray):  # as shares of their weights
+            slack = slack / rho[:, None]
         excess = np.abs(values) - (sign_of * values[parts, reference])[:, None]
-        if slack.min() >= -_EXACT * rho and excess.max() <= _EXACT * max(float(np.abs(values).max()), 1e-3 * size):
+        least = -_EXACT if isinstance(rho, np.ndarray) else -_EXACT * rho
+        if slack.min() >= least and excess.max() <= _EXACT * max(float(np.abs(values).max()), 1e-3 * size):
             return u, xi
-        if slack.min() < -_EXACT * rho:
+        if slack.min() < least:
             active[np.unravel_index(int(slack.argmin()), slack.shape)] = False
         else:
             worst = np.unravel_index(int(excess.argmax()), excess.shape)
@@ -125,28 +132,31 @@ def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _with_duals_of_zeros(
-    B: Array, target: Array, rho: float, point: VariationPoint, vanishing: Mask
+    B: Array, target: Array, rho: Weights, point: VariationPoint, vanishing: Mask
 ) -> VariationPoint | None:
     """Correct the multipliers of vanishing components so that they imply u; None if they cannot stay in their ball."""
     if not vanishing.any():
         return point
-    rows = B[vanishing]
+    rows, limits = B[vanishing], of_some(rho, vanishing)
     needed = target - point.u - np.tensordot(point.xi[~vanishing], B[~vanishing], 2)
     for sparing in (False, True):
         # a solver's multipliers may be on the boundary of their ball, which a correction then leaves
-        first = _least_multipliers(rows, needed) if sparing else point.xi[vanishing]
+        first = _least_multipliers(rows, needed, limits) if sparing else point.xi[vanishing]
         missing = needed - np.tensordot(first, rows, 2)
         change, *_ = np.linalg.lstsq(rows.reshape(-1, target.size).T, missing, rcond=1e-12)
         settled = first + change.reshape(first.shape)
-        if np.abs(settled).sum(axis=1).max() <= rho * (1.0 + BALL):
+        if (np.abs(settled).sum(axis=1) <= limits * (1.0 + BALL)).all():
             xi = point.xi.copy()
             xi[vanishing] = settled
             return VariationPoint(point.u, xi)
     return None
 
 
-def _least_multipliers(rows: Array, needed: Array) -> Array:
-    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: the smallest ball of a vanishing component."""
+def _least_multipliers(rows: Array, needed: Array, rho: Weights) -> Array:
+    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: the smallest ball of a vanishing component.
+
+    With a weight for each component, of max_l ||xi^l||_1 / rho_l: the smallest share of every ball.
+    """
     from scipy.optimize import linprog  # most fits do not need this import
 
     d, n, r = rows.shape
@@ -154,9 +164,10 @@ def _least_multipliers(rows: Array, needed: Array) -> Array:
     _, s, Vt = np.linalg.svd(np.linalg.qr(flat, mode="r"))
     basis = Vt[: s.size][s > 1e-10 * s[0]].T if s.size and s[0] > 0.0 else np.zeros((r, 0))
     sums = np.kron(np.eye(d), np.ones((1, n)))
+    balls = rho / rho.max() if isinstance(rho, np.ndarray) else np.ones(d)
     solved = linprog(
         np.append(np.zeros(2 * d * n), 1.0),
-        A_ub=np.hstack([sums, sums, -np.ones((d, 1))]),
+        A_ub=np.hstack([sums, sums, -balls[:, None]]),
         b_ub=np.zeros(d),
         A_eq=np.hstack([(flat @ basis).T, -(flat @ basis).T, np.zeros((basis.shape[1], 1))]),
         b_eq=basis.T @ needed,

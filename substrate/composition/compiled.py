@@ -24,6 +24,7 @@ from substrate.composition.frames import (
     span_frame,
     stacked_frame,
 )
+from substrate.composition.further_points import READ
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
@@ -43,6 +44,8 @@ class CompiledSubstrate:
         self.span = Span.of(substrate, mentioned)
         self.frame = _choose(self.span, {holder.role for holder in mentioned})
         self.mentioned = mentioned
+        self._matrices: dict[int, Array] = {}
+        self._expanded: tuple[Array, Array] | None = None
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
         self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
@@ -78,6 +81,15 @@ class CompiledSubstrate:
         """The expressions that replace the place-holders in the solved problem."""
         return {id(holder.leaf): self._expression(holder) for holder in self.mentioned}
 
+    def definitions(self) -> list[tuple[int, Array, bool]]:
+        """For place-holders of several values the matrix from each column of z, and whether ``shift`` is added."""
+        found = []
+        for holder in self.mentioned:
+            if holder.role in READ and holder.leaf.size > 1 and not (self._signed and self.substrate.columns):
+                rows = self._in_sign(self._matrix(holder), 0)
+                found.append((id(holder.leaf), rows, holder.role == "f" and self.substrate.bias))
+        return found
+
     def squared_norm(self) -> Any:
         """w'w in these coordinates."""
         factor = self.frame.norm_factor
@@ -90,7 +102,10 @@ class CompiledSubstrate:
 
     def coefficients(self) -> Array:
         """a at the current values, those of further representers after those of the training rows."""
-        return self.frame.expand(np.asarray(self._a.value, dtype=np.float64))
+        z = np.asarray(self._a.value, dtype=np.float64)
+        if self._expanded is None or not np.array_equal(self._expanded[0], z):  # asked for many times at one solution
+            self._expanded = z.copy(), self.frame.expand(z)
+        return self._expanded[1].copy()
 
     def support_values(self) -> Array:
         """alpha at the current values, in the paper's sign."""
@@ -183,17 +198,27 @@ class CompiledSubstrate:
             return self.squared_norm()
         if holder.role == "norm":
             return self.norm()
+        values = self._matrix(holder)
+        return self._shifted(values @ self._a) if holder.role == "f" else values @ self._a
+
+    def _matrix(self, holder: PlaceHolder) -> Array:
+        """The matrix that takes a to the values of a place-holder, without the variable ``shift``."""
+        key = id(holder.leaf)
+        if key not in self._matrices:
+            self._matrices[key] = self._matrix_of(holder)
+        return self._matrices[key]
+
+    def _matrix_of(self, holder: PlaceHolder) -> Array:
+        frame = self.frame
         place = self.span.places.get(id(holder.leaf))
         if place is not None and frame.representers is not None:
-            values = frame.representers[place]
-        elif holder.points is None and holder.role == "f":
-            values = frame.training
-        elif holder.points is None and holder.role == "component" and frame.components is not None:
-            values = frame.components[holder.part]
-        else:
-            rows = self.span.rows(reading_of(holder))
-            values = frame.map_from(rows - frame.centre if holder.role == "f" else rows)
-        return self._shifted(values @ self._a) if holder.role == "f" else values @ self._a
+            return frame.representers[place]
+        if holder.points is None and holder.role == "f":
+            return frame.training
+        if holder.points is None and holder.role == "component" and frame.components is not None:
+            return frame.components[holder.part]
+        rows = self.span.rows(reading_of(holder))
+        return frame.map_from(rows - frame.centre if holder.role == "f" else rows)
 
     def _shifted(self, values: Any) -> Any:
         if not self.substrate.columns or not self.substrate.bias:

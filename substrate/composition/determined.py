@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.feasible_point import Conditions
+from substrate.composition.pivoted_features import largest_eigenvalue
 
 __all__ = ["CoordinateTies", "Tie", "by_conditions", "by_loss", "by_norm", "represented"]
 
@@ -38,6 +39,8 @@ __all__ = ["CoordinateTies", "Tie", "by_conditions", "by_loss", "by_norm", "repr
 _ROOM = 1.0 + 1e-9
 #: Entries of a matrix up to which its singular values are computed at once.
 _DECOMPOSED = 40_000
+#: Factor on the square of a singular value up to which a bound is tight.
+_TIGHT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +124,13 @@ def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None
 
 
 def _largest_singular_value(M: Array) -> float:
-    """A bound on it: by the row sums of M'M where they are tight, as in features, or else by the decomposition."""
+    """A bound on it: by the row sums or the norm of M'M where these are tight, or else by the decomposition."""
     size = float(np.linalg.norm(M))
     if M.size > _DECOMPOSED:
         gram = M.T @ M
-        largest = float(np.abs(gram).sum(axis=1).max()) + 4.0 * M.shape[0] * EPS * size * size
-        if largest <= 1.05 * float(gram.diagonal().max()):
-            return math.sqrt(largest)
+        bound = min(float(np.abs(gram).sum(axis=1).max()), float(np.linalg.norm(gram)))
+        if bound <= _TIGHT * largest_eigenvalue(gram):
+            return math.sqrt(bound + 4.0 * M.shape[0] * EPS * size * size)
     return float(np.linalg.norm(M, 2)) + 1e-12 * size
 
 

@@ -8,7 +8,8 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
 
 - *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
   of the fitted values, and :math:`1^T a = 0` is built in.
-- *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`.
+- *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`. For many rows from a factor with pivots in place of
+  eigenvectors (:mod:`substrate.composition.pivoted_features`).
 - *stacked*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, and
   :math:`A = V \Sigma^{-1}`: the values of all components are orthonormal in z.
 - *coefficients*: A = I, uncut, for terms in alpha itself, which cut coordinates would not leave sparse; then
@@ -25,12 +26,14 @@ Directions below ``cutoff`` times the largest are left out; the cut-off is part 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import CUTOFF, stacked_directions
 from substrate.closed_form.stacked_least_squares import off_ones, reflect
+from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import Span
 from substrate.gram import Gram
@@ -53,6 +56,8 @@ __all__ = [
 DEFAULT_CUTOFF = CUTOFF
 
 _EPS = float(np.finfo(np.float64).eps)
+#: Number of rows from which features come from pivots.
+_PIVOTED = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Frame:
 
     kind: str
     size: int
-    coefficients: Array | None
+    coefficients: Any
     training: Array
     components: tuple[Array, ...] | None
     norm_factor: Array | None
@@ -86,9 +91,8 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     the smallest ones, and 1'a = 0 would hold only to the rounding error divided by them.
     """
     K = np.array(gram.matrix)
-    inner = reflect(reflect(K).T)[1:, 1:] if bias else K
     with blas_threads(gram.n):
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+        values, vectors = np.linalg.eigh(_centred(K, bias))
     refuse_negative(values)
     keep = values > relative * max(float(values[-1]), 0.0)
     chosen = vectors[:, keep][:, ::-1]
@@ -97,6 +101,12 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     U = off_ones(chosen) if bias else chosen
     mean = K.mean(axis=0) if bias else np.zeros(gram.n)
     return np.ascontiguousarray(U), values[keep][::-1].copy(), mean
+
+
+def _centred(K: Array, bias: bool) -> Array:
+    """K without its direction 1 where there is a bias, and symmetric."""
+    inner = reflect(reflect(K).T)[1:, 1:] if bias else K
+    return np.asarray((inner + inner.T) / 2.0)
 
 
 def _kept(U: Array) -> int:
@@ -113,6 +123,16 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
     """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
     relative = gram.n * _EPS if cutoff is None else cutoff
+    K = np.array(gram.matrix)
+    if cutoff is None and gram.n >= _PIVOTED:
+        inner = _centred(K, bias)
+        with blas_threads(gram.n):
+            L = pivoted_factor(inner, relative)
+        if L is not None:
+            found = PivotedCoefficients(off_ones(L) if bias else L)
+            mean = K.mean(axis=0) if bias else np.zeros(gram.n)
+            training = off_ones(L) if bias else L
+            return Frame("pivoted features", L.shape[1], found, training, None, None, mean, relative)
     U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
     return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative)

@@ -19,10 +19,11 @@ from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
+from substrate.composition.lifted_form import lifted
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
 from substrate.composition.result import Result
-from substrate.composition.structured_method import STRUCTURED, StructuredMethod, lifted
+from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
 
@@ -280,12 +281,13 @@ class Machine:
     def _structured(self, verbose: bool, limit: float | None) -> str:
         """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once."""
         if self._method is None:
-            exchange, definitions = lifted(self._replacements())
+            exchange, definitions = lifted(self._compiled)
             total = self._with_ridges(self._objective.tree_copy(exchange))
             own = [constraint.tree_copy(exchange) for constraint in self._given]
-            constraints = [*own, *self.problem.constraints[len(own) :], *definitions]
+            constraints = [*own, *self.problem.constraints[len(own) :]]
             dense = [compiled.z.id for compiled in self._compiled]
-            self._method = StructuredMethod(cp.Problem(cp.Minimize(total), constraints), self.problem, dense)
+            problem = cp.Problem(cp.Minimize(total), constraints)
+            self._method = StructuredMethod(problem, self.problem, definitions, dense)
         status, witness = self._method.solve(verbose, limit)
         if status:
             self._trials.keep(STRUCTURED, status, witness)

@@ -12,9 +12,7 @@ with u the dense coordinates (kernel coordinates, and variables that many rows c
 own variables of a few rows each. Rows of F that are multiples of each other, as in :math:`|e| \le t`, are kept once.
 Rows that share a variable v, or a row of F, form a block of a few numbers.
 
-With weights :math:`w` of the rows (p for squares), a QR decomposition of each block
-:math:`W^{1/2} [C, T] = Q \begin{pmatrix} R_v & R_{vg} \\ & R_g \end{pmatrix}` eliminates v without a subtraction: the
-Newton matrix in u is :math:`P + \sum (R_g F)^T (R_g F)`, one symmetric rank-k update and one Cholesky factor.
+Its Newton matrix is factored in :mod:`substrate.composition.newton_factor`.
 """
 
 from collections.abc import Iterable
@@ -23,17 +21,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dormqr, dpotrf, dpotrs
+from scipy.linalg.lapack import dormqr
 from scipy.sparse.linalg import spsolve_triangular
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 
-__all__ = ["Blocks", "Eliminated", "Factor", "Structure", "reflected"]
-
-#: How often the diagonal of a singular Newton matrix is raised.
-_SHIFTS = 12
+__all__ = ["Blocks", "Eliminated", "Significance", "Structure", "reflected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +52,22 @@ class Eliminated:
 
 
 @dataclass(frozen=True, slots=True)
+class Significance:
+    """What columns and rows of F contribute: the squares of F, and their sums over the columns in units of P.
+
+    The columns are in order of their part, the largest first.
+    """
+
+    squares: Array
+    rows: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """The numbers above; ``n_rows`` inequalities first, then the squares with weights ``squares``.
 
-    ``keep`` are the inequalities that contain a variable. The coordinates are u = [v, dense]; see :meth:`whole` for x.
+    ``P`` is the matrix, or its diagonal where it has no other entries; ``keep`` are the inequalities that contain a
+    variable. The coordinates are u = [v, dense]; see :meth:`whole` for x.
     """
 
     program: ConeProgram
@@ -82,6 +88,7 @@ class Structure:
     keep: IntegerArray
     blocks: tuple[Blocks, ...]
     linear: Array
+    significance: Significance | None
 
     @property
     def n_rows(self) -> int:
@@ -100,7 +107,7 @@ class Structure:
     def quadratic(self, u: Array) -> Array:
         """P u in the dense coordinates."""
         k = self.own.size
-        return np.concatenate([np.zeros(k), self.P @ u[k:]])
+        return np.concatenate([np.zeros(k), self.P * u[k:] if self.P.ndim == 1 else self.P @ u[k:]])
 
     def whole(self, u: Array) -> Array:
         """x, of all columns of the program."""
@@ -124,16 +131,6 @@ class Structure:
             E = program.A[program.equal[self.equal]][:, self.dense].toarray()
             every[program.equal[self.equal]] = np.linalg.lstsq(E.T, slope[self.dense], rcond=None)[0]
         return every
-
-    def factored(self, weights: Array) -> "Factor":
-        """The Newton matrix at weights of the inequalities, with a small multiple of the identity where singular."""
-        shift = 0.0
-        for _ in range(_SHIFTS):
-            factor = Factor(self, np.append(weights, self.squares), shift)
-            if factor.regular:
-                return factor
-            shift = max(100.0 * shift, 1e-12 * factor.largest)
-        raise np.linalg.LinAlgError("the Newton matrix is not positive definite")
 
     def without_definitions(self, protected: Iterable[int]) -> tuple[ConeProgram, IntegerArray, IntegerArray]:
         """The program without the variables that equalities define and P does not weigh, its columns and its rows."""
@@ -159,83 +156,6 @@ class Structure:
             return u
         factor, tau, rank = self.reflectors
         return reflected(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
-
-
-class Factor:
-    """The Newton matrix at weights of the rows, factored."""
-
-    def __init__(self, structure: Structure, weights: Array, shift: float = 0.0) -> None:
-        self._structure = structure
-        root = np.sqrt(np.append(weights, 0.0))  # the last one is the row -1
-        sizes = np.zeros(structure.F.shape[0])
-        mixed: list[tuple[IntegerArray, Array]] = []
-        self._solved: list[tuple[Blocks, Array, Array]] = []
-        for blocks in structure.blocks:
-            k = blocks.own.shape[1]
-            rows = root[blocks.rows][:, :, None] * blocks.coefficients
-            if k == 0 and blocks.dense.shape[1] == 1:
-                sizes[blocks.dense[:, 0]] = np.linalg.norm(rows[:, :, 0], axis=1)
-                continue
-            # rows in order of their size: small weights are not drowned by large ones
-            order = np.argsort(-np.abs(rows).max(axis=2), axis=1, kind="stable")
-            triangle: Array = np.asarray(np.linalg.qr(np.take_along_axis(rows, order[:, :, None], axis=1), mode="r"))
-            if k:
-                inverse = _inverses(triangle[:, :k, :k])
-                self._solved.append((blocks, inverse, triangle[:, :k, k:]))
-            if blocks.dense.shape[1] == 1:
-                sizes[blocks.dense[:, 0]] = np.abs(triangle[:, k, k])
-            elif blocks.dense.shape[1]:
-                mixed.append((blocks.dense, triangle[:, k:, k:]))
-        scaled = sizes[:, None] * structure.F
-        for rows_of, factors in mixed:
-            scaled[rows_of] = factors @ structure.F[rows_of]
-        M = np.array(structure.P, order="F")
-        if shift:
-            M[np.diag_indices_from(M)] += shift
-        for rows_of, columns in structure.parts:
-            part = scaled if rows_of.size == scaled.shape[0] and columns.size == M.shape[0] else None
-            part = np.ascontiguousarray(scaled[np.ix_(rows_of, columns)]) if part is None else part
-            if columns.size == M.shape[0]:
-                M = dsyrk(1.0, part.T, beta=1.0, c=M, lower=1, overwrite_c=1)
-            else:
-                M[np.ix_(columns, columns)] += dsyrk(1.0, part.T, lower=1)
-        self.largest = float(np.abs(M.diagonal()).max(initial=0.0)) or 1.0
-        self.regular = True
-        if not M.size:
-            return
-        self._factor, info = dpotrf(M, lower=1, clean=0, overwrite_a=1)
-        self.regular = info == 0
-
-    def solve(self, right: Array) -> Array:
-        """The solution of the Newton system."""
-        s, k = self._structure, self._structure.own.size
-        own, g = np.zeros(k), np.zeros(s.F.shape[0])
-        for blocks, inverse, beside in self._solved:
-            halves = np.einsum("bij,bi->bj", inverse, right[blocks.own])  # R_v^{-T} r
-            own[blocks.own] = np.einsum("bij,bj->bi", inverse, halves)
-            if blocks.dense.shape[1]:
-                np.add.at(g, blocks.dense, np.einsum("bij,bi->bj", beside, halves))
-        dense = right[k:] - s.F.T @ g
-        if not dense.size:
-            return own
-        dense, _ = dpotrs(self._factor, dense, lower=1)
-        moved = s.F @ dense
-        for blocks, inverse, beside in self._solved:
-            if blocks.dense.shape[1]:
-                change = np.einsum("bij,bj->bi", beside, moved[blocks.dense])
-                own[blocks.own] -= np.einsum("bij,bj->bi", inverse, change)
-        return np.concatenate([own, dense])
-
-
-def _inverses(triangles: Array) -> Array:
-    """The inverses of upper triangles; a diagonal entry that vanishes is that of an undetermined variable."""
-    k = triangles.shape[1]
-    diagonal = np.einsum("bii->bi", triangles)
-    tiny = np.abs(diagonal) <= 1e-150
-    if tiny.any():
-        triangles = triangles.copy()
-        np.einsum("bii->bi", triangles)[...] = np.where(tiny, 1.0, diagonal)
-    return np.asarray(np.linalg.inv(triangles) if k > 1 else 1.0 / triangles)
 
 
 def reflected(factor: Array, tau: Array, right: Array, side: str) -> Array:

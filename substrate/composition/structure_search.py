@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dgeqp3
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.structure import Eliminated, Structure, reflected
+from substrate.composition.structure import Eliminated, Significance, Structure, reflected
 from substrate.composition.structure_blocks import blocks_of, dense_rows, labels_of, parts_of
 
 __all__ = ["find_structure", "renewed"]
@@ -24,6 +24,8 @@ __all__ = ["find_structure", "renewed"]
 _DEGREE, _BLOCK = 12, 24
 #: Largest number of dense coordinates.
 _LARGEST = 12_000
+#: Number of dense coordinates from which their significance is told apart.
+_MANY = 128
 
 
 def find_structure(program: ConeProgram, dense: Iterable[int]) -> Structure | str:
@@ -51,7 +53,8 @@ def renewed(structure: Structure, program: ConeProgram) -> Structure | None:
     s, weight = structure, program.P.diagonal()
     squares = np.concatenate([weight[s.eliminated.columns], weight[s.own]])[s.squared]
     linear, P = _quadratic(program, s.eliminated, s.own, s.dense, s.offset, s.reflectors)
-    return replace(s, program=program, squares=squares, linear=linear, P=P)
+    known = None if s.significance is None else _significance(P, s.significance.squares)
+    return replace(s, program=program, squares=squares, linear=linear, P=P, significance=known)
 
 
 class _Finder:
@@ -172,10 +175,31 @@ class _Finder:
         kept = keep[keep < m]
         blocks = blocks_of(C, T, labels, own.size)
         parts = parts_of(F)
+        significance = None
+        if P.ndim == 1 and dense.size >= _MANY and len(parts) == 1:
+            order, significance = _by_significance(P, F)
+            dense, F, P, linear[own.size :] = dense[order], F[:, order].copy(), P[order], linear[own.size :][order]
         return Structure(
             program, own, dense, known, offset, reflectors, equal, P, F, parts, C, T, constants, squares, numbers, kept,
-            blocks, linear,
+            blocks, linear, significance,
         )  # fmt: skip
+
+
+def _by_significance(P: Array, F: Array) -> tuple[IntegerArray, Significance | None]:
+    """The columns in order of their part in the Newton matrix, the largest first."""
+    squares = F * F
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(P > 0.0, squares.sum(axis=0) / P, np.inf)
+    order = np.argsort(-shares, kind="stable")
+    return order, _significance(P[order], np.asfortranarray(squares[:, order]))
+
+
+def _significance(P: Array, squares: Array) -> Significance | None:
+    """None where P has further entries."""
+    if P.ndim != 1:
+        return None
+    over = np.flatnonzero(P > 0.0)
+    return Significance(squares, squares[:, over] @ (1.0 / P[over]))
 
 
 def _unit_rows(columns: IntegerArray, width: int) -> Any:
@@ -191,9 +215,12 @@ def _quadratic(
     offset: Array,
     reflectors: tuple[Array, Array, int] | None,
 ) -> tuple[Array, Array]:
-    """The linear term and P, over the coordinates."""
+    """The linear term and P (or its diagonal), over the coordinates."""
     q = program.q + known.over.T @ program.q[known.columns]
-    P, linear = program.P[dense][:, dense].toarray(), q[dense]
+    within, linear = sp.csr_array(program.P[dense][:, dense]), q[dense]
+    if reflectors is None and within.nnz == np.count_nonzero(within.diagonal()):
+        return np.concatenate([q[own], linear]), within.diagonal()
+    P = within.toarray()
     if reflectors is not None:
         factor, tau, rank = reflectors
         linear = reflected(factor, tau, (linear + P @ offset)[:, None], "T")[rank:, 0]

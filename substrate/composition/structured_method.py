@@ -1,49 +1,39 @@
-"""Machines solved by their structure: the form in which each matrix of kernel values occurs once, and its solution.
-
-The values of f, of components and of gradients become variables of their own, defined by equalities; terms and
-constraints are then written on these, and a matrix of kernel values that occurs in several terms is compiled once.
-"""
+"""Machines solved by their structure, in the form in which each matrix of kernel values occurs once."""
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.conic import StandardForm, Witness, multipliers_of
+from substrate.composition.conic import Witness, multipliers_of
+from substrate.composition.lifted_form import Definition, LiftedForm
 from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import Iterate, StructuredPoint, structured_solution
 
-__all__ = ["STRUCTURED", "StructuredMethod", "lifted"]
+__all__ = ["STRUCTURED", "StructuredMethod"]
 
 #: The name of the method on a certificate.
 STRUCTURED = "STRUCTURED"
 
 
-def lifted(replacements: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
-    """Replacements in which every vector of values is a variable of its own, and the equalities that define these."""
-    exchange, definitions = dict(replacements), []
-    for key, value in replacements.items():
-        if value.size > 1 and value.is_affine() and not isinstance(value, cp.Variable):
-            exchange[key] = cp.Variable(value.shape, name="values")
-            definitions.append(exchange[key] == value)
-    return exchange, definitions
-
-
 class StructuredMethod:
     """The method for one machine.
 
-    ``problem`` is ``base`` with further variables and constraints, which come last; ``dense`` are the identities of the
-    variables of kernel coordinates. The structure is kept between values of the parameters.
+    ``problem`` is ``base`` written on variables with definitions; ``dense`` are the identities of the variables of
+    kernel coordinates. The structure is kept between values of the parameters.
     """
 
-    def __init__(self, problem: cp.Problem, base: cp.Problem, dense: Sequence[int]) -> None:
+    def __init__(
+        self, problem: cp.Problem, base: cp.Problem, definitions: Sequence[Definition], dense: Sequence[int]
+    ) -> None:
         self._problem, self._base, self._dense = problem, base, tuple(dense)
+        self._definitions = tuple(definitions)
+        self._form: LiftedForm | None = None
         self._structure: Structure | None = None
         self._warm: Iterate | None = None
 
@@ -54,26 +44,33 @@ class StructuredMethod:
         for variable in problem.variables():
             variable.save_value(None)
         data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
-        form = StandardForm(data["param_prob"], "CLARABEL")
+        if self._form is None:
+            self._form = LiftedForm(data["param_prob"], "CLARABEL", self._definitions)
+        form = self._form
         if form.bounded or not {kind for kind, _, _ in form.cones} <= {"Zero", "NonNeg"}:
             return "", None
         point = self._point(form, deadline, verbose)
         if isinstance(point, str):
             return point, None
-        x, P = point.x, form.numbers()[0]
-        cost = 0.5 * float(x @ (P @ x)) + float(data["c"] @ x)
-        answer = SimpleNamespace(status="Solved", x=x, z=point.z, obj_val=cost, solve_time=0.0, iterations=point.steps)
+        x, (P, q, _, _) = point.x, form.numbers()
+        cost = 0.5 * float(x @ (P @ x)) + float(q @ x)
+        answer = SimpleNamespace(
+            status="Solved", x=x[: form.width], z=point.z[: form.height_before], obj_val=cost, solve_time=0.0,
+            iterations=point.steps,
+        )  # fmt: skip
         problem.unpack_results(answer, chain, inverse)
+        form.assign(x, base.variables())
         for mine, theirs in zip(base.constraints, problem.constraints, strict=False):
             for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
                 dual.save_value(other.value)
         duals = chain.solver.invert(answer, inverse[-1]).dual_vars
         known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
+        known |= form.defining(point.z)
         own = tuple(variable.id for variable in base.variables())
         witness = Witness(form, 1.0, 1.0, own, x.copy(), known, tuple(multipliers_of(base)), point)
         return str(problem.status), witness
 
-    def _point(self, form: StandardForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:
+    def _point(self, form: LiftedForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:
         program = ConeProgram.of(form.numbers(), form.cones)
         structure = None if self._structure is None else renewed(self._structure, program)
         if structure is None:

@@ -4,8 +4,8 @@ Mehrotra's predictor-corrector [Mehrotra1992]_ for
 
 .. math:: \min_u \; \tfrac12 u^T H u + c^T u \quad \text{s.t.} \quad s = G u + h \ge 0, \qquad H u + c = G^T z .
 
-Each step factors :math:`H + G^T W G` with :math:`w_i = z_i / s_i` once and solves with it twice. The point is not
-trusted: a certificate recomputes everything from the data.
+Each step factors :math:`H + G^T W G` with :math:`w_i = z_i / s_i` once, as exactly as its gap asks for, and solves with
+it twice. The point is not trusted: a certificate recomputes everything from the data.
 """
 
 import sys
@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.structure import Factor, Structure
+from substrate.composition.newton_factor import Factor, factored
+from substrate.composition.structure import Structure
 from substrate.solver_call import OUT_OF_TIME
 
 __all__ = ["StructuredPoint", "structured_solution"]
@@ -23,7 +24,7 @@ __all__ = ["StructuredPoint", "structured_solution"]
 
 _ITERATIONS = 100
 #: Relative gap and residual at which the iteration ends; it ends earlier where they shrink no more.
-_GAP, _RESIDUAL = 1e-13, 1e-13
+_GAP, _RESIDUAL = 1e-13, 5e-13
 #: Relative gap and residuals of a point that is returned.
 _USABLE = 1e-5
 _STALLED = 3
@@ -35,7 +36,10 @@ _EARLY = 1e-2
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
 #: Share of the way to the boundary that a step takes.
-_SHARE = 0.995
+_STEP = 0.995
+#: Share of columns and rows that the factor of a step leaves out, in units of the gap, and its ends; refinement then
+#: keeps the residual below the gap.
+_SHARE_OF_GAP, _LEAST_SHARE, _MOST_SHARE = 3.0, 1e-7, 0.1
 
 
 #: u, the slacks and their multipliers.
@@ -76,6 +80,8 @@ class _Problem:
     def hessian(self, u: Array) -> Array:
         """H u."""
         s, m = self.structure, self.m
+        if not s.squares.size:
+            return self.rate * s.quadratic(u)
         squares = np.append(np.zeros(m), s.squares * s.rows(u)[m:])
         return self.rate * (s.quadratic(u) + s.pulled(squares))
 
@@ -96,9 +102,9 @@ class _Problem:
         """An iterate of ours in the units of the program."""
         return None if ours is None else (ours[0] * self.unit, ours[1] * self.unit, ours[2] * (self.worth / self.unit))
 
-    def factor(self, w: Array) -> "_Newton":
-        """H + G'WG, factored."""
-        return _Newton(self, w, self.structure.factored(w / self.rate))
+    def factor(self, w: Array, share: float = 0.0) -> "_Newton":
+        """H + G'WG, factored without columns and rows of so small a share."""
+        return _Newton(self, w, factored(self.structure, w / self.rate, share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +176,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
     early: Iterate | None = None
     best: _Found | None = None
     inside: Array | None = None
-    stalled = 0
+    stalled, exact, before = 0, False, np.inf
     for step in range(1, _ITERATIONS + 1):
         if deadline is not None and time.monotonic() > deadline:
             return OUT_OF_TIME
@@ -197,6 +203,9 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
             early = u, s, z
         if best is None or merit < least:
             best = _Found(u, z, gap, residual, step)
+        # exact steps never enlarge the residual
+        exact = exact or residual > max(gap, before, _RESIDUAL)
+        before = residual
         lost = gap < _INSIDE and residual > _LOST * max(least, _RESIDUAL)  # in rounding
         if (
             lost
@@ -205,7 +214,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         ):
             break
         w = z / s
-        newton = p.factor(w)
+        newton = p.factor(w, 0.0 if exact else min(max(_SHARE_OF_GAP * gap, _LEAST_SHARE), _MOST_SHARE))
         # predictor
         rc = s * z
         du, ds, dz = _direction(newton, s, z, rd, rp, rc, 0 if gap > _INSIDE else 1)
@@ -215,7 +224,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         # corrector
         rc = s * z + ds * dz - sigma * mu
         du, ds, dz = _direction(newton, s, z, rd, rp, rc, 1 if gap > _INSIDE else 2)
-        alpha = min(_SHARE * min(_largest(s, ds), _largest(z, dz)), 1.0)
+        alpha = min(_STEP * min(_largest(s, ds), _largest(z, dz)), 1.0)
         u, s, z = u + alpha * du, s + alpha * ds, z + alpha * dz
     if best is None or max(best.gap, best.residual) > _USABLE:
         return _FAILED
@@ -224,7 +233,7 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
 
 def _cold(p: _Problem) -> Iterate:
     """A first iterate: the solution with quadratic penalties, moved inside."""
-    u, z = p.factor(np.ones(p.m)).solve(-p.c, -p.h)
+    u, z = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
     return u, _inside(p.slacks(u) + p.h), _inside(z)
 
 

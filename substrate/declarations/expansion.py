@@ -12,6 +12,9 @@ and with :math:`e = y - \Phi a - b 1`, :math:`\theta = s e` and s such that :mat
 .. math:: P - Q = \tfrac12 (1 - s)^2 \|e\|^2 + \sum_i \left(\zeta |a_i| - (\Phi^T\theta - \nu)_i a_i\right)
 
 bounds :math:`\tfrac12 \|f - f^\star\|^2`, a sum of terms that are not negative; rounding of the products is added.
+
+With a ridge, :math:`\tfrac{\tau}{2} \|R a\|^2` with :math:`R^T R = \Omega`, correlations are those of
+:math:`\Phi^T \theta - \tau s R^T R a`, and :math:`\tfrac{\tau}{2} (1 - s)^2 \|R a\|^2` is added to P - Q.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,6 +28,7 @@ from substrate.arrays import EPS, Array, real_array, real_targets
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
 from substrate.closed_form.column_reduction import support_count
+from substrate.closed_form.l1_active_set import root_of
 from substrate.closed_form.robust_weights import check_choice
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
@@ -97,19 +101,29 @@ class SparseExpansion:
     target: Array
     fit: Any
     balanced: bool
+    #: The weight of half the squared length of ``root`` times a, a parameter; None without a ridge.
+    ridge: Any = None
+    root: Array | None = None
+
+    def pull(self, a: Array) -> Array:
+        """The gradient of the ridge."""
+        if self.root is None:
+            return np.zeros(a.size)
+        return np.asarray(float(self.ridge.value) * (self.root.T @ (self.root @ a)))
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Fit equalities, both sums, and the subgradient condition."""
         errors = replace(zero_sum_row(self.e.value, tolerance, self.target), name="1'e = 0", formula="|1'e|")
         a, e, weight = self.a.value, self.e.value, float(self.weight.value)
         balance = (zero_sum_row(a, tolerance, self.target / self._largest_atom()),) if self.balanced else ()
-        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced)
+        sparse = sparsity_rows(self.Phi, self.target, e, a, weight, tolerance, self.balanced, self.pull(a))
         return (self.fit.row(tolerance), *balance, errors, *sparse)
 
     def accuracy(self) -> Accuracy:
         """The objective is strongly convex in the fitted values, by its squared loss."""
         fitted, weight = self.target - self.e.value, float(self.weight.value)
-        return _sparse_accuracy(self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
+        known = (self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
+        return _sparse_accuracy(*known, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
 
     def units(self) -> dict[str, float]:
         """The sizes of alpha and of quantities in the units of y at the trivial point."""
@@ -122,7 +136,7 @@ class SparseExpansion:
         self, title: str, values: Mapping[str, Callable[[], Any]], record: Callable[[], tuple[tuple[str, str], ...]]
     ) -> Declared:
         """The declared problem; ``values`` reads its quantities in the paper's sign."""
-        parameters = {self.weight.name(): self.weight}
+        parameters = {one.name(): one for one in (self.weight, self.ridge) if one is not None}
         return Declared(
             title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, self.accuracy
         )
@@ -137,13 +151,15 @@ class SparseExpansion:
             spread if spread > 1e-12 * float(np.abs(self.target).max()) else max(float(np.abs(self.target).max()), 1.0)
         )
         weight, name = float(self.weight.value) / unit, self.weight.name()
-        return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced).problem, unit
+        ridge = 0.0 if self.ridge is None else float(self.ridge.value)
+        return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced, ridge).problem, unit
 
 
 def _sparse_accuracy(
-    Phi: Array, y: Array, a: Array, b: float, fitted: Array, zeta: float, balanced: bool, tolerance: float = UNPOLISHED
-) -> Accuracy:
-    """For 1/2||e||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
+    Phi: Array, y: Array, a: Array, b: float, fitted: Array, zeta: float, balanced: bool, ridge: float = 0.0,
+    root: Array | None = None, tolerance: float = UNPOLISHED,
+) -> Accuracy:  # fmt: skip
+    """For 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
     n, p = Phi.shape
     if balanced:
         a = a - a.mean()
@@ -153,6 +169,12 @@ def _sparse_accuracy(
     moved = (p + 4.0) * EPS * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
     c = Phi.T @ e
     unsure = size.T @ (moved + (n + 2.0) * EPS * np.abs(e))
+    energy = 0.0
+    if root is not None:
+        w, lengths = root @ a, np.linalg.norm(root, axis=0)
+        c = c - ridge * (root.T @ w)
+        energy = ridge * float(w @ w)
+        unsure = unsure + 2.0 * (n + p + 2.0) * EPS * ridge * lengths * float(lengths @ absolute)
     nu = 0.5 * float(c.max() + c.min()) if balanced else 0.0
     largest = float((np.abs(c - nu) + unsure).max())
     s = 1.0 if largest <= zeta else zeta / largest
@@ -161,20 +183,34 @@ def _sparse_accuracy(
     gap = (
         0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2 + float(products.sum()) + p * EPS * float(absolute @ rounded)
     )
-    gap = max(gap, 0.0) + float(absolute @ rounded) + (p + 2.0) * EPS * abs(nu) * float(absolute.sum())
+    gap = (
+        max(gap, 0.0)
+        + 0.5 * (1.0 - s) ** 2 * energy
+        + float(absolute @ rounded)
+        + (p + 2.0) * EPS * abs(nu) * float(absolute.sum())
+    )
     distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(moved))
     return page_row(np.sqrt(2.0 * gap) + distance, y, tolerance)
 
 
-def sparse_expansion(Phi: Array, target: Array, weight: float, name: str, balanced: bool = True) -> SparseExpansion:
-    """Build the problem with ``weight`` as a parameter of the given name, ``balanced`` with 1'a = 0."""
+def sparse_expansion(
+    Phi: Array, target: Array, weight: float, name: str, balanced: bool = True, ridge: float = 0.0
+) -> SparseExpansion:
+    """Build the problem with ``weight`` as a parameter of the given name, ``balanced`` with 1'a = 0.
+
+    A ``ridge``, a parameter too unless it is zero, weighs half of a'K a where Phi is a kernel matrix K.
+    """
     a, b, e = cp.Variable(Phi.shape[1], name="a"), cp.Variable(name="b"), cp.Variable(target.size, name="e")
     parameter = cp.Parameter(nonneg=True, name=name, value=weight)
     fit = regression_fit(within_solvers(target), Phi @ a + b, e)
     objective = 0.5 * cp.sum_squares(e) + sparsity(a, parameter).term
+    root, tau = None, None
+    if ridge > 0.0:
+        root, tau = root_of(Phi), cp.Parameter(nonneg=True, name="ridge", value=ridge)
+        objective += 0.5 * tau * cp.sum_squares(root @ a)
     constraints = [fit.constraint, zero_sum(a).constraint] if balanced else [fit.constraint]
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit, balanced)
+    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit, balanced, tau, root)
 
 
 def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:

@@ -1,14 +1,14 @@
 r"""The common cvxpy problem of machines of maximal variation, in the coordinates of their components.
 
-.. math:: \min_{v, b, e, t} \; \tfrac12 \|e\|^2 + \tfrac{\tau}{2} w^T w + \rho \sum_l t_l
+.. math:: \min_{v, b, e, t} \; \tfrac12 \|e\|^2 + \tfrac{\tau}{2} w^T w + \sum_l \rho_l t_l
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
 with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
 coordinates of :mod:`substrate.closed_form.component_coordinates`. There is one kernel matrix per component. In the
-orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho`,
+orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho_l`,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q = \tfrac12 \|u - (\tilde y - \textstyle\sum_l B^{lT} \xi^l)\|^2
-          + \sum_l \left(\rho \|B^l u\|_\infty - \xi^{lT} B^l u\right) .
+          + \sum_l \left(\rho_l \|B^l u\|_\infty - \xi^{lT} B^l u\right) .
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
+from substrate.ingredients.component_weights import Weights, each_weight
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
@@ -87,9 +88,14 @@ class VariationExpansion:
         """The values of the components at the training points, one row per component."""
         return np.asarray(self.coordinates.parts @ self.v.value)
 
+    def weights(self) -> Weights:
+        """The present value of the parameter rho."""
+        value = self.rho.value
+        return np.asarray(value, dtype=np.float64) if np.ndim(value) else float(value)
+
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """The fit, the corrected (27), and the sums to zero."""
-        y, e, v, rho = self.target, self.e.value, self.v.value, float(self.rho.value)
+        y, e, v, rho = self.target, self.e.value, self.v.value, self.weights()
         unit, cost = variation_unit(y), trivial_cost(y, self.coordinates.bias)
         minus, plus = self.bounds.multipliers
         nu = float(self.balance.multiplier) if self.balance is not None else 0.0
@@ -110,7 +116,7 @@ class VariationExpansion:
     def accuracy(self) -> Accuracy:
         """The objective is strongly convex in the fitted values, by its squared loss."""
         minus, plus = self.bounds.multipliers
-        fitted, rho = self.target - self.e.value, float(self.rho.value)
+        fitted, rho = self.target - self.e.value, self.weights()
         return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
 
     def units(self) -> dict[str, float]:
@@ -121,7 +127,7 @@ class VariationExpansion:
     def rescaled(self) -> tuple[Any, float]:
         """The same problem in the unit of y in which the trivial machine costs about 1."""
         unit = variation_unit(self.target) * float(np.sqrt(self.target.size))
-        return variation_expansion(self.coordinates, self.target / unit, float(self.rho.value) / unit).problem, unit
+        return variation_expansion(self.coordinates, self.target / unit, self.weights() / unit).problem, unit
 
     def declared(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
         """The declared problem, its quantities in the paper's sign."""
@@ -168,7 +174,7 @@ def _variation_accuracy(
     v: Array,
     fitted: Array,
     xi: Array,
-    rho: float,
+    rho: Weights,
     tolerance: float = UNPOLISHED,
 ) -> Accuracy:
     """For maximal variation in its coordinates; ``xi`` (d x N) is such that the pull of component l is C^l' xi^l."""
@@ -179,26 +185,28 @@ def _variation_accuracy(
     values = B @ u
     pull = np.einsum("lnr,ln->r", B, xi)
     left = float(np.linalg.norm(u - (target - pull)))
-    slack = float(sum(rho * np.abs(part).max() - one @ part for part, one in zip(values, xi, strict=True)))
+    weights = each_weight(rho, sizes.size)
+    slack = float(sum(w * np.abs(part).max() - one @ part for w, part, one in zip(weights, values, xi, strict=True)))
     n, length = y.size + u.size, float(np.linalg.norm(y))
     features = coordinates.features
     reach = float(np.linalg.norm(features)) * float(np.linalg.norm(v)) + length
     # the error of u, its target and the pull; component values have as much each
     unsure = n * EPS * (reach + float(np.abs(xi).sum()) * float(np.abs(B).max(initial=0.0)))
-    gap = 0.5 * (left + unsure) ** 2 + max(slack, 0.0) + 2.0 * n * EPS * rho * float(np.abs(values).sum())
+    rounded = 2.0 * n * EPS * float(np.max(rho)) * float(np.abs(values).sum())
+    gap = 0.5 * (left + unsure) ** 2 + max(slack, 0.0) + rounded
     own = features @ v + (y.mean() if coordinates.bias else 0.0)
     distance = float(np.linalg.norm(centred(fitted, coordinates.bias) - centred(own, coordinates.bias)))
     distance += abs(float(np.mean(fitted - own))) * np.sqrt(y.size) if coordinates.bias else 0.0
     return page_row(np.sqrt(2.0 * gap) + distance + unsure, y, tolerance)
 
 
-def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: float) -> VariationExpansion:
-    """Build the problem with ``rho`` as its parameter."""
+def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: Weights) -> VariationExpansion:
+    """Build the problem with ``rho`` as its parameter, one number or a vector with one for each component."""
     parts = coordinates.parts
     d, n, r = parts.shape
     v, t = cp.Variable(r, name="v" if coordinates.balanced else "alpha"), cp.Variable(d, name="t")
     b = cp.Variable(name="b") if coordinates.bias else cp.Constant(0.0)
-    e, weight = cp.Variable(n, name="e"), cp.Parameter(nonneg=True, name="rho", value=rho)
+    e, weight = cp.Variable(n, name="e"), cp.Parameter(np.shape(rho), nonneg=True, name="rho", value=rho)
     # each value is stated once and bounded twice, which halves what cvxpy has to compile
     values = cp.Variable(d * n, name="components")
     stated = values == parts.reshape(d * n, r) @ v
@@ -208,14 +216,14 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: f
     balance = zero_sum(v) if coordinates.bias and not coordinates.balanced else None
     constraints = [fit.constraint, stated, *bounds.constraints]
     constraints += [balance.constraint] if balance is not None else []
-    objective = 0.5 * cp.sum_squares(e) + weight * cp.sum(t)
+    objective = 0.5 * cp.sum_squares(e) + (weight @ t if weight.shape else weight * cp.sum(t))
     if coordinates.ridge > 0.0:
         objective += 0.5 * coordinates.ridge * cp.sum_squares(coordinates.weights @ v)
     problem = cp.Problem(cp.Minimize(objective), constraints)
     return VariationExpansion(problem, weight, v, b, e, t, fit, bounds, balance, coordinates, target)
 
 
-def fast_values(coordinates: ComponentCoordinates, target: Array, rho: float, task: str) -> dict[str, Array]:
+def fast_values(coordinates: ComponentCoordinates, target: Array, rho: Weights, task: str) -> dict[str, Array]:
     """The same quantities by the closed form; alpha is left out, since the data determine it only up to the cut-off."""
     solved = solve_maximal_variation(coordinates, target, rho)
     values, b = coordinates.parts @ solved.v, coordinates.bias_of(target, solved.v)

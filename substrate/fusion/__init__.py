@@ -1,6 +1,7 @@
 """Fusion of training and validation, with a certified global optimum."""
 
 from substrate.fusion.fuse import fuse
+from substrate.fusion.joint_result import JointFusion, JointPath
 from substrate.fusion.result import FusedPath, Fusion
 
-__all__ = ["FusedPath", "Fusion", "fuse"]
+__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "fuse"]

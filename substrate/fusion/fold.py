@@ -31,10 +31,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import EPS, Array
+from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.paths.chord_certificate import Track
 
-__all__ = ["Fold", "never_negative", "tail_distance"]
+__all__ = ["Fold", "never_negative", "nonnegative_on_rows", "tail_distance"]
 
 
 #: Entries of the last knot below this share of the largest count as zero.
@@ -60,10 +61,15 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
 
 def never_negative(program: ParametricQP) -> bool:
     """Whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
-    weighed = np.flatnonzero(program.q1)
-    if (program.q1[weighed] < 0.0).any():
+    return nonnegative_on_rows(program.q1, program.G, program.h)
+
+
+def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
+    """Whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
+    weighed = np.flatnonzero(q)
+    if (q[weighed] < 0.0).any():
         return False
-    rows, h = sp.csr_array(program.G), program.h
+    rows = sp.csr_array(G)
     rows.sum_duplicates()
     return all(_bounded(rows, h, int(column)) for column in weighed)
 
@@ -107,6 +113,8 @@ class Fold:
     rest: float = 0.0
     #: The size of the targets, which sets the first knots; that of the program unless given.
     size: float | None = None
+    #: How far validation errors move in single directions; None bounds them by sigma alone.
+    directions: ErrorGram | None = None
     tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
 
     def errors(self, knot: Knot) -> Array:
@@ -128,6 +136,20 @@ class Fold:
         floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
         sigma = math.sqrt(1.0 + _SHARE) * self.sigma  # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2
         return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
+
+    def forms(self, low: float, high: float) -> tuple[Array, Array]:
+        """Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, which is zero without a ridge weight."""
+        one, other = self.knots[low], self.knots[high]
+        cross = 0.5 * max(self.program.cross(one, other), 0.0)
+        return np.array([[one.gap, cross], [cross, other.gap]]), np.zeros((2, 2))
+
+    def along(self, u: Array, values: Sequence[float]) -> tuple[float, float]:
+        """sigma_u, and what the quadratic term leaves open, in the units of y."""
+        if self.directions is None:
+            return self.program.unit * self.sigma * float(np.linalg.norm(u)), self.program.unit * self.rest
+        sigma, left = self.directions.along(u)
+        rest = max(float(left @ self.program.radius(self.knots[value].x)) for value in values)
+        return self.program.unit * sigma, self.program.unit * rest
 
     def beside(self, knots: Sequence[Knot]) -> float:
         """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""

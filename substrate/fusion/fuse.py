@@ -8,7 +8,8 @@ r"""Fusion of training and validation: the parameter of a machine chosen with a 
 [Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
 turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28) itself is
 solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
-path states how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`).
+path states how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`). Several
+parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 """
 
 import sys
@@ -21,11 +22,13 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import power_of_two, spread_of
-from substrate.composition import LinearPart, Machine
-from substrate.composition.outputs import columns_of
-from substrate.composition.terms import Term
+from substrate.composition import Machine
 from substrate.errors import DeclarationError
+from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
+from substrate.fusion.joint import fuse_jointly
+from substrate.fusion.joint_result import JointFusion
+from substrate.fusion.output_map import output_map
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
@@ -34,6 +37,9 @@ from substrate.fusion.validation import Validation, checked_validation, folds_of
 __all__ = ["fuse"]
 
 Progress = Callable[[int, float, float], None]
+
+#: Largest number of solves, for one parameter and for several.
+_BUDGETS = (500, 2000)
 
 _RADIUS = (
     "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
@@ -49,12 +55,13 @@ def fuse(
     gap: float = 1e-3,
     *,
     data: tuple[Any, Any] | None = None,
-    budget: int = 500,
+    box: Any = None,
+    budget: int | None = None,
     up_to: float | None = None,
     n_jobs: int = 1,
     progress: Progress | bool | None = None,
     **options: Any,
-) -> Fusion:
+) -> Fusion | JointFusion:
     """Choose the parameter whose machine validates best, and bound how much better any other could be.
 
     :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all rho
@@ -68,7 +75,9 @@ def fuse(
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
         program: the weight of a 1-norm, a maximum, a hinge. It may also be the weight of all squares where the rest is
         linear, as that of w'w beside a hinge, absolute values or a pinball loss: the machine divided by it has the
-        weight 1/parameter on the rest.
+        weight 1/parameter on the rest. Two or three parameters, as a tuple, are chosen together: each a weight in the
+        linear term, and at most one of them the weight of squares, such as a ridge. With three, the search may spend
+        its budget before the gap is met, and says so.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised.
@@ -80,8 +89,13 @@ def fuse(
         Relative distance between validation error and lower bound at which the search ends.
     data
         X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
+    box
+        The values of several parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, a
+        weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its lower end
+        must be above zero. ``proved_on`` of the result states where the bound holds.
     budget
-        Largest number of solves; a search that uses all of them reports it.
+        Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
+        them reports it.
     up_to
         The largest value of the parameter that is considered, or of 1/parameter where it is the weight of all squares;
         ``None`` ends where a larger one changes nothing.
@@ -93,16 +107,25 @@ def fuse(
 
     Returns
     -------
-    Fusion
-        With ``lower_bound`` minus infinity, and a certificate that states why, where no proof exists: a loss that is
-        not strongly convex in f (Huber, pinball), or predictions that the squared errors do not determine.
+    Fusion or JointFusion
+        The second for several parameters. With ``lower_bound`` minus infinity, and a certificate that states why, where
+        no proof exists: a loss that is not strongly convex in f (Huber, pinball), or predictions that the squared
+        errors do not determine.
     """
     target = positive(gap, "gap")
+    several = isinstance(over, (list, tuple)) and len(over) > 1
+    budget = (_BUDGETS[several]) if budget is None else budget
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise DeclarationError(f"{name} must be a positive integer, received {count!r}")
     top = None if up_to is None else positive(up_to, "up_to")
+    if several and top is not None:
+        raise DeclarationError("up_to is for one parameter; for several give box={name: (low, high)}")
+    if not several and box is not None:
+        raise DeclarationError("box is for several parameters; for one give up_to, its largest value")
     if hasattr(machine, "__fuse__"):
+        if several:
+            raise DeclarationError("an estimator is fused over its one parameter; for several fuse a Machine")
         if top is not None:
             raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
@@ -122,6 +145,9 @@ def fuse(
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
         )
+    if several:
+        return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
+    over = over[0] if isinstance(over, (list, tuple)) and over else over
     parameters = [_parameter(one, over) for one in machines]
     folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
     found = refined(folds, target, budget, _shown(progress), n_jobs, top)
@@ -141,10 +167,7 @@ def _shown(progress: Progress | bool | None) -> Progress:
 
 def _parameter(machine: Machine, over: Any) -> Any:
     if isinstance(over, (list, tuple, set, frozenset, dict)):
-        raise DeclarationError(
-            f"fuse chooses one parameter, received {len(over)}; give all but one a value (parameter.value = ...) and "
-            "fuse over the other, or fuse over each in turn"
-        )
+        raise DeclarationError(f"several parameters are fused as a tuple, over=(one, other), received {over!r}")
     name = over.name() if isinstance(over, cp.Parameter) else over
     if not isinstance(name, str):
         raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
@@ -165,26 +188,11 @@ def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
-    terms = [machine.outputs.terms[name] for name in known.targets]
-    M = np.vstack(
-        [_map(machine, program, one, known.X, k) for one in terms for k in range(*columns_of(one[0]) or (1,))]
-    )
+    M = output_map(machine, program.columns, program.q0.size, known)
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
-    return Fold(program, M, known.known, sigma, {}, rest, size)
-
-
-def _map(machine: Machine, program: ParametricQP, terms: tuple[Term, ...], X_val: Array, column: int) -> Array:
-    """The matrix that takes a solution of the program to the values of one output, or of one of its columns."""
-    M = np.zeros((X_val.shape[0], program.q0.size))
-    for compiled in machine._compiled:
-        if any(compiled.substrate is term for term in terms):
-            block = compiled.values_at(X_val, column)
-            ones = np.ones((X_val.shape[0], int(compiled.substrate.bias)))
-            M[:, compiled.places(program.columns, column)] += np.hstack([block, ones])
-    for part in (term for term in terms if isinstance(term, LinearPart)):
-        M[:, part.places(program.columns, column)] += part.matrix(X_val, "X_val")
-    return M
+    directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
+    return Fold(program, M, known.known, sigma, {}, rest, size, directions)
 
 
 def _fusion(

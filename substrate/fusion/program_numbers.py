@@ -1,5 +1,6 @@
 """The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value, and its place."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,16 @@ import scipy.sparse as sp
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["ELSEWHERE", "equal_matrices", "least", "numbers_of", "refuse_other_dependence", "weighs_all_squares"]
+__all__ = [
+    "ELSEWHERE",
+    "Numbers",
+    "equal_matrices",
+    "least",
+    "numbers_at",
+    "numbers_of",
+    "refuse_other_dependence",
+    "weighs_all_squares",
+]
 
 #: P, q, A, b, the column of each variable, and how many rows are equalities.
 Numbers = tuple[Any, Array, Any, Array, dict[int, int], int]
@@ -19,12 +29,19 @@ ELSEWHERE = 3.7
 
 def numbers_of(problem: Any, parameter: Any, value: float) -> Numbers:
     """P, q, A, b, the column of each variable, and how many rows are equalities, with the parameter at a value."""
-    kept = parameter.value
-    parameter.value = value
+    return numbers_at(problem, [parameter], [value])
+
+
+def numbers_at(problem: Any, parameters: Sequence[Any], values: Sequence[float]) -> Numbers:
+    """The same with several parameters at values."""
+    kept = [parameter.value for parameter in parameters]
     try:
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.value = value
         data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
     finally:
-        parameter.value = kept
+        for parameter, value in zip(parameters, kept, strict=True):
+            parameter.value = value
     dims = data["dims"]
     if dims.soc or dims.psd or dims.exp or getattr(dims, "p3d", None):
         raise DeclarationError(

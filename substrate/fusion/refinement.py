@@ -3,8 +3,11 @@ r"""Adaptive refinement: knots are added where the lower bound is weakest, until
 The knots start at rho = 0 and grow geometrically until the penalty is as small as the constraints allow; from there on
 the machine does not change any more, and where that is proved the bound is for all values
 (:mod:`substrate.fusion.fold`), elsewhere for those up to the last knot. Then the interval with the smallest lower bound
-is cut where that bound is attained, repeatedly. The search ends when best value and bound are within the requested gap,
-when the interval to be cut has collapsed, or when the budget of solves is spent; the reason is recorded.
+is cut where that bound is attained, repeatedly. Of every interval the larger one of two bounds counts: that of
+:mod:`substrate.paths.chord_certificate`, which takes the distance of the optimum from the chord in its worst direction,
+and that of :mod:`substrate.fusion.simplex_bound`, which takes it in the direction of the error. The search ends when
+best value and bound are within the requested gap, when the interval to be cut has collapsed, or when the budget of
+solves is spent; the reason is recorded.
 """
 
 from collections.abc import Callable
@@ -17,6 +20,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
+from substrate.fusion.simplex_bound import bounded
 from substrate.paths.chord_certificate import interval_bounds, merged, settled
 
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
@@ -123,6 +127,10 @@ _RATIO = 1.5
 _BELOW = 1.0 - 1e-10
 
 
+#: Bounds of intervals that were computed before, by their ends.
+Sharper = dict[tuple[float, float], float]
+
+
 @dataclass(frozen=True, slots=True)
 class Refined:
     """The result of the search: knots, the sum of squares at each, the lower bound, and why it ended."""
@@ -171,10 +179,11 @@ def refined(
     """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
     stop, solves = "", 0
+    sharper: Sharper = {}
     try:
         spanned(folds, workers, up_to)
         while True:
-            values, squares, bounds, places = _assessed(folds)
+            values, squares, bounds, places = _assessed(folds, sharper)
             beyond = _beyond(folds, values) if certified else None
             solves = len(values) * len(folds)
             best = float(squares.min())
@@ -199,7 +208,7 @@ def refined(
         if not _common(folds).size:
             raise
         stop = f"a solver failed: {error}"
-    values, squares, bounds, _ = _assessed(folds)
+    values, squares, bounds, _ = _assessed(folds, sharper)
     if not certified or values.size < 2:
         return Refined(values, squares, -np.inf, False, len(values) * len(folds), stop)
     beyond = _beyond(folds, values)
@@ -225,7 +234,7 @@ def _common(folds: list[Fold]) -> Array:
     return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
 
 
-def _assessed(folds: list[Fold]) -> tuple[Array, Array, Array, Array]:
+def _assessed(folds: list[Fold], sharper: Sharper) -> tuple[Array, Array, Array, Array]:
     """Knots, sums of squares, bounds of the intervals, and where to cut each: NaN where a cut would not help."""
     values = _common(folds)
     tracks = [fold.track(values) for fold in folds]
@@ -235,7 +244,26 @@ def _assessed(folds: list[Fold]) -> tuple[Array, Array, Array, Array]:
     quadratics = merged(tracks, values)
     bounds, places = interval_bounds(*quadratics)
     places[settled(*quadratics, float(squares.min()))] = np.nan
+    for k in np.flatnonzero(bounds < squares.min()):
+        bounds[k] = max(bounds[k], _directional(folds, float(values[k]), float(values[k + 1]), sharper))
     return values, squares, bounds, places
+
+
+def _directional(folds: list[Fold], low: float, high: float, known: Sharper) -> float:
+    """The bound in the direction of the error between two knots, computed once."""
+    if (low, high) not in known:
+        sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
+        both = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
+        blurs = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
+
+        def along(u: Array) -> tuple[list[float], float]:
+            parts = np.split(u, sizes[1:-1])
+            found = [fold.along(part, (low, high)) for fold, part in zip(folds, parts, strict=True)]
+            return [sigma for sigma, _ in found], sum(rest for _, rest in found)
+
+        forms = [fold.forms(low, high) for fold in folds]
+        known[low, high] = bounded(np.concatenate(both, axis=1), blurs, forms, along).value
+    return known[low, high]
 
 
 def _cut(values: Array, squares: Array, bounds: Array, places: Array) -> float | None:

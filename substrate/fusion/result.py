@@ -87,6 +87,11 @@ class Fusion:
     certificate: Certificate
 
     @property
+    def values(self) -> dict[str, float]:
+        """The value by the name of its parameter."""
+        return {self.parameter: self.value}
+
+    @property
     def gap(self) -> float:
         """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
         if self.validation_error == 0.0:

@@ -1,8 +1,8 @@
 r"""The bounds on the components, :math:`-t_l 1 \le f^l \le t_l 1`, with t the maximal variations.
 
 Their multipliers are :math:`\xi^{-l}` (lower) and :math:`\xi^{+l}` (upper), non-negative. With
-:math:`\rho \sum_l t_l` in the objective, stationarity in t reads :math:`1^T(\xi^{-l} + \xi^{+l}) = \rho` for each l,
-and complementary slackness :math:`\xi^{-l}_i (t_l + f^l_i) = 0`,
+:math:`\sum_l \rho_l t_l` in the objective, stationarity in t reads :math:`1^T(\xi^{-l} + \xi^{+l}) = \rho_l` for each
+l (:math:`\rho_l = \rho` in the paper), and complementary slackness :math:`\xi^{-l}_i (t_l + f^l_i) = 0`,
  :math:`\xi^{+l}_i (t_l - f^l_i) = 0`: [Pelckmans2005]_ eq. (13), (24)-(27).
 
 Erratum: (27b) is printed as one equation for all components; it holds for each of them.
@@ -15,6 +15,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.ingredients.component_weights import Weights, penalty
 
 __all__ = ["ComponentBounds", "component_bounds", "slackness_products", "variation_rows"]
 
@@ -57,7 +58,7 @@ def slackness_products(values: Array, t: Array, xi_minus: Array, xi_plus: Array)
 
 
 def variation_rows(
-    values: Array, t: Array, xi_minus: Array, xi_plus: Array, rho: float, cost: float, unit: float, tolerance: float
+    values: Array, t: Array, xi_minus: Array, xi_plus: Array, rho: Weights, cost: float, unit: float, tolerance: float
 ) -> tuple[Row, ...]:
     """(27b) to (27f) from plain numbers: values (d x N), t (d), multipliers (d x N each).
 
@@ -70,10 +71,14 @@ def variation_rows(
     excess = float(np.max(np.abs(values) - t[:, None], initial=0.0))
     lower, upper = slackness_products(values, t, xi_minus, xi_plus)
     # a target of zeros costs nothing; the scale is then a millionth of a unit
-    size = cost + rho * (float(np.abs(t).sum()) + 1e-6 * unit)
+    largest, trifle = float(np.max(rho)), 1e-6 * unit
+    if isinstance(rho, np.ndarray):
+        size = cost + penalty(rho, np.abs(t)) + largest * trifle
+    else:
+        size = cost + rho * (float(np.abs(t).sum()) + trifle)
     return (
-        Row("(27b) sums of multipliers", float(sums.max()), rho, tolerance, "max_l |1'(xi- + xi+) - rho|"),
-        Row("(27c) multipliers >= 0", negative, rho, tolerance, "max (-xi)"),
+        Row("(27b) sums of multipliers", float(sums.max()), largest, tolerance, "max_l |1'(xi- + xi+) - rho|"),
+        Row("(27c) multipliers >= 0", negative, largest, tolerance, "max (-xi)"),
         Row("(27d) bounds", excess, unit, tolerance, "max (|f^l| - t_l)"),
         Row("(27e) lower slackness", float(np.abs(lower).max()), size, tolerance, "max |xi- (t + f^l)|"),
         Row("(27f) upper slackness", float(np.abs(upper).max()), size, tolerance, "max |xi+ (t - f^l)|"),

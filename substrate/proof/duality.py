@@ -1,7 +1,8 @@
 r"""The bounds of the L1 substrate, by duality, and of the Huber LS-SVM in ball arithmetic, from the stored numbers.
 
 As in :mod:`~substrate.closed_form.l1_accuracy`, P - Q is a sum of terms that cannot be negative, of a
-primal point that is made feasible exactly and a dual one that is shrunk into its set, and with squared errors
+primal point that is made feasible exactly and a dual one that is shrunk into its set, and with squared errors, with or
+without a ridge on w,
 
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \sqrt{2 (P - Q)} .
 
@@ -42,23 +43,25 @@ def prove_sparse(
     if not (np.isfinite(machine.a).all() and np.isfinite(machine.fitted).all() and np.isfinite(machine.b)):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        y, a, zeta = balls(machine.y), balls(machine.a), ball(machine.zeta)
+        y, a, zeta, tau = balls(machine.y), balls(machine.a), ball(machine.zeta), machine.ridge
         a[int(np.abs(machine.a).argmax())] -= sum(a, ball(0.0))
         errors = centred([t - f for t, f in zip(y, kernel_products(kernel, X, a), strict=True)])
-        points = [centred(balls(one)) for one in witnesses if one.any()]
-        for some, signs in _at_limits(kernel, X, machine.a, machine.zeta, errors):
-            points.append(_stepped(kernel, X, some, signs, zeta, errors))
-        points = points or [errors]
-        gap = min((_sparse_gap(kernel, X, a, zeta, errors, theta) for theta in points), key=above)
+        points = [(centred(balls(one)), a) for one in witnesses if one.any()]
+        for some, signs in _at_limits(kernel, X, machine, errors):
+            points.append(_stepped(kernel, X, some, signs, zeta, tau, errors, a))
+        points = points or [(errors, a)]
+        gap = min((_sparse_gap(kernel, X, a, zeta, tau, errors, *point) for point in points), key=above)
         distances = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
         ones = [ball(1.0) for _ in y]
         bound = gap_root(gap, ball(float(len(y)))) + weighted_root(distances, ones)
         return proof_of(bound, machine.y, ones, tolerance, bits)
 
 
-def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[Any], theta: list[Any]) -> Any:
-    """P - Q with theta shrunk into its set."""
-    g = kernel_products(kernel, X, theta)
+def _sparse_gap(
+    kernel: Kernel, X: Any, a: list[Any], zeta: Any, tau: float, errors: list[Any], theta: list[Any], z: list[Any]
+) -> Any:
+    """P - Q with theta, and z where there is a ridge, shrunk into their set."""
+    g = kernel_products(kernel, X, _pulled(theta, tau, z))
     top, bottom = largest(g), -largest([-one for one in g])
     nu, half = (top + bottom) / 2, (top - bottom) / 2
     shrink = ball(1.0) if half <= zeta else zeta / half.max(zeta)
@@ -66,18 +69,29 @@ def _sparse_gap(kernel: Kernel, X: Any, a: list[Any], zeta: Any, errors: list[An
     gap = sum((one * one for one in missed), ball(0.0)) / 2
     for one, slope in zip(a, g, strict=True):
         gap += zeta * abs(one) - one * shrink * (slope - nu)
+    if tau > 0.0:
+        rest = [one - shrink * other for one, other in zip(a, z, strict=True)]
+        inner = sum((r * k for r, k in zip(rest, kernel_products(kernel, X, rest), strict=True)), ball(0.0))
+        gap += ball(tau) * inner / 2
     return gap
 
 
-def _at_limits(kernel: Kernel, X: Any, a: Array, zeta: float, errors: list[Any]) -> list[tuple[list[int], Array]]:
+def _pulled(theta: list[Any], tau: float, z: list[Any]) -> list[Any]:
+    """theta - tau z, of which the correlations are taken."""
+    return [one - ball(tau) * other for one, other in zip(theta, z, strict=True)] if tau > 0.0 else theta
+
+
+def _at_limits(kernel: Kernel, X: Any, machine: SparseMachine, errors: list[Any]) -> list[tuple[list[int], Array]]:
     """Columns that a step may take to their limits, with signs: those in use, and with these all that are nearly there.
 
     Any choice gives a dual point; numbers in working precision suffice.
     """
+    a, zeta = machine.a, machine.zeta
     used = a != 0.0
     if not used.any():
         return []
-    g = np.array([float(one) for one in kernel_products(kernel, X, errors)])
+    pulled = _pulled(errors, machine.ridge, balls(a))
+    g = np.array([float(one) for one in kernel_products(kernel, X, pulled)])
     nu = float((g - zeta * np.sign(a))[used].mean())
     near = used | (np.abs(np.abs(g - nu) - zeta) <= _NEAR * zeta)
     signs = np.where(used, np.sign(a), np.sign(g - nu))
@@ -85,23 +99,33 @@ def _at_limits(kernel: Kernel, X: Any, a: Array, zeta: float, errors: list[Any])
     return [(_distinct(kernel, X, np.flatnonzero(some)), signs) for some in choices]
 
 
-def _stepped(kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, errors: list[Any]) -> list[Any]:
-    """The errors less their part in some columns by which correlations there are not at their limits.
+def _stepped(
+    kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, tau: float, errors: list[Any], a: list[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The errors less their part in some columns by which correlations there are not at their limits; a with it.
 
-    The errors unchanged where the bits do not distinguish these columns.
+    Both unchanged where the bits do not distinguish these columns.
     """
     n, k = len(errors), len(some)
-    columns = [centred(_column(kernel, X, j)) for j in some]
+    plain = [_column(kernel, X, j) for j in some]
+    columns = [centred(column) for column in plain]
     table = flint().arb_mat(n, k, [column[i] for i in range(n) for column in columns])
-    c = table.transpose() * flint().arb_mat(n, 1, errors)
+    c, H = table.transpose() * flint().arb_mat(n, 1, errors), table.transpose() * table
+    if tau > 0.0:
+        rows = flint().arb_mat(k, n, [one for column in plain for one in column])
+        c = c - rows * flint().arb_mat(n, 1, a) * ball(tau)
+        H = H + flint().arb_mat(k, k, [column[i] for i in some for column in plain]) * ball(tau)
     sides = [value for i, j in enumerate(some) for value in (c[i, 0] - zeta * int(signs[j]), ball(1.0))]
     try:
-        x = (table.transpose() * table).solve(flint().arb_mat(k, 2, sides))
+        x = H.solve(flint().arb_mat(k, 2, sides))
         nu = sum((x[i, 0] for i in range(k)), ball(0.0)) / sum((x[i, 1] for i in range(k)), ball(0.0))
     except ZeroDivisionError:
-        return errors
-    moved = table * flint().arb_mat(k, 1, [x[i, 0] - nu * x[i, 1] for i in range(k)])
-    return [e - moved[i, 0] for i, e in enumerate(errors)]
+        return errors, a
+    taken = [x[i, 0] - nu * x[i, 1] for i in range(k)]
+    moved, z = table * flint().arb_mat(k, 1, taken), list(a)
+    for j, one in zip(some, taken, strict=True):
+        z[j] = z[j] + one  # the residual of the rows of the ridge is -a
+    return [e - moved[i, 0] for i, e in enumerate(errors)], z
 
 
 def _column(kernel: Kernel, X: Any, j: int) -> list[Any]:

@@ -9,10 +9,10 @@ basis that were kept. T is a matrix of plain numbers, and the machine with these
 which is enclosed, row by row, and compared with what ``predict`` returned. The uncut machine has the coefficients of
 all basis vectors and the penalty :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`; its system is usually nearly
 singular, and is solved in as many bits as that requires. A lasso is bounded by the duality gap at a dual point
-:math:`\tau \theta` with :math:`1^T \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
+:math:`\tau V \theta` with :math:`1^T V \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
 
-.. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|^2
-          + \sum_j \big( \zeta |\beta_j| - \tau \beta_j\, k_j^T \theta \big) .
+.. math:: \tfrac12 \|f - f^\star\|_v^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|_v^2
+          + \sum_j \big( \zeta |\beta_j| - \tau \beta_j\, k_j^T V \theta \big) .
 """
 
 from collections.abc import Sequence
@@ -147,6 +147,7 @@ def prove_reduced_l1(
     zeta: float,
     beta: Array,
     fitted: Array,
+    v: Array,
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
@@ -155,64 +156,71 @@ def prove_reduced_l1(
 
     Correlations may exceed zeta by more powers of ten than ``bits`` can resolve; then four times as many are used.
     """
-    made = _proved_l1(rows, y, zeta, beta, fitted, tolerance, bits)
+    made = _proved_l1(rows, y, zeta, beta, fitted, v, tolerance, bits)
     if made.proved:
         return made
-    return min(made, _proved_l1(rows, y, zeta, beta, fitted, tolerance, 4 * bits), key=lambda one: one.accuracy)
+    return min(made, _proved_l1(rows, y, zeta, beta, fitted, v, tolerance, 4 * bits), key=lambda one: one.accuracy)
 
 
 def _proved_l1(
-    rows: BasisRows, y: Array, zeta: float, beta: Array, fitted: Array, tolerance: float, bits: int
+    rows: BasisRows, y: Array, zeta: float, beta: Array, fitted: Array, v: Array, tolerance: float, bits: int
 ) -> Proof:
     with precision(bits):
         K = _table(rows.matrix(rows.X), beta.size)
         n, zero, a, limit = y.size, ball(0.0), balls(beta), ball(zeta)
         products = K * flint().arb_mat(beta.size, 1, a)
+        weights = balls(v)
+        mass = sum(weights, zero)
         rest = [t - products[i, 0] for i, t in enumerate(balls(y))]
-        mean = sum(rest, zero) / n
+        mean = sum(_times(weights, rest), zero) / mass
         errors = [one - mean for one in rest]
         bound = min(
             (
-                root_of(2 * _gap(K, errors, theta, a, limit) / n)
-                for theta in (errors, _corrected(K, errors, beta, limit))
+                root_of(2 * _gap(K, errors, theta, weights, a, limit) / mass)
+                for theta in (errors, _corrected(K, errors, weights, beta, limit))
             ),
             key=above,
         )
         values = [products[i, 0] + mean for i in range(n)]
-        ones = balls(np.ones(n))
-        apart = weighted_root([ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], ones)
-        return proof_of(bound + apart, y, ones, tolerance, bits)
+        apart = weighted_root([ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], weights)
+        return proof_of(bound + apart, y, weights, tolerance, bits)
 
 
-def _gap(K: Any, errors: list[Any], theta: list[Any], beta: list[Any], zeta: Any) -> Any:
+def _times(weights: list[Any], values: list[Any]) -> list[Any]:
+    return [weight * value for weight, value in zip(weights, values, strict=True)]
+
+
+def _gap(K: Any, errors: list[Any], theta: list[Any], weights: list[Any], beta: list[Any], zeta: Any) -> Any:
     """The duality gap at the largest multiple of theta, one at most, that is dual feasible."""
     zero = ball(0.0)
-    c = K.transpose() * flint().arb_mat(len(theta), 1, theta)
+    c = K.transpose() * flint().arb_mat(len(theta), 1, _times(weights, theta))
     largest = zero
     for j in range(len(beta)):
         largest = largest.max(abs(c[j, 0]))
     share = ball(1.0) if largest <= zeta else zeta / largest.max(zeta)
     rest = [e - share * t for e, t in zip(errors, theta, strict=True)]
-    gap = sum((one * one for one in rest), zero) / 2
+    gap = sum((weight * one * one for weight, one in zip(weights, rest, strict=True)), zero) / 2
     for j, one in enumerate(beta):
         gap += zeta * abs(one) - share * one * c[j, 0]
     return gap
 
 
-def _corrected(K: Any, errors: list[Any], beta: Array, zeta: Any) -> list[Any]:
+def _corrected(K: Any, errors: list[Any], weights: list[Any], beta: Array, zeta: Any) -> list[Any]:
     """The errors less their part in the columns in use by which correlations there are not zeta; else as they are."""
     used = np.flatnonzero(beta).tolist()
     n, zero = len(errors), ball(0.0)
     if not used:
         return errors
-    means = [sum((K[i, j] for i in range(n)), zero) / n for j in used]
+    mass = sum(weights, zero)
+    means = [sum((weights[i] * K[i, j] for i in range(n)), zero) / mass for j in used]
     columns = flint().arb_mat(
         n, len(used), [K[i, j] - mean for i in range(n) for j, mean in zip(used, means, strict=True)]
     )
-    c = columns.transpose() * flint().arb_mat(n, 1, errors)
+    pulled = flint().arb_mat(n, len(used), [weights[i] * columns[i, k] for i in range(n) for k in range(len(used))])
+    c = pulled.transpose() * flint().arb_mat(n, 1, errors)
     left = [c[k, 0] - zeta * (1 if beta[j] > 0 else -1) for k, j in enumerate(used)]
     try:
-        x = (columns.transpose() * columns).solve(flint().arb_mat(len(used), 1, left))
+        x = (pulled.transpose() * columns).solve(flint().arb_mat(len(used), 1, left))
     except ZeroDivisionError:
         return errors
     moved = columns * x

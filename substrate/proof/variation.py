@@ -3,7 +3,7 @@ r"""The bounds of machines of maximal variation in ball arithmetic, on all rows 
 On all rows, from a point and multipliers in the coordinates that the cut-off keeps, as in
 :mod:`~substrate.closed_form.variation_accuracy`,
 
-.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
+.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
 
 What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 
@@ -23,6 +23,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
+from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Componentwise, Kernel
 from substrate.proof import Proof, ball, balls, flint, precision
 from substrate.proof.duality import centred, gap_root, largest
@@ -37,7 +38,7 @@ _BITS = 160
 def prove_variation(
     coordinates: ComponentCoordinates,
     y: Array,
-    rho: float,
+    rho: Weights,
     witness: VariationWitness,
     fitted: Array,
     kernel: Componentwise,
@@ -64,10 +65,10 @@ def prove_variation(
         return proof_of(bound, y, ones, tolerance, bits)
 
 
-def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness) -> tuple[Any, list[Any]]:
+def _gap(coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness) -> tuple[Any, list[Any]]:
     """The gap, and the fitted values of the point with its best bias."""
     mat = flint().arb_mat
-    _, n, r = coordinates.parts.shape
+    d, n, r = coordinates.parts.shape
     C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
     v = mat(r, 1, balls(witness.v))
     xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # a margin for the rounding of the ball
@@ -78,10 +79,10 @@ def _gap(coordinates: ComponentCoordinates, y: Array, rho: float, witness: Varia
     whole = [sum(column, ball(0.0)) for column in zip(*values, strict=True)]
     errors = centred([t - f for t, f in zip(balls(y), whole, strict=True)])
     q, gap = F.transpose() * mat(n, 1, errors), ball(0.0)
-    for part, value, weights in zip(C, values, xi, strict=True):
+    for part, value, weights, weight in zip(C, values, xi, each_weight(rho, d), strict=True):
         pulls = balls(weights)
         q = q - part.transpose() * mat(n, 1, pulls)
-        gap += ball(rho) * largest([abs(one) for one in value])
+        gap += ball(weight) * largest([abs(one) for one in value])
         gap -= sum((pull * one for pull, one in zip(pulls, value, strict=True)), ball(0.0))
     means = mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
     H = F.transpose() * F - means.transpose() * means * ball(float(n))
@@ -114,6 +115,7 @@ def prove_reduced_variation(
     ridge: float,
     numbers: Sequence[int],
     xi: Array,
+    row_weights: Array,
     *,
     tolerance: float = ACCURATE,
     bits: int = _REDUCED_BITS,
@@ -150,18 +152,20 @@ def prove_reduced_variation(
             columns += [[Z[i, j] for i in range(n)] for j in range(r)]
             pulls += [sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)]
         rest = [t - f for t, f in zip(targets, outputs, strict=True)]
-        mean = sum(rest, zero) / n
+        light = balls(row_weights)
+        mass = sum(light, zero)
+        mean = sum((p * one for p, one in zip(light, rest, strict=True)), zero) / mass
         errors = [one - mean for one in rest]
         size = len(columns)
         if size:
-            means = [sum(column, zero) / n for column in columns]
+            means = [sum((p * z for p, z in zip(light, column, strict=True)), zero) / mass for column in columns]
             Z = library.arb_mat(n, size, [columns[j][i] - means[j] for i in range(n) for j in range(size)])
-            H = Z.transpose() * Z
-            slopes = Z.transpose() * library.arb_mat(n, 1, errors)
+            pulled = library.arb_mat(n, size, [light[i] * Z[i, j] for i in range(n) for j in range(size)]).transpose()
+            H = pulled * Z
+            slopes = pulled * library.arb_mat(n, 1, errors)
             for j in range(size):
                 H[j, j] += ball(ridge)
             g = library.arb_mat(size, 1, [ball(ridge) * weights[j] - slopes[j, 0] + pulls[j] for j in range(size)])
             gap += (g.transpose() * H.solve(g))[0, 0] / 2
         apart = [ball(f) - value - mean for f, value in zip(fitted.tolist(), outputs, strict=True)]
-        ones = [ball(1.0) for _ in y]
-        return proof_of(root_of(2 * gap / n) + weighted_root(apart, ones), y, ones, tolerance, bits)
+        return proof_of(root_of(2 * gap / mass) + weighted_root(apart, light), y, light, tolerance, bits)

@@ -20,7 +20,7 @@ from substrate.closed_form.answer import worst_accuracy
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
-from substrate.reduced.moments import RowWeights
+from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import Curvature, ReducedSpectrum
 from substrate.streaming.source import Block
@@ -120,11 +120,11 @@ class CarefulErrorsOfLeaf:
             predicted = self.values.matrix(block.X) @ self.coefficients + self.bias
         else:
             predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
-        ones = np.ones(block.X.shape[0])
-        if self.weights is not None:
-            buffer = self.values.buffer()
-            for rows, tile in self.values.tiles(block, buffer):
-                ones[rows] = self.weights(tile, block.Y[rows] / self.unit)
+        if self.weights is None:
+            return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
+        ones, buffer = np.ones(block.X.shape[0]), self.values.buffer()
+        for rows, tile in self.values.tiles(block, buffer):
+            ones[rows] = weights_of_tile(block, rows, tile, block.Y[rows] / self.unit, self.weights)
         return predicted, ones
 
 

@@ -95,7 +95,7 @@ def reduced_rows(
     norm_basis = float(xp.linalg.vector_norm(K_basis))
     norm_transform = float(np.sqrt(float(xp.sum(1.0 / features.values))))
     # ||z||^2 is at most k(x, x)
-    norm_features = float(np.sqrt(residuals.count * float(xp.mean(xp.linalg.diagonal(K_basis)))))
+    norm_features = float(np.sqrt(residuals.mass * float(xp.mean(xp.linalg.diagonal(K_basis)))))
     # matrix products are computed where the matrix is; a few vectors are checked on the host
     slopes_in_beta = to_numpy(lam * (K_basis @ coefficients) - residuals.slope)
     gradients = to_numpy(lam * weights - features.transform.T @ residuals.slope)
@@ -105,7 +105,7 @@ def reduced_rows(
         beta, u, b = coefficients[:, k], weights[:, k], float(bias[k])
         norm_beta = float(np.linalg.norm(beta))
         # the terms of the errors: their rounding is that of the largest of these
-        terms = float(np.sqrt(residuals.targets[k])) + np.sqrt(residuals.count) * abs(b) + residuals.norm * norm_beta
+        terms = float(np.sqrt(residuals.targets[k])) + np.sqrt(residuals.mass) * abs(b) + residuals.norm * norm_beta
         in_beta = float(np.linalg.norm(slopes_in_beta[:, k]))
         in_w = float(np.linalg.norm(gradients[:, k]))
         # the rounding of e, which is small in the features, and that of the sums K'e, which the transform magnifies
@@ -115,10 +115,10 @@ def reduced_rows(
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
         gap = 0.5 * in_w**2 / lam + abs(b * total)
         value = 0.5 * lam * norm_squared + 0.5 * float(residuals.squares[k])
-        spare = (tolerance * scale_w) ** 2 / lam + tolerance * float(np.sqrt(residuals.count)) * abs(b) * terms
+        spare = (tolerance * scale_w) ** 2 / lam + tolerance * float(np.sqrt(residuals.mass)) * abs(b) * terms
         checks.append(
             (
-                Row("1'e = 0", total, float(np.sqrt(residuals.count)) * terms, tolerance, "|1'e|"),
+                Row("1'e = 0", total, float(np.sqrt(residuals.mass)) * terms, tolerance, "|1'e|"),
                 Row(
                     "stationarity in beta",
                     in_beta,

@@ -81,8 +81,9 @@ class ReducedGCV(Criterion):
 class ReducedFold(Criterion):
     """The mean square error on the rows of a fold, of the machine on the others; both from sums.
 
-    ``scatter`` and ``cross`` are those of the fold's features about the others' mean, in the others'
-    eigen-coordinates; ``squares`` those of its targets about the others' mean.
+    ``count`` is the number of its rows and ``mass`` their weight, by which the mean is taken. ``scatter`` and ``cross``
+    are those of the fold's features about the others' mean, in the others' eigen-coordinates; ``squares`` those of its
+    targets about the others' mean.
     """
 
     cone: ClassVar[int] = 2
@@ -90,6 +91,7 @@ class ReducedFold(Criterion):
 
     spectrum: ReducedSpectrum
     count: int
+    mass: float
     scatter: Array
     cross: Array
     squares: Array
@@ -99,7 +101,7 @@ class ReducedFold(Criterion):
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
         held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
         known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
-        return cls(known, known.targets, 0.0, pooled, held.count, *sums)
+        return cls(known, known.targets, 0.0, pooled, held.count, held.mass, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
@@ -112,12 +114,12 @@ class ReducedFold(Criterion):
             for k in range(outputs):
                 weights = g * c[:, [k]]
                 product = np.einsum("ij,ij->j", weights, self.scatter @ weights) - 2.0 * (self.cross[:, k] @ weights)
-                values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.count
-                ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.count
+                values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.mass
+                ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.mass
         shaped = self._shaped(values, t)
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
-        return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.count, self.size)))
+        return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.mass, self.size)))
 
 
 def cancelled(values: Array, whole: Array, size: int) -> Array:
@@ -133,7 +135,7 @@ _BETWEEN = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RowSizes:
-    """The sum of k(x, x) over rows, the largest of them, and the largest relative error of a kernel value."""
+    """The sum of v k(x, x) over rows, the largest of them, and the largest relative error of a kernel value."""
 
     diagonal: float
     largest: float
@@ -158,6 +160,8 @@ class RowSizesOfLeaf:
             diagonal = self.values.diagonal(block)
             xp, rounding = namespace_of(diagonal), self.values.rounding(block.X)
             diagonal = xp.clip(diagonal, min=0.0)
+            if block.weights is not None:
+                diagonal = block.weights * diagonal
             total = total + RowSizes(float(xp.sum(diagonal)), float(xp.max(diagonal)), rounding)
         return total
 
@@ -211,7 +215,7 @@ class Doubt:
         lifted += 2.0 * summed * pull**2
         if curvature.accumulated:
             lifted += 2.0 * sp.error
-            moved += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.n) * np.abs(sp.target_mean))
+            moved += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.mass) * np.abs(sp.target_mean))
         return lifted, _BETWEEN * np.asarray(moved)
 
     def _diagonal(self) -> Array:

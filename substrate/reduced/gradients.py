@@ -65,14 +65,14 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class SampledScatter:
-    """The Cholesky factor of the centred part of M, the mean feature of the sample, l and m.
+    """The Cholesky factor of the centred part of M, the mean feature of the sample, the weight of all rows, and m.
 
     ``curvature`` is that of the sampled rows, which does not exceed that of all rows.
     """
 
     factor: Array
     mean: Array
-    n: int
+    mass: float
     sampled: int
     curvature: Curvature
 
@@ -84,7 +84,7 @@ class SampledScatter:
         weights = slope - np.outer(self.mean, total)
         if weights.size:
             weights = cho_solve((self.factor, True), weights)
-        return np.vstack([weights, total / self.n - self.mean @ weights])
+        return np.vstack([weights, total / self.mass - self.mean @ weights])
 
 
 def sampled_scatter(
@@ -94,22 +94,24 @@ def sampled_scatter(
     n = rows.n_rows
     m = min(n, PER_VECTOR * features.n_basis)
     drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
-    source = ArraySource(rows.passes.taken(rows.source, drawn), np.zeros((m, origin.targets.size)))
+    light = None if rows.weights is None else rows.weights[drawn]
+    source = ArraySource(rows.passes.taken(rows.source, drawn), np.zeros((m, origin.targets.size)), weights=light)
     some = KernelRows(rows.values, source, rows.passes)
-    weight = n / m
+    weight = n / m if light is None else rows.mass / some.mass
     statistic = accumulate(some, features, origin, lam / weight, method="accumulated")
     if statistic.error > _LARGEST_ERROR:
         statistic = accumulate(some, features, origin, lam / weight, method="row-wise")
-    mean = statistic.total.first / m
-    scatter = statistic.total.about(mean, statistic.total.targets / m).second
+    mass = statistic.total.mass
+    mean = statistic.total.first / mass
+    scatter = statistic.total.about(mean, statistic.total.targets / mass).second
     centred = weight * scatter
     centred[np.diag_indices(features.rank)] += lam
     with blas_threads(features.rank):
         factor = np.asarray(np.linalg.cholesky(centred), dtype=np.float64)
     full = mean + features.transform.T @ origin.kernel_values
     accumulated = statistic.method == "accumulated"
-    known = Curvature(features, scatter, full, mean, float(m), sizes, some.terms, accumulated, whole=False)
-    return SampledScatter(factor, full, n, m, known)
+    known = Curvature(features, scatter, full, mean, mass, sizes, some.terms, accumulated, whole=False)
+    return SampledScatter(factor, full, rows.mass, m, known)
 
 
 #: Estimated relative error of the outputs at which the iteration ends: a tenth of the accuracy required of predictions.
@@ -155,7 +157,7 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class ProductsOfLeaf:
-    """The outputs f = K beta + b of the rows of a leaf, in sums."""
+    """The outputs f = K beta + b of the rows of a leaf, times their weights, in sums."""
 
     values: KernelValues
     coefficients: Array
@@ -166,8 +168,10 @@ class ProductsOfLeaf:
         slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
         buffer = self.values.buffer()
         for block in blocks:
-            for _, tile in self.values.tiles(block, buffer):
+            for rows, tile in self.values.tiles(block, buffer):
                 outputs = tile @ self.coefficients + self.bias
+                if block.weights is not None:
+                    outputs *= block.weights[rows, None]
                 slope += tile.T @ outputs
                 total += outputs.sum(axis=0)
         return Products(slope, total)

@@ -1,11 +1,13 @@
 r"""The L1 substrate on a reduced basis and its path in zeta, from sums over the rows alone.
 
-.. math:: \min_{\beta, b} \; \tfrac12 \Big\| t - \hat K \beta - b 1 \Big\|^2 + \zeta \|\beta\|_1,
-          \qquad \hat K = [k(x_i, z_j)], \quad l \times n
+.. math:: \min_{\beta, b} \; \tfrac12 \Big\| t - \hat K \beta - b 1 \Big\|_v^2 + \zeta \|\beta\|_1,
+          \qquad \hat K = [k(x_i, z_j)], \quad l \times n, \qquad \|e\|_v^2 = \sum_i v_i e_i^2
 
 ([Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2).) The coefficients are not multipliers of a
-constraint with a bias, so they need not sum to zero, and the problem is a lasso. With P the centring projection, it
-depends on the rows only by :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`, and means: n columns of n entries
+constraint with a bias, so they need not sum to zero, and the problem is a lasso. The weights v are one unless rows have
+others; every row, its target and the 1 of its bias are then multiplied by :math:`v_i^{1/2}`, and means are weighted.
+With P the centring projection, it depends on the rows only by :math:`G = \hat K^T P \hat K`, :math:`c = \hat K^T P t`,
+and means: n columns of n entries
 
 .. math:: B = U \operatorname{diag}(g)^{1/2}, \quad \tilde t = \operatorname{diag}(g)^{-1/2} U^T c, \qquad
           G = U \operatorname{diag}(g) U^T
@@ -60,10 +62,11 @@ _MOST_STEPS = 4
 class L1Sums:
     """G, c (one column per output), the means of the columns and of the targets, and t'Pt; targets in their unit.
 
-    ``offsets`` are the means of the columns about the origin of the sums.
+    ``offsets`` are the means of the columns about the origin of the sums; ``mass`` is the weight of all rows.
     """
 
     count: int
+    mass: float
     gram: Array
     cross: Array
     means: Array
@@ -87,7 +90,7 @@ class L1Sums:
 
     def noise(self) -> Array:
         """Bounds on correlations that may be rounding, one per output."""
-        largest = float(np.sqrt(self.count) * np.abs(self.means).max() + np.sqrt(self.gram.diagonal().max()))
+        largest = float(np.sqrt(self.mass) * np.abs(self.means).max() + np.sqrt(self.gram.diagonal().max()))
         return np.asarray(np.sqrt(self.count) * EPS * largest * np.sqrt(self.squares))
 
 
@@ -97,9 +100,11 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     mean, target = total.first / total.mass, total.targets / total.mass
     centred = total.about(mean, target)
     # a constant target minus its mean is rounding: it has no correlations
-    cross = np.where(centred.squares > (total.count * EPS) ** 2, centred.cross, 0.0)
+    rounding = (total.count * EPS) ** 2 * (total.mass / total.count)
+    cross = np.where(centred.squares > rounding, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
-    return L1Sums(total.count, centred.second, cross, means, target_means, centred.squares, origin.unit, mean)
+    found = (centred.second, cross, means, target_means, centred.squares)
+    return L1Sums(total.count, total.mass, *found, origin.unit, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,7 @@ def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias:
         change, *_ = np.linalg.lstsq(sums.gram[np.ix_(used, used)], left, rcond=EPS * sums.gram.shape[0])
         stepped = beta[used, k] + change
         after[used, k] = np.where(signs[used] * stepped > 0.0, stepped, 0.0)
-        shift[k] = total / sums.count - sums.means @ (after[:, k] - beta[:, k])
+        shift[k] = total / sums.mass - sums.means @ (after[:, k] - beta[:, k])
     return after, bias + shift
 
 
@@ -207,7 +212,7 @@ def reduced_l1_rows(
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
         beta, total = coefficients[:, k], float(residuals.total[k])
-        mean = total / residuals.count
+        mean = total / residuals.mass
         c = residuals.slope[:, k] - sums.means * total
         used = beta != 0.0
         scale = zeta + float(sums.zeta_max[k])
@@ -221,13 +226,13 @@ def reduced_l1_rows(
         gap = 0.5 * squares + zeta * size - share * along + 0.5 * share**2 * squares
         # the cost of beta = 0, or, for a constant target, a millionth of that of the zero machine
         cost = 0.5 * float(sums.squares[k]) + 0.5e-6 * float(residuals.targets[k]) + zeta * size
-        lengths = np.sqrt(residuals.targets[k]) + np.sqrt(residuals.count) * abs(float(bias[k]))
+        lengths = np.sqrt(residuals.targets[k]) + np.sqrt(residuals.mass) * abs(float(bias[k]))
         terms = float(lengths) + residuals.norm * float(np.linalg.norm(beta))
         checks.append(
             (
                 Row("subgradient on the support", on, scale, tolerance, "max |c_j - zeta sign(beta_j)|"),
                 Row("subgradient off the support", off, scale, tolerance, "max (|c_j| - zeta)"),
-                Row("1'e = 0", total, float(np.sqrt(residuals.count)) * terms, tolerance, "|1'e|"),
+                Row("1'e = 0", total, float(np.sqrt(residuals.mass)) * terms, tolerance, "|1'e|"),
                 Row("duality gap", gap, cost, tolerance, "primal - dual objective"),
             )
         )

@@ -1,10 +1,10 @@
 r"""How far the fitted values of the L1 substrate on a reduced basis are from those of its exact optimum.
 
-With :math:`\hat e = e - \bar e` and :math:`c = \hat K^T \hat e`, the point :math:`\theta = \tau \hat e` is dual
+With :math:`\hat e = e - \bar e` and :math:`c = \hat K^T V \hat e`, the point :math:`\theta = \tau \hat e` is dual
 feasible for a :math:`\tau \le 1` with :math:`\tau \max_j |c_j| \le \zeta`, and the duality gap there is a sum of
 non-negative terms,
 
-.. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 (1 - \tau)^2 \|\hat e\|^2
+.. math:: \tfrac12 \|f - f^\star\|_v^2 \le P - D = \tfrac12 (1 - \tau)^2 \|\hat e\|_v^2
           + \sum_j \big( \zeta |\beta_j| - \tau \beta_j c_j \big) ,
 
 since the objective is strongly convex in the fitted values. The rounding of c is included in tau, and once
@@ -29,7 +29,7 @@ from substrate.streaming.survey import TargetSummary
 
 __all__ = ["FORMULA", "L1Columns", "l1_accuracy"]
 
-FORMULA = "sqrt(2 (primal - dual objective)) + |1'e| / sqrt(n) + rounding"
+FORMULA = "sqrt(2 (primal - dual objective)) + |1'e| / sqrt(1'v) + rounding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class L1Columns:
     sizes: Array
     terms: int
 
-    def reach(self, used: Any, count: int, rounding: float, spread: float) -> Reach:
+    def reach(self, used: Any, mass: float, rounding: float, spread: float) -> Reach:
         """The effect of a change of the correlations of the columns in use on the fitted values."""
         m = self.sizes.size
         chosen = EigenFeatures(np.eye(m)[:, used], np.ones(used.size))
         curvature = Curvature(
-            chosen, self.gram[np.ix_(used, used)], self.means[used], self.offsets[used], float(count), self.sizes,
+            chosen, self.gram[np.ix_(used, used)], self.means[used], self.offsets[used], mass, self.sizes,
             self.terms, accumulated=False,
         )  # fmt: skip
         return curvature.at(0.0, rounding, spread)
@@ -65,7 +65,7 @@ def l1_accuracy(
     tolerance: float = ACCURATE,
 ) -> list[Accuracy]:
     """The row of every output in units of y."""
-    spread, root = math.sqrt(residuals.diagonal), math.sqrt(residuals.count)
+    spread, root = math.sqrt(residuals.diagonal), math.sqrt(residuals.mass)
     sizes, means = columns.sizes, columns.means
     made = []
     for k in range(coefficients.shape[1]):
@@ -78,7 +78,7 @@ def l1_accuracy(
         gap = _scaled(beta, c, off, zeta, length)
         (used,) = np.nonzero(beta)
         if used.size:
-            reach = columns.reach(used, residuals.count, rounded.kernel, spread)
+            reach = columns.reach(used, residuals.mass, rounded.kernel, spread)
             left = c[used] - zeta * np.sign(beta[used])
             moved = float(reach.of_gradient(left[:, None])[0]) + reach.of_slopes(relative * spread)
             unsure = EPS * (np.abs(left) + zeta) / np.maximum(sizes[used], np.finfo(np.float64).tiny)

@@ -1,20 +1,23 @@
 r"""Leave-one-out on a reduced basis, exact, in one pass over the rows, and as a function of lambda.
 
-.. math:: h_{ii} = \frac1l + \| R\, k_S(x_i) - r \|^2, \qquad t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}}
+.. math:: h_{ii} = v_i \Big( \frac1m + \| R\, k_S(x_i) - r \|^2 \Big), \qquad m = \sum_j v_j, \qquad
+          t_i - f^{(-i)}(x_i) = \frac{e_i}{1 - h_{ii}}
 
-([Cawley2004]_ section 2.6) with R and r from the spectrum of :mod:`~substrate.reduced.spectrum`, made
-triangular, which halves the work of every row.
+([Cawley2004]_ section 2.6, where all :math:`v_i = 1` and m = l) with R and r from the spectrum of
+:mod:`~substrate.reduced.spectrum`, made triangular, which halves the work of every row. A row is left out whole,
+whatever its weight: with its weight goes its share of the hat matrix of the rows times :math:`v_i^{1/2}`.
 
 As an analytic function of :math:`t = \log\lambda`, with one pass over the rows per call, it is
 
-.. math:: \frac1l \sum_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
-    1 - h_{ii} = 1 - \frac1l - \sum_k \frac{g_{ik}^2}{a_k + \lambda}
+.. math:: \frac1l \sum_i v_i \Big( \frac{e_i(\lambda)}{1 - h_{ii}(\lambda)} \Big)^2, \qquad
+    1 - h_{ii} = 1 - v_i \Big( \frac1m + \sum_k \frac{g_{ik}^2}{a_k + \lambda} \Big)
 
-([Cawley2004]_ section 2.6) with the features g of :mod:`~substrate.reduced.spectrum`. Its bounds are those
-of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there, and a call
-sends :math:`1/(a_k + \lambda)` to it and receives sums.
+([Cawley2004]_ section 2.6; weights of mean one, m = l) with the features g of :mod:`~substrate.reduced.spectrum`. Its
+bounds are those of :mod:`~substrate.reduced.criteria`. The search is in numpy; rows on a device are processed there,
+and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -45,13 +48,23 @@ __all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOu
 
 @dataclass(frozen=True, slots=True)
 class LeverageFactor:
-    """R and r with :math:`h(x) = 1/l + \\|R k_S(x) - r\\|^2`; R is upper triangular where the rank is full."""
+    """R and r with :math:`h(x) = v (1/m + \\|R k_S(x) - r\\|^2)`; R is upper triangular where the rank is full.
+
+    ``mass`` is m, the weight of all rows: their number where they have none.
+    """
 
     matrix: Array
     offset: Array
-    n: int
+    mass: float
 
-    def leverages(self, block: Array) -> Array:
+    def in_unit(self, unit: float) -> "LeverageFactor":
+        """The factor of the same leverages where weights are given as multiples of ``unit`` of those here."""
+        if unit == 1.0:
+            return self
+        root = math.sqrt(unit)
+        return LeverageFactor(self.matrix / root, self.offset / root, unit * self.mass)
+
+    def leverages(self, block: Array, weights: Array | None = None) -> Array:
         """h of rows of kernel values; the block is overwritten where that saves a copy."""
         square = self.matrix.shape[0] == self.matrix.shape[1] > 0
         if square and not is_device_array(block):
@@ -61,8 +74,8 @@ class LeverageFactor:
         else:
             product = block @ self.matrix.T
         product -= self.offset
-        leverages: Array = 1.0 / self.n + paired_sums(product, product, 1)
-        return leverages
+        leverages: Array = 1.0 / self.mass + paired_sums(product, product, 1)
+        return leverages if weights is None else weights * leverages
 
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
@@ -73,17 +86,18 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
         Q, R = xp.linalg.qr(W)
-    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.n)
+    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.mass)
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRows:
-    """Consecutive rows: the number of the first, targets, fitted values, and leverages."""
+    """Consecutive rows: the number of the first, targets, fitted values, leverages, and weights (None: all one)."""
 
     start: int
     Y: Array
     fitted: Array
     leverages: Array
+    weights: Array | None = None
 
     @property
     def residuals(self) -> Array:
@@ -117,8 +131,8 @@ class LeftOutOfBlock:
         fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
         for rows, tile in self.values.tiles(block, self.values.buffer()):
             fitted[rows, :] = tile @ self.coefficients + self.bias
-            leverages[rows] = self.factor.leverages(tile)
-        return LeftOutRows(block.start, block.Y, fitted, leverages)
+            leverages[rows] = self.factor.leverages(tile, None if block.weights is None else block.weights[rows])
+        return LeftOutRows(block.start, block.Y, fitted, leverages, block.weights)
 
 
 def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
@@ -145,6 +159,8 @@ class OutputsOfBlock:
         return made
 
 
+#: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
+_OUTWEIGHED = 1e-30
 #: Up to this many bytes the rows' features are kept between calls instead of being computed again.
 KEPT = 2.0**25
 
@@ -178,7 +194,7 @@ class LeftOutOfLeaf:
     coordinates: Array
     unit: float
     centre: Array
-    n: int
+    mass: float
 
     def __call__(self, blocks: Iterable[Block]) -> ResidualSums:
         """Over the micro-blocks of a leaf."""
@@ -186,25 +202,31 @@ class LeftOutOfLeaf:
         g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
-        for rows, Y in self._features(blocks):
-            spare = xp.clip((1.0 - 1.0 / self.n) - (rows * rows) @ g, min=tiny)
+        for rows, Y, weights in self._features(blocks):
+            if weights is None:
+                spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
+            else:
+                spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
             reciprocal += xp.sum(1.0 / spare, axis=0)
             smallest = xp.minimum(smallest, xp.min(spare, axis=0))
             known = Y / self.unit - self.centre
             for k in range(c.shape[1]):
                 residuals = (known[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
+                if weights is not None:
+                    residuals = residuals * xp.sqrt(weights)[:, None]
                 squares[:, k] += paired_sums(residuals, residuals, 0)
         return ResidualSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(smallest))
 
-    def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array]]:
+    def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array, Array | None]]:
         buffer = None if self.values is None else self.values.buffer()
         for block in blocks:
             if self.values is None or buffer is None:
-                yield block.X, block.Y
+                yield block.X, block.Y, block.weights
                 continue
             for rows, tile in self.values.tiles(block, buffer):
                 tile -= self.origin
-                yield tile @ self.directions - self.mean, block.Y[rows, :]
+                weights = None if block.weights is None else block.weights[rows]
+                yield tile @ self.directions - self.mean, block.Y[rows, :], weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +249,7 @@ class FeaturesOfBlock:
 
 @dataclass(frozen=True, slots=True)
 class ReducedLeaveOneOut(Criterion):
-    """The mean square of e_i/(1 - h_ii); ``there`` is the spectrum where the rows are."""
+    """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are."""
 
     spectrum: ReducedSpectrum
     there: ReducedSpectrum
@@ -241,7 +263,7 @@ class ReducedLeaveOneOut(Criterion):
         if 8.0 * rows.n_rows * known.values.size <= KEPT:
             parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
             X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
-            kept = ArraySource(X, Y)
+            kept = ArraySource(X, Y, weights=rows.weights)
         return cls(known, known.targets, 0.0, pooled, spectrum, rows, kept)
 
     def sums(self, g: Array) -> ResidualSums:
@@ -249,7 +271,7 @@ class ReducedLeaveOneOut(Criterion):
         spectrum = self.there
         centre = spectrum.origin.targets + spectrum.target_mean
         values = None if self.kept is not None else self.rows.values
-        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.n)
+        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.mass)
         if self.kept is not None:
             return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ from substrate.reduced.rows import PART, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["FoldSums", "Moments", "MomentsOfLeaf", "Origin", "RowWeights", "Sums", "origin_of"]
+__all__ = ["FoldSums", "Moments", "MomentsOfLeaf", "Origin", "RowWeights", "Sums", "origin_of", "weights_of_tile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,14 @@ class RowWeights(Protocol):
 
     def __call__(self, tile: Array, targets: Array) -> Array:
         """One weight per row."""
+
+
+def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, found: RowWeights | None) -> Array | None:
+    """The weights given for the rows of a tile, times those that are found from their errors; None: all are one."""
+    given: Array | None = None if block.weights is None else block.weights[rows]
+    if found is None:
+        return given
+    return found(tile, targets) if given is None else given * found(tile, targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,7 @@ class MomentsOfLeaf:
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
             for rows, tile in self.values.tiles(block, buffer):
                 given = block.Y[rows, :] / unit
-                weights = None if self.weights is None else self.weights(tile, given)
+                weights = weights_of_tile(block, rows, tile, given, self.weights)
                 features, targets = self._features(tile), given - known
                 if labels is None:
                     sums[0].add(features, targets, weights)
@@ -177,7 +185,7 @@ class MomentsOfLeaf:
                 present = labels[rows]
                 for number in np.unique(present):
                     members = np.flatnonzero(present == number)  # rows in no fold come first
-                    light = None if weights is None else weights[members]
+                    light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
         return FoldSums(tuple(one.done() for one in sums))
 

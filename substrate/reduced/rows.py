@@ -15,7 +15,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
-from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows
+from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import OpenPasses
@@ -140,9 +140,9 @@ class KernelRows:
     passes: OpenPasses = field(default_factory=OpenPasses)
 
     @classmethod
-    def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None) -> Self:
-        """Rows in memory with their targets, one column per output."""
-        return cls(KernelValues(kernel, points), ArraySource(X, Y))
+    def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None, weights: Any = None) -> Self:
+        """Rows in memory with their targets, one column per output, and their weights."""
+        return cls(KernelValues(kernel, points), ArraySource(X, Y, weights=weights))
 
     @property
     def n_rows(self) -> int:
@@ -153,6 +153,16 @@ class KernelRows:
     def n_basis(self) -> int:
         """n."""
         return self.values.n_basis
+
+    @property
+    def weights(self) -> Any:
+        """v, one per row; None where all are one."""
+        return self.source.row_weights()
+
+    @property
+    def mass(self) -> float:
+        """The weight of all rows: l where they have none."""
+        return float(self.n_rows) if self.weights is None else float(to_numpy(self.weights).sum())
 
     @property
     def on_device(self) -> bool:
@@ -188,9 +198,9 @@ class KernelRows:
         """All rows but one; they must be in memory."""
         held = self.source.whole("rows are left out of arrays only")
         others = np.flatnonzero(np.arange(self.n_rows) != row)
-        return replace(
-            self, source=ArraySource(take_rows(held.X, others), take_rows(held.Y, others)), passes=OpenPasses()
-        )
+        weights = None if held.weights is None else take_rows(held.weights, others)
+        rest = ArraySource(take_rows(held.X, others), take_rows(held.Y, others), weights=weights)
+        return replace(self, source=rest, passes=OpenPasses())
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""

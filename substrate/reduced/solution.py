@@ -10,7 +10,8 @@ r"""The LS-SVM on a reduced basis, from sums over its rows.
 second pass over the rows computes the errors of the machine as it predicts, from beta, and with them the gradient;
 where that is above rounding, one Newton step from the same sums corrects it, as in iterative refinement. On a device no
 pass is made for digits beyond the checks: it would cost as much as a third of the sums. With weights :math:`v_i` of
-the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`.
+the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`. Given weights
+come with the rows of a source, as targets do.
 
 The weights of robust reweighting are not stored, since any pass can recompute them:
 
@@ -35,12 +36,12 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.robust_weights import quantile_ranks, robust_weights, scale_from
+from substrate.closed_form.robust_weights import quantile_ranks, robust_scale, robust_weights, scale_from
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import Residuals, reduced_rows
-from substrate.reduced.moments import RowWeights
+from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
@@ -104,8 +105,9 @@ class ResidualsOfLeaf:
                 known = block.Y[rows, :] / self.unit
                 errors = known - (tile @ self.coefficients + bias)
                 ones, about = xp.ones_like(known[:, 0]), known - centre
-                if self.weights is not None:
-                    ones = xp.sqrt(self.weights(tile, known))
+                weights = weights_of_tile(block, rows, tile, known, self.weights)
+                if weights is not None:
+                    ones = xp.sqrt(weights)
                     tile *= ones[:, None]
                     errors, known = errors * ones[:, None], known * ones[:, None]
                     about = about * ones[:, None]
@@ -238,7 +240,14 @@ class Reweighted:
 
 
 def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: float, scale: str) -> float:
-    """The exact robust scale of the errors of all rows, by counting passes; in units of the targets."""
+    """The exact robust scale of the errors of all rows, by counting passes; in units of the targets.
+
+    Where rows have weights, of which one number per row is in memory already, so are the errors: quantiles are then
+    those of the weights, in which a row of weight 2 counts as two rows.
+    """
+    if rows.weights is not None:
+        parts = list(rows.each(ErrorsOfRows(rows.values, unit, coefficients, bias), "scale of the errors"))
+        return robust_scale(np.concatenate(parts), scale, rows.weights)
     largest = 0.0
 
     def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:

@@ -285,7 +285,8 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
         values, rotation = xp.linalg.eigh(centred.second)
     # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
-    cross = xp.where(centred.squares > (moments.count * EPS) ** 2, cross, xp.zeros_like(cross))
+    rounding = (moments.count * EPS) ** 2 * (moments.mass / moments.count)
+    cross = xp.where(centred.squares > rounding, cross, xp.zeros_like(cross))
     values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
     return ReducedSpectrum(
         features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second

@@ -2,12 +2,14 @@ r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows
 
 .. math::
 
-    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N \Big( y_i - \sum_l f^l(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_l w_l^T w_l
-        + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \;\; \forall i, l
+    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N v_i \Big( y_i - \sum_l f^l(x_i) - b \Big)^2
+        + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \; \forall i, l
 
-([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)).
+([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)). The
+weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
 With the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
-:math:`R^T R = \sum_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i \tilde z_i y_i`, after which
+:math:`R^T R = \sum_i v_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i v_i \tilde z_i y_i`,
+after which
 
 .. math:: \min_v \; \tfrac12 \| R v - \tilde y \|^2 + \rho \sum_l \max_{i \in W} |z^{lT}_i v^l|
 
@@ -48,10 +50,11 @@ __all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced
 class Swept:
     """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
 
-    ``place`` is the number of the component, plus that of all components where the value is negative.
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows. ``place`` is the number of the
+    component, plus that of all components where the value is negative.
     """
 
-    count: int
+    mass: float
     slope: Array
     total: float
     squares: float
@@ -68,18 +71,10 @@ class Swept:
         excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
         kept = _first_of_each(place, excess, number, self.most)
         return Swept(
-            self.count + other.count,
-            self.slope + other.slope,
-            self.total + other.total,
-            self.squares + other.squares,
-            self.targets + other.targets,
-            np.maximum(self.largest, other.largest),
-            place[kept],
-            excess[kept],
-            number[kept],
-            features[kept],
-            self.most,
-        )
+            self.mass + other.mass, self.slope + other.slope, self.total + other.total, self.squares + other.squares,
+            self.targets + other.targets, np.maximum(self.largest, other.largest), place[kept], excess[kept],
+            number[kept], features[kept], self.most,
+        )  # fmt: skip
 
 
 def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -105,10 +100,11 @@ class VariationSweep:
         swept, buffer = self._nothing(), self.values.buffer()
         for block in blocks:
             for rows, tile in self.values.tiles(block, buffer):
-                swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, block.start + rows.start)
+                light = None if block.weights is None else block.weights[rows]
+                swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, light, block.start + rows.start)
         return swept
 
-    def _of_tile(self, tile: Array, known: Array, first: int) -> Swept:
+    def _of_tile(self, tile: Array, known: Array, light: Array | None, first: int) -> Swept:
         d = len(self.values.slices)
         values = np.column_stack([tile[:, place] @ self.v[place] for place in self.values.slices])
         errors = known - values.sum(axis=1) - self.bias
@@ -119,12 +115,13 @@ class VariationSweep:
         row, place = np.nonzero((above > 0.0) & (above >= floor))
         excess = above[row, place]
         kept = _first_of_each(place, excess, row, self.most)
+        pulled = errors if light is None else light * errors
         return Swept(
-            known.size,
-            tile.T @ errors,
-            float(errors.sum()),
-            float(errors @ errors),
-            float(known @ known),
+            float(known.size if light is None else light.sum()),
+            tile.T @ pulled,
+            float(pulled.sum()),
+            float(pulled @ errors),
+            float(known @ (known if light is None else light * known)),
             np.abs(values).max(axis=0),
             place[kept].astype(np.int64),
             excess[kept],
@@ -137,7 +134,7 @@ class VariationSweep:
         r, d = self.v.size, len(self.values.slices)
         none = np.zeros(0, dtype=np.int64)
         return Swept(
-            0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most
+            0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most
         )  # fmt: skip
 
 
@@ -147,6 +144,7 @@ _JOIN, _ROUNDS = 8, 100
 _VIOLATED = 1e-9
 #: Size of a centred target, relative to the target, below which there is nothing to fit.
 _NOTHING = 1e-14
+_REMEDY = "use a larger ridge, a larger cutoff, or weights that are closer together"
 #: A component below this share of the largest target is zero, where the active rows settled.
 _ZERO = 1e-12
 
@@ -217,13 +215,15 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
     """Solve for one rho and ridge, both positive, in the units of y."""
     inside = rho / rows.unit
     scatter, cross, mean, target_mean, squares = rows.sums()
-    R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    try:
+        R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(f"ridge = {ridge:g} is below the rounding of the sums over all rows; {_REMEDY}") from error
     goal = solve_triangular(R, cross, trans="T")
     d = len(rows.values.ranks)
     nothing = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
     v = np.zeros(cross.size) if nothing else solve_triangular(R, goal)
-    swept = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d))
-    bounded: dict[int, Array] = {} if nothing else rows.spread()
+    swept, bounded = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d)), {} if nothing else rows.spread()
     found = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
     t, rounds, largest = np.zeros(d), 0, float(np.abs(rows.targets.extremes).max()) / rows.unit
     joining = {} if nothing else _joined(bounded, swept)
@@ -275,17 +275,17 @@ class _State:
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
         # where nothing is fitted, a millionth of the largest possible correlation of features and targets
-        norm = np.linalg.norm(self.R) + np.sqrt(swept.count) * np.linalg.norm(self.mean)
+        norm = np.linalg.norm(self.R) + np.sqrt(swept.mass) * np.linalg.norm(self.mean)
         size += 1e-6 * float(norm * np.sqrt(swept.targets))
         cost = 0.5 * self.squares + 0.5e-6 * swept.targets
-        length = float(np.sqrt(swept.targets / swept.count))
-        unit = max(float(np.sqrt(self.squares / swept.count)), 1e-6 * length) or 1.0
+        length = float(np.sqrt(swept.targets / swept.mass))
+        unit = max(float(np.sqrt(self.squares / swept.mass)), 1e-6 * length) or 1.0
         # the difference of rho and the net multipliers is divided between both sides, over the bounded rows
         rest = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
         minus, plus = np.maximum(-xi, 0.0) + rest, np.maximum(xi, 0.0) + rest
         named = variation_rows(parts @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()
         excess = float(np.max(swept.largest - t, initial=0.0))
-        primal = 0.5 * (swept.squares - swept.total**2 / swept.count) + 0.5 * self.ridge * float(v @ v)
+        primal = 0.5 * (swept.squares - swept.total**2 / swept.mass) + 0.5 * self.ridge * float(v @ v)
         primal += rho * float(swept.largest.sum())
         ball = np.minimum(1.0, rho / np.maximum(np.abs(xi).sum(axis=1), rho))
         q = solve_triangular(self.R, np.tensordot(ball[:, None] * xi, parts, 2), trans="T")
@@ -295,6 +295,6 @@ class _State:
             Row("(27a) stationarity", float(np.linalg.norm(gradient)), size, tolerance, "||tau v - Z'e + Z'xi||"),
             *(row for row in named if not row.name.startswith("(27d)")),
             Row("(27d) bounds at all rows", excess, unit, tolerance, "max (|f^l| - t_l)"),
-            Row("1'e = 0", swept.total, np.sqrt(swept.count * swept.targets) or 1.0, tolerance, "|1'e|"),
+            Row("1'e = 0", swept.total, np.sqrt(swept.mass * swept.targets) or 1.0, tolerance, "|1'e|"),
             Row("duality gap over all rows", primal - dual, scale, tolerance, "primal - dual objective"),
         )

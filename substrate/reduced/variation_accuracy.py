@@ -3,9 +3,9 @@ r"""How far the fitted values of maximal variation on a reduced basis are from t
 In the notation of :mod:`~substrate.reduced.variation`, with weights v of the stored expansions, :math:`H = R^T R` and
 multipliers xi with :math:`\|\xi^l\|_1 \le \rho`, the duality gap is a sum of non-negative terms,
 
-.. math:: \tfrac12 \|f - f^\star\|^2 \le P - D = \tfrac12 \| R^{-T} g \|^2
+.. math:: \tfrac12 \|f - f^\star\|_v^2 \le P - D = \tfrac12 \| R^{-T} g \|^2
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big), \qquad
-          g = \tau v - Z_c^T e + \sum_l \sum_{i \in W} \xi^l_i z^l_i .
+          g = \tau v - Z_c^T V e + \sum_l \sum_{i \in W} \xi^l_i z^l_i .
 
 Any multipliers within their balls are a dual point, however they were found. Rounding of kernel values, of
 components and of sums is added to each term.
@@ -43,11 +43,13 @@ _LARGEST = ("largest", "longest", "rounding")
 class VariationErrors:
     """Sums over rows: e; squares of e, of targets about a centre, of error bounds and of deviations of predict.
 
-    One number per component: ``slopes`` K_l'e (one column each), ``diagonal`` the sum of k_l(x, x); and the largest
-    ``abs(f^l)`` with its rounding, k_l(x, x), and relative error of a kernel value.
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows. One number per component: ``slopes``
+    K_l'e (one column each), ``diagonal`` the sum of k_l(x, x); and the largest ``abs(f^l)`` with its rounding,
+    k_l(x, x), and relative error of a kernel value.
     """
 
     count: int
+    mass: float
     total: float
     squares: float
     shifts: float
@@ -84,12 +86,13 @@ class VariationErrorsOfLeaf:
         """Over the micro-blocks of a leaf."""
         m, d = self.coefficients.shape
         none = np.zeros(d)
-        total = VariationErrors(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.zeros((m, d)), none, none, none, none)
+        total = VariationErrors(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.zeros((m, d)), none, none, none, none)
         for block in blocks:
             p = np.array([self._rounding(values, block.X) for values in self.components])
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
-                total = total + self._of_rows(block.X[some], block.Y[some, 0] / self.unit, p)
+                light = None if block.weights is None else block.weights[some]
+                total = total + self._of_rows(block.X[some], block.Y[some, 0] / self.unit, light, p)
         return total
 
     def values(self, X: Any) -> tuple[Array, Array]:
@@ -103,7 +106,7 @@ class VariationErrorsOfLeaf:
         pulls = [self._filled(values, X).T @ xi for values, xi in zip(self.components, multipliers, strict=True)]
         return np.column_stack(pulls)
 
-    def _of_rows(self, X: Any, known: Array, p: Array) -> VariationErrors:
+    def _of_rows(self, X: Any, known: Array, light: Array | None, p: Array) -> VariationErrors:
         tiles, zero = [self._filled(values, X) for values in self.components], np.zeros_like(known)
         (high, low), unsure, lengths = self._values(tiles, X, p)
         rest: Pair = add((known, zero), (np.full_like(known, -self.bias), zero))
@@ -113,12 +116,15 @@ class VariationErrorsOfLeaf:
         off = unsure.sum(axis=1) + EPS * np.abs(e) + EPS**1.9 * (np.abs(known) + np.abs(high).sum(axis=1))
         sums = sum((self._plain(values, X) @ self.coefficients[:, k] for k, values in enumerate(self.components)), zero)
         about = known - self.centre
-        slopes = np.column_stack([self._slope(tile, e) for tile in tiles])
         apart = known - e - (sums + self.bias)
         squared = np.square(lengths)
+        e_v, about_v, off_v, apart_v = (x if light is None else light * x for x in (e, about, off, apart))
+        slopes = np.column_stack([self._slope(tile, e_v) for tile in tiles])
+        mass = float(known.size if light is None else light.sum())
+        diagonal = squared.sum(axis=0) if light is None else light @ squared
         return VariationErrors(
-            known.size, float(e.sum()), float(e @ e), float(about.sum()), float(about @ about), float(off @ off),
-            float(apart @ apart), slopes, squared.sum(axis=0), (np.abs(high + low) + unsure).max(axis=0),
+            known.size, mass, float(e_v.sum()), float(e @ e_v), float(about_v.sum()), float(about @ about_v),
+            float(off @ off_v), float(apart @ apart_v), slopes, diagonal, (np.abs(high + low) + unsure).max(axis=0),
             squared.max(axis=0), p,
         )  # fmt: skip
 
@@ -209,9 +215,9 @@ class VariationJudge:
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         moved = self._moved(leaf, found, coefficients, sizes)
-        root = math.sqrt(found.count)
-        shift = found.shifts / found.count
-        spread = self.unit * math.sqrt(max(found.spreads / found.count - shift**2, 0.0))
+        root = math.sqrt(found.mass)
+        shift = found.shifts / found.mass
+        spread = self.unit * math.sqrt(max(found.spreads / found.mass - shift**2, 0.0))
         bound = 1.01 * self.unit * moved / root
         rounding = found.count * EPS * float(np.abs(self.targets.extremes).max())
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
@@ -219,7 +225,7 @@ class VariationJudge:
         return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
 
     def _moved(self, leaf: VariationErrorsOfLeaf, found: VariationErrors, beta: Array, sizes: Array) -> float:
-        root, unsure = math.sqrt(found.count), math.sqrt(found.unsure)
+        root, unsure = math.sqrt(found.mass), math.sqrt(found.unsure)
         length = math.sqrt(found.squares) + unsure
         spreads = np.sqrt(found.diagonal)
         terms = (16.0 if leaf.careful else 512.0) + found.count.bit_length() + 32.0
@@ -274,7 +280,7 @@ class VariationJudge:
             own = float(found.rounding[k]) + (T.shape[0] + 8.0) * _HALF
             moved += own * math.sqrt(float(found.diagonal[k])) * float(np.linalg.norm(across @ sizes[:, k]))
             doubt += across @ off[k]
-        lengths = np.sqrt(self.scatter.diagonal() + found.count * self.mean**2)
+        lengths = np.sqrt(self.scatter.diagonal() + found.mass * self.mean**2)
         summed = (terms + 4096.0 + r) * _HALF * float(np.sum((np.abs(inverse) @ lengths) ** 2))
         return 2.0 * moved + moved**2 + summed + 4.0 * r * r * EPS, float(np.linalg.norm(doubt))
 

@@ -42,11 +42,15 @@ def handed_out(client: Any, value: Any, *, everywhere: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ArraySource(Source):
-    """Arrays that have been checked; blocks are views of them. ``first`` is the number of their first row."""
+    """Arrays that have been checked; blocks are views of them. ``first`` is the number of their first row.
+
+    ``weights`` are positive, one per row; None: all are one.
+    """
 
     X: Any
     Y: Any
     first: int = 0
+    weights: Any = None
 
     @property
     def name(self) -> str:
@@ -71,7 +75,11 @@ class ArraySource(Source):
     @property
     def held(self) -> Block:
         """The arrays."""
-        return Block(self.X, self.Y, self.first)
+        return Block(self.X, self.Y, self.first, self.weights)
+
+    def row_weights(self) -> Any:
+        """The weights given."""
+        return self.weights
 
     def beside(self, values: Any) -> Any:
         """Values in the library and on the device of the arrays."""
@@ -81,7 +89,8 @@ class ArraySource(Source):
         """Slices."""
         for begin in range(start, stop, step):
             here = slice(begin - self.first, min(begin + step, stop) - self.first)
-            yield Block(self.X[here, :], None if self.Y is None else self.Y[here, ...], begin)
+            weights = None if self.weights is None else self.weights[here]
+            yield Block(self.X[here, :], None if self.Y is None else self.Y[here, ...], begin, weights)
 
     def taken(self, rows: Any) -> Any:
         """Rows by number."""
@@ -90,7 +99,8 @@ class ArraySource(Source):
     def sent(self, client: Any, start: int, stop: int) -> Any:
         """The span as data on a worker, since another process cannot open the memory of this one."""
         here = slice(start - self.first, stop - self.first)
-        return handed_out(client, ArraySource(self.X[here], None if self.Y is None else self.Y[here], start))
+        Y, weights = (None if part is None else part[here] for part in (self.Y, self.weights))
+        return handed_out(client, ArraySource(self.X[here], Y, start, weights))
 
 
 #: Number of rows from which the width of a kernel is determined: all of them up to this many. The heuristic sorts these
@@ -154,6 +164,10 @@ class DerivedSource(Source):
         names: tuple[str, ...] = self.inner.files
         return names
 
+    def row_weights(self) -> Any:
+        """Those of the inner source."""
+        return self.inner.row_weights()
+
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
         """The blocks of the inner source, each modified."""
         return map(self.changed, self.inner.blocks(start, stop, step))
@@ -184,7 +198,7 @@ class ScaledSource(DerivedSource):
 
     def changed(self, block: Block) -> Block:
         """Scaled."""
-        return Block((block.X - self.center) / self.scale, block.Y, block.start)
+        return block._replace(X=(block.X - self.center) / self.scale)
 
     def taken(self, rows: Any) -> Any:
         """Scaled."""
@@ -227,4 +241,4 @@ class CodedSource(DerivedSource):
 
     def changed(self, block: Block) -> Block:
         """The block with coded targets."""
-        return Block(block.X, self.code(block, self.name), block.start)
+        return block._replace(Y=self.code(block, self.name))

@@ -28,11 +28,12 @@ LEAF = 4 * MICRO
 
 
 class Block(NamedTuple):
-    """Consecutive rows, their targets, and the number of the first of them."""
+    """Consecutive rows, their targets, the number of the first of them, and their weights; None: all are one."""
 
     X: Any
     Y: Any
     start: int
+    weights: Any = None
 
     @property
     def rows(self) -> slice:
@@ -89,6 +90,10 @@ class Source(ABC):
             raise DataError(f"{why}, and {self.name} is read in passes")
         return self.held
 
+    def row_weights(self) -> Any:
+        """The weights of all rows, which are positive and always in memory; None: all are one."""
+        return None
+
     def beside(self, values: Any) -> Any:
         """Values of the host, copied to where the rows are."""
         return values
@@ -118,8 +123,7 @@ def micro_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
     for block in blocks:
         n = int(block.X.shape[0])
         for first in range(0, n, MICRO):
-            part = slice(first, min(first + MICRO, n))
-            yield Block(block.X[part], None if block.Y is None else block.Y[part], block.start + first)
+            yield _cut(block, first, min(first + MICRO, n))
 
 
 def _where(name: str, start: int, n: int) -> str:
@@ -193,19 +197,21 @@ def reblocked(parts: Iterable[Block], start: int, stop: int, step: int) -> Itera
         size += last - first
         while size >= step:
             joined = _joined(held)
-            yield Block(*_cut(joined, 0, step)[:2], begin)
+            yield _cut(joined, 0, step)._replace(start=begin)
             begin, size = begin + step, size - step
             held = [_cut(joined, step, step + size)] if size else []
     if held:
-        yield Block(*_joined(held)[:2], begin)
+        yield _joined(held)._replace(start=begin)
 
 
 def _cut(block: Block, first: int, last: int) -> Block:
-    return Block(block.X[first:last], None if block.Y is None else block.Y[first:last], block.start + first)
+    Y, weights = (None if part is None else part[first:last] for part in (block.Y, block.weights))
+    return Block(block.X[first:last], Y, block.start + first, weights)
 
 
 def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])
-    return Block(np.concatenate([block.X for block in blocks]), Y, blocks[0].start)
+    weights = None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks])
+    return Block(np.concatenate([block.X for block in blocks]), Y, blocks[0].start, weights)

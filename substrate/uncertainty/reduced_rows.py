@@ -1,6 +1,6 @@
 r"""The rows of a machine on a reduced basis in the coordinates of its leverages: all that leaving them out needs.
 
-With the factor of :mod:`substrate.reduced.left_out`, :math:`h(x, z) = 1/l + (R k_S(x) - r)^T (R k_S(z) - r)`, so
+With the factor of :mod:`substrate.reduced.left_out`, :math:`h(x, z) = v (1/m + (R k_S(x) - r)^T (R k_S(z) - r))`, so
 
 .. math:: \psi(x) = \sqrt{1/\gamma}\, (R\, k_S(x) - r)
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrate.arrays import Array
-from substrate.namespaces import namespace_of, room_on_device, zeros_beside
+from substrate.errors import DataError
+from substrate.namespaces import namespace_of, on_device_of, room_on_device, to_numpy, zeros_beside
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -20,6 +21,9 @@ from substrate.streaming.source import Block
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
 __all__ = ["LeverageCoordinates", "ProjectedSpread", "machines_without_rows"]
+
+#: Relative difference of the trace of the hat matrix up to which rows are those of the fit.
+_SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,12 @@ class ProjectedSpread:
 
 
 def machines_without_rows(
-    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, gamma: float
+    rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, gamma: float, freedom: float
 ) -> tuple[LeftOutMachines, ...]:
-    """All machines without one row, for every output, from one pass over the rows and their targets."""
+    """All machines without one row, for every output, from one pass over the rows and their targets.
+
+    ``freedom`` is the trace of the hat matrix of the fit, by which rows of another fit are recognised.
+    """
     n, r = rows.n_rows, int(factor.matrix.shape[0])
     advice = "keep some rows for calibrate(X, y), and use method='split'."
     room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
@@ -103,10 +110,18 @@ def machines_without_rows(
     parts = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
     xp = namespace_of(bias)
     psi, errors = (xp.concat(part, axis=0) for part in zip(*parts, strict=True))
-    influence = FeatureInfluence(coordinates, psi, xp.full_like(errors[:, 0], gamma))
+    ones = xp.ones_like(errors[:, 0])
+    pulls = gamma * (ones if rows.weights is None else on_device_of(bias, to_numpy(rows.weights)))
+    influence = FeatureInfluence(coordinates, psi, pulls)
     spare = influence.spare
+    found = float(xp.sum(1.0 - spare))
+    if not abs(found - freedom) <= _SAME * freedom:
+        raise DataError(
+            f"these are not the rows of the fit: their leverages sum to {found:.6g}, and the model has {freedom:.6g} "
+            "degrees of freedom; give the rows that it was fitted to, with their sample_weight"
+        )
     LeftOutRows(0, errors, errors, 1.0 - spare).refuse_undetermined()
     return tuple(
-        LeftOutMachines(influence, gamma * errors[:, k], errors[:, k] / spare, influence.diagonal, gamma)
+        LeftOutMachines(influence, pulls * errors[:, k], errors[:, k] / spare, influence.diagonal, gamma)
         for k in range(int(errors.shape[1]))
     )

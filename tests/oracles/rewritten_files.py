@@ -43,7 +43,7 @@ def npy_bytes(array):
 
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
-UNKNOWN_THEN = ("tol", "zeta_min", "loss", "calibration")
+UNKNOWN_THEN = ("tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration")
 #: What was called tolerance then.
 TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 
@@ -108,6 +108,10 @@ def as_of_release_0_1(path, **others):
             own = flat_then(content["estimator"], own)
         if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
             own.pop("reconstruction_tolerance")
+        if content["estimator"].startswith("Fused"):
+            own.pop("max_evaluations", None)
+        if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
+            own.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":
             own = {"tolerance" if key in TOLERANCES else key: value for key, value in own.items()}
         own = judged_then(content["estimator"], own, content["parameters"].get("loss", "squared"))

@@ -8,6 +8,7 @@ import re
 import warnings
 
 import pytest
+from every_model import WHOLE_ROWS
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -50,13 +51,13 @@ def test_the_walk_finds_the_estimators():
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
-    """A row of weight two is left out whole; of two equal rows one is left out, and the other stays."""
+    """A row of weight two is left out, or pruned, whole; of two equal rows one is, and the other stays."""
     if estimator.__sklearn_tags__().input_tags.pairwise and hasattr(estimator, "predict_proba"):
         return {"check_decision_proba_consistency": "it passes rows, where a kernel matrix is needed"}
-    if type(estimator) not in (problems.LSSVMRegressorCV, problems.LSSVMClassifierCV):
+    if type(estimator) not in WHOLE_ROWS:
         return {}
     names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-    return dict.fromkeys(names, "a weighted row is left out whole")
+    return dict.fromkeys(names, "a weighted row is left out, or pruned, whole")
 
 
 @parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail)

@@ -48,6 +48,7 @@ MACHINES = {
     "even": (SymmetricLSSVMRegressor(RBF(1.0), gamma=4.0), None),
     "gradients": (LSSVMRegressor(RBF(1.0), gamma=4.0, solver="cg", cg_tol=1e-13), None),
     "reduced": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
+    "reduced, weighted": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), V),
     "reduced components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
 }
 
@@ -56,8 +57,10 @@ def fitted(machine, points, targets, weights=None):
     return machine.fit(points, targets) if weights is None else machine.fit(points, targets, sample_weight=weights)
 
 
-def rows_of(model):
-    return {"rows": (X, Y)} if isinstance(model, SparseLSSVMRegressor) else {}
+def rows_of(model, weights=None):
+    if not isinstance(model, SparseLSSVMRegressor):
+        return {}
+    return {"rows": (X, Y) if weights is None else (X, Y, weights)}
 
 
 def refits(machine, points, targets, weights, new):
@@ -78,10 +81,10 @@ def test_jackknife_intervals_equal_refits(name):
     k, sizes = rank(0.8, N), np.abs(errors)
     low, high = np.sort(outputs - sizes[:, None], axis=0)[N - k], np.sort(outputs + sizes[:, None], axis=0)[k - 1]
     model = fitted(machine, X, Y, weights)
-    plus = model.predict_interval(NEW, 0.8, "jackknife+", **rows_of(model))
+    plus = model.predict_interval(NEW, 0.8, "jackknife+", **rows_of(model, weights))
     assert_allclose(plus, np.column_stack([low, high]), atol=1e-9)
     reach = np.sort(sizes)[k - 1]
-    minmax = model.predict_interval(NEW, 0.8, "jackknife-minmax", **rows_of(model))
+    minmax = model.predict_interval(NEW, 0.8, "jackknife-minmax", **rows_of(model, weights))
     assert_allclose(minmax, np.column_stack([outputs.min(0) - reach, outputs.max(0) + reach]), atol=1e-9)
 
 
@@ -92,8 +95,8 @@ def test_conformal_ends_are_where_refits_change_their_verdict(name):
     """At every finite end the new row has the score of another one; a little inside it is in, outside it is not."""
     machine, weights = MACHINES[name]
     model = fitted(machine, X, Y, weights)
-    regions = model.predict_region(NEW[:1], 0.8, **rows_of(model))
-    hulls = model.predict_interval(NEW[:1], 0.8, **rows_of(model))
+    regions = model.predict_region(NEW[:1], 0.8, **rows_of(model, weights))
+    hulls = model.predict_interval(NEW[:1], 0.8, **rows_of(model, weights))
     for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
         assert_array_equal(hull, [region[0, 0], region[-1, 1]])
         for end, outward in ((region[0, 0], -1.0), (region[-1, 1], 1.0)):
@@ -137,6 +140,17 @@ def test_error_bars_on_all_rows_as_a_basis_are_those_of_the_dense_machine():
     reduced = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=X).fit(X, Y)
     assert_allclose(reduced.noise_variance_, dense.noise_variance_, rtol=1e-9)
     assert_allclose(reduced.predict(NEW, return_std=True)[1], dense.predict(NEW, return_std=True)[1], atol=1e-9)
+    for machine in (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=X), SparseLSSVMRegressorCV(RBF(1.0), basis=X)):
+        weighted = machine.fit(X, Y, sample_weight=V)
+        gamma = getattr(weighted, "gamma_", 4.0)
+        dense = LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, Y, sample_weight=V)
+        assert_allclose(weighted.noise_variance_, dense.noise_variance_, rtol=1e-7)
+        assert_allclose(weighted.predict(NEW, return_std=True)[1], dense.predict(NEW, return_std=True)[1], rtol=1e-6)
+        ends = weighted.predict_interval(NEW, 0.8, "jackknife+", rows=(X, Y, V))
+        assert_allclose(ends, dense.predict_interval(NEW, 0.8, "jackknife+"), atol=1e-6)
+        with pytest.raises(DataError, match="these are not the rows of the fit"):
+            weighted.predict_interval(NEW, rows=(X, Y))
+        assert not weighted.interval_guarantee().holds
     far = reduced.predict([[50.0, 50.0]], return_std=True)[1]
     assert far > 1.5 * np.sqrt(reduced.noise_variance_), "unsure far from the basis"
 
@@ -178,14 +192,14 @@ def test_the_evidence_of_weights_of_classes_and_of_a_reduced_basis():
         problems.LSSVMClassifierCV(RBF(1.0), cv="evidence", coding="one_vs_one").fit(X, three)
 
 
-@pytest.mark.parametrize("name", ["dense", "weighted", "linear", "reduced"])
+@pytest.mark.parametrize("name", ["dense", "weighted", "linear", "reduced", "reduced, weighted"])
 def test_a_loaded_model_gives_the_same_intervals(tmp_path, name):
     machine, weights = MACHINES[name]
     model = fitted(machine, X, Y, weights).calibrate(NEW, np.arange(6.0))
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     for method in (*EXACT, "gaussian", "split"):
-        given = {} if method in ("gaussian", "split") else rows_of(model)
+        given = {} if method in ("gaussian", "split") else rows_of(model, weights)
         assert_array_equal(
             again.predict_interval(NEW, 0.8, method, **given), model.predict_interval(NEW, 0.8, method, **given)
         )
@@ -257,6 +271,8 @@ def test_rows_in_a_file_serve_a_reduced_machine(tmp_path):
     assert_allclose(model.predict_interval(NEW, rows=blocks), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
     with pytest.raises(DataError, match="the model was fitted to 14 rows, these are 9"):
         model.predict_interval(NEW, rows=(X[:9], Y[:9]))
+    with pytest.raises(DataError, match="these are not the rows of the fit: their leverages sum to"):
+        model.predict_interval(NEW, rows=(X[:, ::-1], Y))
     with pytest.raises(DataError, match=r"give the training rows again, rows=\(X_train, y_train\)"):
         model.predict_interval(NEW)
     by_gradients = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, solver="cg").fit(X, Y)

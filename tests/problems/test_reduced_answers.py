@@ -138,13 +138,6 @@ def test_rows_that_bring_their_targets_need_no_y():
         model.certify(X)
 
 
-def test_weights_that_no_fit_takes_are_refused(fitted):
-    model, targets = fitted
-    for method in (model.certify, model.prove):
-        with pytest.raises(DataError, match="sample_weight must be None"):
-            method(X, targets, np.ones(90))
-
-
 def test_a_model_on_other_rows_is_refused_by_both():
     model = MODELS["direct"][0].fit(X, Y)
     for method in (model.certify, model.prove):

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import ls_svm_regression
-from problems.reduced_basis_ls_svm import closed_form, declare
+from problems.reduced_basis_ls_svm import closed_form, declare, prove
 from substrate import conventions
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError
@@ -154,3 +154,44 @@ def test_what_is_refused():
     for n_basis in (0, 41, 1.5, -0.2, True):
         with pytest.raises(DeclarationError, match="n_basis must be"):
             closed_form(K, Y, GAMMA, n_basis=n_basis)
+
+
+@pytest.mark.parametrize("residuals", ["all", "kept"])
+def test_with_weights_of_the_rows_declared_closed_form_and_least_squares_agree(residuals):
+    v = np.linspace(0.2, 3.0, 40)
+    known = closed_form(K, Y, GAMMA, residuals=residuals, basis=S, weights=v)
+    declared = declare(K, Y, GAMMA, residuals=residuals, basis=S, weights=v).solve("CLARABEL")
+    certificate = declared.certificate(against=known)
+    assert certificate.holds, str(certificate)
+    rows = np.arange(40) if residuals == "all" else np.array(S)
+    assert_allclose(known["support_values"], GAMMA * v[rows] * known["errors"])
+    assert_allclose(known["support_values"].sum(), 0.0, atol=1e-11)
+    # rows, targets and the one of the bias times the roots of the weights, the norm below them
+    root, part = np.sqrt(GAMMA * v[rows]), K[np.ix_(S, S)]
+    below = np.column_stack([np.linalg.cholesky(part).T, np.zeros(len(S))])
+    stacked = np.vstack([root[:, None] * np.column_stack([K[np.ix_(rows, S)], np.ones(rows.size)]), below])
+    solution = np.linalg.lstsq(stacked, np.append(root * Y[rows], np.zeros(len(S))), rcond=None)[0]
+    assert_allclose(known["errors"], Y[rows] - K[np.ix_(rows, S)] @ solution[:-1] - solution[-1], atol=1e-9)
+
+
+def test_a_weight_of_the_page_is_a_repeated_row_and_is_proved():
+    pytest.importorskip("flint", reason="a proof needs python-flint")
+    times = 1 + np.arange(40) % 3
+    rows = np.repeat(np.arange(40), times)
+    places = [int(np.flatnonzero(rows == s)[0]) for s in S]
+    weighted = closed_form(K, Y, GAMMA, basis=S, weights=times)
+    repeated = closed_form(K[np.ix_(rows, rows)], Y[rows], GAMMA, basis=places)
+    assert_allclose(weighted["errors"][rows], repeated["errors"], atol=1e-11)
+    assert prove(weighted, K, Y, GAMMA, basis=S, weights=times).proved
+    assert not prove(weighted, K, Y, GAMMA, basis=S).proved
+
+
+def test_weights_of_the_page_are_positive_one_per_row():
+    for spoilt, message in (
+        (np.ones(39), "weights must have one entry per row"),
+        (-np.ones(40), "must not be negative"),
+    ):
+        with pytest.raises(DataError, match=message):
+            declare(K, Y, GAMMA, basis=S, weights=spoilt)
+    with pytest.raises(DataError, match="weights must be positive here"):
+        closed_form(K, Y, GAMMA, basis=S, weights=np.arange(40.0))

@@ -199,7 +199,7 @@ def test_the_declared_problem_can_be_asked_for(solver):
 def test_a_set_that_does_not_settle_falls_back_and_says_so(monkeypatch):
     X, y = regression()
     expected = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y).predict(X)
-    monkeypatch.setattr(sparse_fit, "solve_l1", lambda Phi, y, zeta: solve_l1(Phi, y, zeta, max_steps=1))
+    monkeypatch.setattr(sparse_fit, "solve_l1", lambda Phi, y, zeta, **how: solve_l1(Phi, y, zeta, max_steps=1, **how))
     model = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)
     facts = dict(model.certificate_.record)
     assert "did not settle within 1 steps" in facts["fallback"]

@@ -227,3 +227,27 @@ def test_a_solver_that_ends_its_process_is_a_failed_attempt(monkeypatch):
     linear = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0.0])  # its other method has never crashed
     assert solve_problem(linear, lambda tolerance: 0.0, "HIGHS").accepted
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("filled", "backend"), [(True, "DenseSolver"), (False, "SparseSolver")])
+def test_piqp_factors_as_the_constraints_are_filled(filled, backend, monkeypatch):
+    import piqp
+
+    made = []
+    for name in ("DenseSolver", "SparseSolver"):
+        kind = getattr(piqp, name)
+        monkeypatch.setattr(piqp, name, type(name, (kind,), {"setup": _noting(kind.setup, made, name)}))
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((210, 210)) if filled else np.eye(210)
+    x = cp.Variable(210)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - 1.0)), [A @ x <= 0.0])
+    assert solve_problem(problem, lambda tolerance: 0.0, "PIQP").accepted
+    assert made == [backend]
+
+
+def _noting(setup, made, name):
+    def noted(self, *args, **kwargs):
+        made.append(name)
+        return setup(self, *args, **kwargs)
+
+    return noted

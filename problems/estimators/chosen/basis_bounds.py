@@ -58,7 +58,7 @@ class _Known:
             total = np.zeros(criterion.outputs)
             for doubt, part, weight in zip(self.doubts, criterion.parts, criterion.weights, strict=True):
                 _, errors = doubt.errors(lam)
-                total += weight * np.square(self._pooled(errors / math.sqrt(part.count)))  # type: ignore[attr-defined]
+                total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
             return np.asarray(np.sqrt(total))
         lifted, errors = self.doubts[0].errors(lam)
         if isinstance(criterion, (ReducedEvidence, Evidence)):

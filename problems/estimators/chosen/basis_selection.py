@@ -6,6 +6,10 @@ for leave-one-out, generalised cross-validation or folds, on a basis chosen once
 and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
 criteria and their errors of rounding and decomposition, and :mod:`substrate.paths.gamma_search` for the lower bound. In
 every criterion rows are left out of the fit, not of the choice of the basis.
+
+With weights v of the rows, the mean of F is weighted, and a row is left out whole. Everything is computed with weights
+of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean is a plain one over the rows times
+:math:`(v / \bar v)^{1/2}`; gamma is then that of the given weights.
 """
 
 import time
@@ -66,11 +70,17 @@ class SparseSearch(ModelSearch, SparseMachine):
     verbose: bool = field(default=False, init=False)
     random_state: None = field(default=None, init=False)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind."""
+    _mean_one = True
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
+
+        ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
+        :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
+        """
         self._begin_fit()
         self._check_search()
-        with self._reading(X, y) as data:
+        with self._reading(X, y, sample_weight) as data:
             fit, judged, best = self._final(self._found(data, self._folds(data), self._labels))
         self._keep_search(judged, best, True)
         self._keep_classes(data.classes)
@@ -122,13 +132,16 @@ class SparseSearch(ModelSearch, SparseMachine):
     def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
         start = time.perf_counter()
         prepared = prepare(kernel, data, self._choice(), 1.0)
-        lowest = 0.0 if self.gamma_range is None else 1.0 / gamma_ends(self.gamma_range)[1]
+        unit, gammas = prepared.weighed.unit, None
+        if self.gamma_range is not None:
+            gammas = tuple(unit * end for end in gamma_ends(self.gamma_range))
+        lowest = 0.0 if gammas is None else 1.0 / gammas[1]
         method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-        search = bounded_search(criterion, prepared, spectrum, self.gamma_range, float(self.gap), pooled)
+        search = bounded_search(criterion, prepared, spectrum, gammas, float(self.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
         score = float(search.values[0])
@@ -136,6 +149,10 @@ class SparseSearch(ModelSearch, SparseMachine):
         if isinstance(criterion, Sum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
+        if unit != 1.0:
+            low, high = (end / unit for end in search.gamma_range)
+            gamma_there = np.clip(search.gamma / unit, low, high)
+            search = replace(search, gamma=gamma_there, gamma_range=(low, high), seen=search.seen / unit)
         judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
         return _Found(judged, prepared, spectrum, statistic)
 
@@ -161,16 +178,19 @@ class SparseSearch(ModelSearch, SparseMachine):
         rows, kind = prepared.rows, OF_SPECTRUM.get(self._criterion, LeaveOneOut)
         (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
         Z = rows.values.matrix(block.X) @ prepared.features.transform
-        return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T)), block.Y, pooled=pooled)
+        return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), 0.0, block.weights), block.Y, pooled=pooled)
 
     def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
         best = min(found, key=lambda one: one.judged.score)
-        judged, gamma = [one.judged for one in found], float(best.judged.search.gamma[0])
+        judged, unit = [one.judged for one in found], best.prepared.weighed.unit
+        gamma = unit * float(best.judged.search.gamma[0])
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
         more = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
-        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more)), judged, best.judged
+        factor = None if fit.factor is None else fit.factor.in_unit(unit)
+        fit = replace(fit, factor=factor, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
+        return fit, judged, best.judged
 
 
 def _first_target(block: Block) -> Any:
@@ -200,7 +220,8 @@ def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
     for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
-        squares += float(namespace_of(part.residuals).sum((part.residuals / unit) ** 2))
+        own = (part.residuals / unit) ** 2
+        squares += float(namespace_of(own).sum(own if part.weights is None else part.weights[:, None] * own))
     again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))
     tolerance = 1e-8 + 10.0 * best.error
@@ -243,6 +264,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         directions of it that were kept, minus the effects of rounding and decomposition.
     support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
         As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` its recomputation.
+
+    Notes
+    -----
+    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
+    criterion of v equal rows, of which one is left out and the others stay.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"

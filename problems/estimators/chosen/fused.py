@@ -2,8 +2,8 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,14 +50,18 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of validation with one kernel: value, mean squared error, lower bound, and the path."""
+    """The choice of validation with one kernel: value, mean squared error, lower bound, and the path.
+
+    The value is a number, or several by their names; ``kept`` are further attributes of the model.
+    """
 
     kernel: Kernel
-    value: float
+    value: Any
     error: float
     lower_bound: float
     path: dict[str, Any]
     facts: tuple[tuple[str, str], ...]
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class FusedEstimator(KernelEstimator):
         """The best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """The machines at that value."""
 
     @abstractmethod
@@ -189,7 +193,7 @@ class FusedEstimator(KernelEstimator):
         setattr(self, f"{self._chooses}_", best.value)
         self.criterion_, self.criterion_lower_bound_ = best.error, lower
         self.path_ = best.path
-        for name, value in {**final.kept, **(also or {})}.items():
+        for name, value in {**best.kept, **final.kept, **(also or {})}.items():
             setattr(self, name, value)
         if self._sparse:  # the support is not the set of training rows
             self.training_rows_ = rounds.rows
@@ -275,12 +279,13 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
     def _fold_machine(self, X: Any) -> Any:
         """The machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
         value = getattr(self, f"{self._chooses}_")
-        if value <= 0.0:
+        if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:
             return super()._fold_machine(X).set_params(cv=None)
         made: Any = self._plain()
         own = self.get_params(deep=False)
         shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
         chosen = {str(self._chooses): value, "kernel": self.kernel_, "calibration": None}
+        chosen |= {"ridge": self.ridge_} if hasattr(self, "ridge_") else {}
         return made.set_params(**shared | chosen)
 
     def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:

@@ -51,17 +51,27 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
         value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
         states where it ends, and whether the best zeta is there.
+    ridge_range : (float, float) or None, default=None
+        Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
+        weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
+        there is no ridge.
+    max_evaluations : int, default=2000
+        Largest number of machines solved by that search; one that ends there has a wider gap and says so.
 
     Attributes
     ----------
     zeta_ : float
         The zeta whose machine validates best.
+    ridge_ : float
+        The ridge chosen with it (with ``ridge_range`` only).
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
         No zeta of the range on the certificate (``path_["coverage"]``) validates better.
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+    proved_on_ : dict
+        The range of ``"zeta"`` and of ``"ridge"`` over which the bound holds (with ``ridge_range`` only).
     n_support_ : int
         Number of rows with a nonzero support value.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -90,11 +100,19 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         Seed of the rows held out.
     relevance, expansion, ridge, cutoff
         As for :class:`~problems.MaximalVariationRegressor`.
+    groups : sequence of sequences, dict or None, default=None
+        Two or three groups of inputs as for :class:`~problems.MaximalVariationRegressor`: one rho is chosen for each,
+        all together, by a search with a bound over the whole box instead of a path. Three may need many evaluations.
+    rho_range : (float, float), dict or None, default=None
+        The smallest and the largest rho of the groups, of all or by their names; unless given, all weights from zero
+        on, proved as far as ``proved_on_`` states.
+    max_evaluations : int, default=2000
+        Largest number of machines solved by that search; one that ends there has a wider gap and says so.
 
     Attributes
     ----------
-    rho_ : float
-        The rho whose machine validates best.
+    rho_ : float or dict
+        The rho whose machine validates best; with groups, by their names.
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
@@ -102,6 +120,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     path_ : dict
         Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
         one validation set the ``maximal_variation`` at the knots.
+    proved_on_ : dict
+        The range of the rho of every group over which the bound holds (with groups only).
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -117,7 +137,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
@@ -126,7 +146,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
 
     Attributes
     ----------
-    zeta_, criterion_, criterion_lower_bound_, path_, n_support_
+    zeta_, ridge_, criterion_, criterion_lower_bound_, path_, proved_on_, n_support_
         As for :class:`FusedL1SubstrateRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
@@ -144,16 +164,20 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+    kernel, tol
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines; one rho for all of them.
+        How more than two classes become two-class machines; one rho, or one for each group, for all of them.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+    kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
+    groups, rho_range, max_evaluations
+        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------
-    rho_, criterion_, criterion_lower_bound_, path_, maximal_variation_
+    rho_, criterion_, criterion_lower_bound_, path_, proved_on_, maximal_variation_
         As for :class:`FusedMaximalVariationRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
@@ -187,6 +211,7 @@ def fuse_estimator(
     if twin is None or name != twin._chooses:
         offered = ", ".join(f"{other._chooses} of {one.__name__}" for one, other in _TWINS.items())
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
+    _refuse_more_weights(estimator, name)
     if data is None:
         raise DeclarationError("an estimator is fused on data=(X, y)")
     if (validation is None) == (cv is None):
@@ -202,3 +227,18 @@ def fuse_estimator(
     record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
     chosen = (getattr(model, f"{name}_"), model.criterion_, model.criterion_lower_bound_)
     return Fusion(name, *chosen, model, record, model.certificate_)
+
+
+def _refuse_more_weights(estimator: Any, name: str) -> None:
+    """Raise for weights that a path in one number does not have, rather than drop them."""
+    kind = type(estimator).__name__
+    if getattr(estimator, "groups", None) is not None:
+        raise DeclarationError(
+            f"{name!r} is one number along its path, and this {kind} has groups with a weight each; set groups=None to "
+            "fuse one rho for all inputs"
+        )
+    if name == "zeta" and estimator.ridge != 0.0:
+        raise DeclarationError(
+            f"the path in zeta is that of the problem without a ridge, and this {kind} has ridge={estimator.ridge!r}; "
+            "set ridge=0.0"
+        )

@@ -1,5 +1,9 @@
-"""The hyper-parameters zeta and rho, fused by exact paths; for gamma see ``problems.LSSVMRegressorCV``."""
+"""The hyper-parameters zeta and rho, fused by exact paths, and several weights by a search over simplices.
 
+For gamma see ``problems.LSSVMRegressorCV``.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -7,18 +11,22 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round
+from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
+from problems.estimators.full.group_weights import GroupWeights, stated
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
 from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, positive, whole_number
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_accuracy import SparseMachine
-from substrate.closed_form.l1_active_set import correlation_noise
+from substrate.closed_form.l1_active_set import correlation_noise, zeta_max
 from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
+from substrate.errors import DeclarationError
 from substrate.gram import Gram
+from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
 from substrate.paths.gamma_search import PRICE
 from substrate.paths.homotopies import variation_path
@@ -29,6 +37,10 @@ __all__ = ["OverRho", "OverZeta"]
 
 #: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
 _RETREAT = 10.0
+#: Default end of zeta as a share of the largest, and number of solves, where several weights are chosen.
+_SMALLEST, _SOLVES = 1e-4, 2000
+#: The range of a weight, unless given.
+_EVERY = (0.0, float("inf"))
 
 
 def _gram(kernel: Kernel, X: Any) -> Gram:
@@ -47,25 +59,30 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OverZeta(SparseAnswers, FusedEstimator):
-    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path.
+    """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path, or over zeta and a ridge together.
 
-    No path reaches zeta = 0 in double precision on a smooth kernel. Unless ``zeta_min`` is given the range ends at a
-    ten-thousandth of the zeta at which only the bias is left, or where rounding hides the bound or the machine; the
-    bound is over that range only.
+    No path reaches zeta = 0 in double precision on a smooth kernel; the bound is over the range on the certificate.
     """
 
     _page, _chooses = "fused_l1_substrate", "zeta"
     _solvers: ClassVar[tuple[str, ...]] = ()
     gap: float = 1e-2
     zeta_min: float | None = None
+    ridge_range: Any = None
+    max_evaluations: int = _SOLVES
 
     def _rules(self) -> float:
         if self.zeta_min is not None and self.zeta_min != 0.0:
             positive(self.zeta_min, "zeta_min")
+        whole_number(self.max_evaluations, "max_evaluations", 1)
+        if self.ridge_range is not None:
+            checked_range(self.ridge_range, "ridge_range", positive=True)
         return super()._rules()
 
-    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        folds, machines, noise = [], [], 0.0
+    def _each(
+        self, kernel: Kernel, rounds: tuple[Round, ...]
+    ) -> Iterator[tuple[Any, float, Array, Array, Array, Array]]:
+        """Points, noise, kernel matrix, target, and kernel rows and targets of the validation, machine by machine."""
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
             for train, check in one.machines(self._labels):
@@ -75,14 +92,22 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
                 K = np.array(gram.block(train.rows).matrix)
-                fold = L1Fold.of(K, y - center, rows, check.y - center, self.zeta_min)
-                folds.append(fold)
-                machines.append((train.points(one.X, kernel.pairwise), K, y - center, fold.path))
-                noise = max(noise, correlation_noise(K, y))
+                points, noise = train.points(one.X, kernel.pairwise), correlation_noise(K, y)
+                yield points, noise, K, y - center, rows, check.y - center
+
+    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        if self.ridge_range is not None:
+            return self._choose_both(kernel, rounds)
+        folds, machines, largest = [], [], 0.0
+        for points, noise, K, y, rows, known in self._each(kernel, rounds):
+            fold = L1Fold.of(K, y, rows, known, self.zeta_min)
+            folds.append(fold)
+            machines.append((points, K, y, fold.path))
+            largest = max(largest, noise)
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
-            return _chosen(kernel, "zeta", replace(read, value=noise), folds)
+            return _chosen(kernel, "zeta", replace(read, value=largest), folds)
         if self.zeta_min is not None:
             return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
         read = first = read_off(tracks, paths, float(self.gap))
@@ -95,36 +120,78 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 return _chosen(kernel, "zeta", first, folds)
         return _chosen(kernel, "zeta", read, folds)
 
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
-        gram, zeta = _gram(kernel, X), max(value, float(np.finfo(np.float64).tiny))
+    def _choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
+        known = [machine[2:] for machine in self._each(kernel, rounds)]
+        largest = max(zeta_max(K, y) for K, y, _, _ in known) or 1.0
+        least = _SMALLEST * largest if self.zeta_min is None else float(self.zeta_min)
+        ends = ((min(least, 0.5 * largest), largest), checked_range(self.ridge_range, "ridge_range", positive=True))
+        folds = [sparse_fold(*one, ends) for one in known]
+        found = joint_choice(kernel, ("zeta", "ridge"), folds, ends, float(self.gap), self.max_evaluations)
+        covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
+        return replace(found, kept=covered)  # beyond, all machines are their biases
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
+        gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
         machines, fits, how = list(each_machine(Y, self._labels)), [], Solving("auto", self._tolerance())
         for one in machines:
-            part = gram if one.whole else gram.block(one.rows)
-            fits.append(fit_sparse(kernel, one.points(X, kernel.pairwise), part, one.y, zeta, how, labels=False))
+            part, points = gram if one.whole else gram.block(one.rows), one.points(X, kernel.pairwise)
+            fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=False, ridge=both["ridge"]))
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        kept = {"n_support_": int(a.any(axis=1).sum())}
+        kept: dict[str, Any] = {"n_support_": int(a.any(axis=1).sum()), "zeta_": both["zeta"]}
+        kept |= {} if self.ridge_range is None else {"ridge_": both["ridge"]}
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
+
+    def _ridge_of_w(self) -> float:
+        return float(getattr(self, "ridge_", 0.0))
 
     @property
     def _sparse(self) -> bool:
         return True
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OverRho(VariationAnswers, FusedEstimator):
-    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path."""
+    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs."""
 
     _page, _chooses = "fused_maximal_variation", "rho"
+    groups: Any = None
+    rho_range: Any = None
+    max_evaluations: int = _SOLVES
 
-    def _at(self, rho: float) -> Variation:
+    def _at(self, rho: Weights) -> Variation:
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
 
     def _rules(self) -> float:
         self._at(1.0)
+        whole_number(self.max_evaluations, "max_evaluations", 1)
+        if self.groups is not None:
+            self._ranges()
+        elif self.rho_range is not None:
+            raise DeclarationError(f"rho_range is for groups, and groups is None; received {self.rho_range!r}")
         return super()._rules()
 
+    def _ranges(self) -> Ends:
+        """The smallest and largest weight of every group; an infinite one asks for a proof beyond every value."""
+        names = [name for name, _ in GroupWeights.of(1.0, self.groups).groups]
+        if len(names) not in (2, 3):
+            raise DeclarationError(
+                f"two or three weights are chosen with a proof, and groups has {len(names)}; the number of solves "
+                "grows too fast beyond, and one group is groups=None"
+            )
+        given = self.rho_range
+        if not isinstance(given, Mapping):
+            return (_EVERY if given is None else checked_range(given, "rho_range"),) * len(names)
+        if strange := [name for name in given if name not in names]:
+            raise DeclarationError(f"rho_range must have names of groups, {names}; unknown are {strange}")
+        ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
+        return tuple(ranges.get(name, _EVERY) for name in names)
+
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        folds, whole = [], self._at(1.0)
+        machines, whole = [], self._at(1.0)
+        columns = self._columns_of(kernel)
         for one in rounds:
             Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
             matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
@@ -135,26 +202,51 @@ class OverRho(VariationAnswers, FusedEstimator):
                     continue
                 coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
                 rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
-                folds.append(VariationFold.of(coordinates, train.y, coordinates.rows_at(rows), check.y))
+                machines.append((coordinates, train.y, coordinates.rows_at(rows), check.y))
+        if self.groups is not None:
+            given, ends = GroupWeights.of(1.0, self.groups), self._ranges()
+            members, names = given.members(*columns), [name for name, _ in given.groups]
+            folds: list[Any] = [variation_fold(*machine, members, ends) for machine in machines]
+            return joint_choice(kernel, names, folds, ends, float(self.gap), self.max_evaluations)
+        folds = [VariationFold.of(*machine) for machine in machines]
         read = read_off([fold.track for fold in folds], [fold.path for fold in folds])
         choice = _chosen(kernel, "rho", read, folds)
         if len(folds) == 1:
             choice.path["maximal_variation"] = folds[0].variations
         return choice
 
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: float) -> Final:
+    def _columns_of(self, kernel: Any) -> tuple[tuple[tuple[int, ...], ...], int, Any]:
+        """The columns of every component, their number, and their names."""
+        n = self.n_features_in_
+        return tuple(part.columns for part in kernel.components(n)), n, getattr(self, "feature_names_in_", None)
+
+    def _chosen_rho(self, chosen: Any, Y: Array) -> Weights:
+        return self._weights_at(chosen, self.kernel_, Y)
+
+    def _weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
+        """One number, or that of the group of every component, above zero."""
+        if not isinstance(chosen, Mapping):
+            return smallest_rho(float(chosen), Y)
+        above = {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
+        return GroupWeights.of(above, self.groups).of_components(*self._columns_of(kernel))
+
+    def _group_facts(self) -> tuple[tuple[str, str], ...]:
+        return stated(self.rho_) if self.groups is not None else ()
+
+    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
-        variation, tol = self._at(smallest_rho(value, Y)), self._tolerance()
+        variation, tol = self._at(self._weights_at(value, kernel, Y)), self._tolerance()
         machines, fits = list(each_machine(Y, self._labels)), []
         for one in machines:
             coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
             fit = variation.fit(coordinates, one.y)
-            if not fit.exact:
-                fit = _followed(coordinates, one.y, float(variation.rho)) or fit
+            if not fit.exact and not isinstance(variation.rho, np.ndarray):
+                fit = _followed(coordinates, one.y, variation.rho) or fit
             points: Any = one.points(X, False)
             fits.append(with_answer(kernel, points, coordinates, one.y, variation, fit, tol))  # type: ignore[arg-type]
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
-        facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        chosen = stated(value) if isinstance(value, Mapping) else ()
+        facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
         t = np.array([fit.maximal_variation for fit in fits])
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
         bias = np.array([fit.bias for fit in fits])

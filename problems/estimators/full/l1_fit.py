@@ -1,6 +1,6 @@
 """The fit of the L1 substrates, by the active set or the declared problem, and the checks and proofs of its answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +31,7 @@ _UNKNOWN = (
     "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
     "larger zeta",
 )
+_INDEFINITE = ("accuracy", "unknown: the kernel matrix is not positive semi-definite, and w'w is no norm")
 _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
 
 
@@ -53,11 +54,13 @@ class Solving:
 
 
 def sparse_accuracy(
-    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving
+    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving, negative: float = 0.0
 ) -> tuple[Accuracy, Facts]:
-    """The row for one output, and facts about it."""
+    """The row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if indefinite."""
     plain = _plain_products(kernel, X, matrix)
     row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=how.tolerance)
+    if machine.ridge > 0.0 and np.isinf(negative):  # convex only without the ridge
+        return replace(row, value=float("inf")), (_INDEFINITE,)
     if row.passes:
         return row, (("check", "in doubled precision"),) if careful else ()
     return row, (_UNKNOWN if how.polished else _UNPOLISHED,)
@@ -84,11 +87,12 @@ class SparseAnswers(KernelEstimator):
         facts: dict[str, str] = {}
         how = self._solving()
         for points, machine in self._stored(X, y, sample_weight):
-            gram = Gram.of(self.kernel_, points)
+            gram = self._gram_again(points)
             matrix = np.array(gram.matrix)
-            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how)
+            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how, gram.negative)
+            known = (matrix, machine.y, machine.zeta, machine.a, machine.b)
             # a conic solver's noise is in its support; its gap bounds the effect
-            checks = l1_rows(matrix, machine.y, machine.zeta, machine.a, machine.b) if how.polished else ()
+            checks = l1_rows(*known, ridge=machine.ridge) if how.polished else ()
             rows.append((answer, *checks))
             facts |= dict(gram.record()) | dict(more)
         title = f"{self._title}, checked again"
@@ -102,12 +106,14 @@ class SparseAnswers(KernelEstimator):
         """
         found = []
         for points, machine in self._stored(X, y, sample_weight):
-            plain = _plain_products(self.kernel_, points, np.array(Gram.of(self.kernel_, points).matrix))
+            gram, tolerance = self._gram_again(points), self._solving().tolerance
+            if np.isinf(gram.negative):
+                return Proof(float("inf"), 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
+            plain = _plain_products(self.kernel_, points, np.array(gram.matrix))
             careful = CarefulProducts(self.kernel_, points, plain)
             with np.errstate(all="ignore"):
                 witnesses = [dual_errors(machine, products) for products in (plain, careful)]
-            proof = prove_sparse(self.kernel_, points, machine, witnesses, tolerance=self._solving().tolerance)
-            found.append(proof)
+            found.append(prove_sparse(self.kernel_, points, machine, witnesses, tolerance=tolerance))
         return min(found, key=lambda one: one.digits)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
@@ -126,7 +132,7 @@ class SparseAnswers(KernelEstimator):
         for one in each_machine(Y[rows], self._labels):
             here = (rows[one.rows], one.column)
             stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseMachine(one.y, self._zeta(), *stored)
+            machine = SparseMachine(one.y, self._zeta(), *stored, self._ridge_of_w())
             found.append((points_of(X, here[0], self.kernel_.pairwise), machine))
         return found
 
@@ -134,6 +140,17 @@ class SparseAnswers(KernelEstimator):
         """The zeta of the fit: given, or chosen."""
         chosen = getattr(self, "zeta_", None)
         return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
+
+    def _ridge_of_w(self) -> float:
+        """The weight of half the squared norm of w."""
+        return 0.0
+
+    def _gram_again(self, X: Any) -> Gram:
+        """The kernel matrix of some rows; a ridge needs it to be positive semi-definite."""
+        gram = Gram.of(self.kernel_, X)
+        if self._ridge_of_w() > 0.0 and not self.kernel_.trusted:
+            gram.check_definite()
+        return gram
 
     def _solving(self) -> Solving:
         return Solving(getattr(self, "solver", "auto"), self._tolerance())
@@ -150,7 +167,9 @@ class SparseFit:
     facts: tuple[tuple[str, str], ...]
 
 
-def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving, *, labels: bool) -> SparseFit:
+def fit_sparse(
+    kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: Solving, *, labels: bool, ridge: float = 0.0
+) -> SparseFit:
     """Fit one machine; if the active set does not settle, by the declared problem, which the record states.
 
     ``gram`` is the kernel matrix of the rows of X.
@@ -158,34 +177,36 @@ def fit_sparse(kernel: Kernel, X: Any, gram: Gram, y: Array, zeta: float, how: S
     if how.polished and not kernel.trusted:
         gram.check_definite()  # convex for any matrix, but then without a w; the declared problem refuses it
     Phi = np.array(gram.matrix)
-    a, b, rows, facts = _solved(gram, Phi, y, zeta, how.solver, labels)
+    a, b, rows, facts = _solved(gram, Phi, y, zeta, ridge, how.solver, labels)
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
-    machine = SparseMachine(y, zeta, a, b, fitted)
-    answer, more = sparse_accuracy(kernel, X, Phi, machine, how)
-    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *facts, *more)
+    machine = SparseMachine(y, zeta, a, b, fitted, ridge)
+    answer, more = sparse_accuracy(kernel, X, Phi, machine, how, gram.negative)
+    stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
+    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *facts, *more)
     return SparseFit(a, b, zeta_max(Phi, y), (answer, *rows), facts)
 
 
 def _solved(
-    gram: Gram, Phi: Array, y: Array, zeta: float, solver: str, labels: bool
+    gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool
 ) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
     """Coefficients in regression's sign, bias, rows and facts."""
     name = None if solver in ("auto", "cvxpy") else canonical_name(solver)
     note: tuple[tuple[str, str], ...] = ()
     if solver == "auto":
         try:
-            solved = solve_l1(Phi, y, zeta)
+            solved = solve_l1(Phi, y, zeta, ridge=ridge)
         except SolverError as error:
             note = (("fallback", str(error)),)
         else:
-            checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias)
+            checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias, ridge=ridge)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
     page = page_named("l1_substrate")
     # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
-    declared = page.declare(gram, y - center, zeta, "classification" if labels else "regression").solve(name)
+    task = "classification" if labels else "regression"
+    declared = page.declare(gram, y - center, zeta, task, ridge).solve(name)
     a = declared.support_values * (y if labels else 1.0)
     record = declared.solver_record.facts() if declared.solver_record is not None else ()
     return a, center + float(declared.bias), declared.certificate().rows, (*note, *record)

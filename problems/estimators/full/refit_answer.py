@@ -63,7 +63,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
         rows.append(answer.rows)
         facts |= dict(answer.facts)
     checks = worst_rows([row for row in rows if row]) if any(rows) else ()
-    again = type(model)(**{**model.get_params(deep=False), "refit": False})
+    again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
     with_labels = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rows state the result

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from problems.estimators.full.group_weights import GroupWeights
 from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import PAGES, Variation, VariationAnswers, VariationFit, with_answer
@@ -18,6 +19,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.gram import Gram
+from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
 from substrate.proof import Proof
 
@@ -31,8 +33,9 @@ class _MaximalVariation(VariationAnswers):
     _page = "maximal_variation"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
 
-    rho: float = 1.0
+    rho: Any = 1.0
     _: KW_ONLY
+    groups: Any = None
     refit: bool = False
     gamma: float = 1.0
     solver: str = "auto"
@@ -42,10 +45,26 @@ class _MaximalVariation(VariationAnswers):
 
     def _choices(self) -> Variation:
         positive(self.gamma, "gamma")
-        return Variation(self.rho, self.expansion, self.ridge, self.cutoff, self.solver)
+        GroupWeights.of(self.rho, self.groups)
+        return Variation(1.0, self.expansion, self.ridge, self.cutoff, self.solver)
+
+    def _own_rho(self) -> Weights:
+        known = (self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return GroupWeights.of(self.rho, self.groups).of_components(self._component_columns(), *known)
+
+    def _group_facts(self) -> tuple[tuple[str, str], ...]:
+        return GroupWeights.of(self.rho, self.groups).facts()
+
+    def _by_number(self) -> dict[str, Any]:
+        """The groups in numbers of columns, for rows without names."""
+        if self.groups is None:
+            return {}
+        given = GroupWeights.of(self.rho, self.groups)
+        return {"groups": given.columns(self.n_features_in_, getattr(self, "feature_names_in_", None))}
 
     def _fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
         """The kernel, the fit of every machine, and the coefficients of all, one column per machine."""
+        choices = replace(choices, rho=self._own_rho())
         kernel: Any = self._resolved_kernel(X)
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, X)
@@ -63,7 +82,8 @@ class _MaximalVariation(VariationAnswers):
         one = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
-        facts = (("kernel", repr(kernel)), *dict.fromkeys(fact for fit in fits for fact in fit.facts))
+        stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        facts = (("kernel", repr(kernel)), *self._group_facts(), *stated)
         variation = np.array([fit.maximal_variation for fit in fits])
         self.maximal_variation_ = variation[0] if one else variation
         support = np.arange(X.shape[0])
@@ -149,8 +169,9 @@ class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    rho : float, default=1.0
-        Weight of the sum of maximal variations against half the squared errors, in the units of y.
+    rho : float, sequence or dict, default=1.0
+        Weight of the sum of maximal variations against half the squared errors, in the units of y; or one weight for
+        each of ``groups``, in their order or by their names. All are positive.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
@@ -164,6 +185,9 @@ class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
     cutoff : float, default=1e-6
         Relative size of the directions of component values left out; with ``ridge=0`` they are not determined
         otherwise.
+    groups : sequence of sequences, dict or None, default=None
+        A partition of the columns, by number or by name, for a weight each: lists of columns, or a mapping of names
+        to them. A component belongs to the group of its columns. Where rho is one number, it is that of all groups.
     refit : bool, default=False
         Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased.
     gamma : float, default=1.0
@@ -218,7 +242,7 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
 
     Parameters
     ----------
-    kernel, rho, tol, relevance, expansion, ridge, cutoff, refit, gamma, solver
+    kernel, rho, tol, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

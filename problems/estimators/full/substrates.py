@@ -16,7 +16,7 @@ from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexp
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, positive, real_array
+from substrate.arrays import Array, non_negative, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.closed_form.answer import Question, answered
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
@@ -113,9 +113,20 @@ class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
         return Asked(X, target[:, None], ones, (1.0,), self._title, tolerance=tolerance, missing=missing[:, None])
 
 
+class _WithRidge(SparseAnswers):
+    """An L1 substrate with a weight of w'w of its own."""
+
+    ridge: float
+
+    def _ridge_of_w(self) -> float:
+        return non_negative(self.ridge, "ridge", "as the weight of a squared norm")
+
+
 @dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
+class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
+
+    With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
 
     Parameters
     ----------
@@ -126,6 +137,8 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    ridge : float, default=0.0
+        Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
     solver : str, default="auto"
         ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
         values are then noise and are kept.
@@ -139,7 +152,7 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
     support_values_, support_vectors_ : arrays
         Those rows only.
     zeta_max_ : float
-        The smallest zeta at which all support values are zero.
+        The smallest zeta at which all support values are zero, whatever the ridge.
     bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
     """
@@ -147,16 +160,17 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
     _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
+    ridge: float = 0.0
     solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
         self._begin_fit()
-        zeta = positive(self.zeta, "zeta")
+        zeta, ridge = positive(self.zeta, "zeta"), self._ridge_of_w()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         kernel = self._resolved_kernel(X)
         how = Solving(self.solver, self._tolerance())
-        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False)
+        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False, ridge=ridge)
         (rows,) = np.nonzero(fit.coefficients)
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
@@ -171,7 +185,7 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, SparseAnswers):
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
+class L1SubstrateClassifier(_WithRidge, CodedClassifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
     Parameters
@@ -182,7 +196,7 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
-    solver : str, default="auto"
+    ridge, solver
         As for :class:`L1SubstrateRegressor`.
 
     Attributes
@@ -198,12 +212,13 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
     _title = "L1 substrate, classification"
     zeta: float = 1.0
     _: KW_ONLY
+    ridge: float = 0.0
     solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
-        zeta = positive(self.zeta, "zeta")
+        zeta, ridge = positive(self.zeta, "zeta"), self._ridge_of_w()
         self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
@@ -212,8 +227,8 @@ class L1SubstrateClassifier(SparseAnswers, CodedClassifier):
         gram = Gram.of(kernel, X)
         machines, fits, how = list(each_machine(Y, True)), [], Solving(self.solver, self._tolerance())
         for one in machines:
-            part = gram if one.whole else gram.block(one.rows)
-            fits.append(fit_sparse(kernel, one.points(X, kernel.pairwise), part, one.y, zeta, how, labels=True))
+            part, points = gram if one.whole else gram.block(one.rows), one.points(X, kernel.pairwise)
+            fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=True, ridge=ridge))
         alpha = Y * in_columns(machines, [fit.coefficients for fit in fits], gram.n)
         bias = np.array([fit.bias for fit in fits])
         (rows,) = np.nonzero(alpha.any(axis=1))

@@ -29,6 +29,7 @@ from substrate.closed_form.variation_accuracy import (
     variation_accuracy,
 )
 from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
 from substrate.proof import Proof
 from substrate.proof.variation import prove_variation
@@ -59,16 +60,16 @@ class VariationFit:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """The choices of a machine of maximal variation, checked."""
+    """The choices of a machine of maximal variation, checked; rho is one number, or one for each component."""
 
-    rho: float
+    rho: Weights
     expansion: str
     ridge: float
     cutoff: float
     solver: str
 
     def __post_init__(self) -> None:
-        positive(self.rho, "rho")
+        object.__setattr__(self, "rho", weights_of(self.rho))
         if self.expansion not in ("shared", "decoupled"):
             raise DeclarationError(f"expansion must be 'shared' or 'decoupled', received {self.expansion!r}")
         non_negative(self.ridge, "ridge", "as the weight of a squared norm")
@@ -83,8 +84,8 @@ class Variation:
 
     def fit(self, coordinates: ComponentCoordinates, y: Array) -> VariationFit:
         """Fit one target; if the rows do not settle, by the declared problem, which the record states."""
-        rho = float(self.rho)
-        facts = (*coordinates.record(), ("rho", f"{rho:g}"))
+        rho = self.rho
+        facts = (*coordinates.record(), ("rho", in_words(rho)))
         note: tuple[tuple[str, str], ...] = ()
         if self.solver == "auto":
             try:
@@ -102,7 +103,7 @@ class Variation:
         return self._declared(coordinates, y, rho, (*facts, *note))
 
     def _declared(
-        self, coordinates: ComponentCoordinates, y: Array, rho: float, facts: tuple[tuple[str, str], ...]
+        self, coordinates: ComponentCoordinates, y: Array, rho: Weights, facts: tuple[tuple[str, str], ...]
     ) -> VariationFit:
         page = page_named(PAGES[self.expansion])
         name = None if self.solver in ("auto", "cvxpy") else self.solver
@@ -150,7 +151,7 @@ def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Arra
 
 
 def answer_of(
-    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: float, witness: VariationWitness,
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness,
     a: Array, b: float, fitted: Array, tolerance: float,
 ) -> Accuracy:  # fmt: skip
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
@@ -168,7 +169,7 @@ def with_answer(
     tol: float,
 ) -> VariationFit:  # fmt: skip
     """The fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
-    a, b, rho = fit.coefficients, fit.bias, float(choices.rho)
+    a, b, rho = fit.coefficients, fit.bias, choices.rho
     if a.ndim == 1:
         fitted = expansion_values(kernel, X, a, b, X)
     else:
@@ -185,6 +186,11 @@ def with_answer(
 def _polished(solver: str, fit: VariationFit) -> bool:
     """Whether a point is that of an active set; otherwise it is the interior point of a solver."""
     return solver == "auto" and fit.exact
+
+
+def in_words(rho: Weights) -> str:
+    """The weights as a certificate states them."""
+    return f"{rho.min():g} to {rho.max():g}, one per component" if isinstance(rho, np.ndarray) else f"{rho:g}"
 
 
 def smallest_rho(value: float, Y: Array) -> float:
@@ -210,12 +216,13 @@ class VariationAnswers(DecoupledExpansion):
         facts: dict[str, str] = {}
         for machine in self._stored(X, y, sample_weight):
             coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
-            known = (kernel, points, coordinates, target, float(choices.rho), fit.witness, a, b)
+            known = (kernel, points, coordinates, target, choices.rho, fit.witness, a, b)
             row = answer_of(*known, fitted, self._tolerance_of(fit))
             rows.append((row, *fit.rows))
             facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
         title = f"{self._title}, checked again"
-        return Certificate(title, worst_rows(rows), (("kernel", repr(self.kernel_)), *facts.items()))
+        stated = (("kernel", repr(self.kernel_)), *self._group_facts(), *facts.items())
+        return Certificate(title, worst_rows(rows), stated)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
@@ -230,7 +237,7 @@ class VariationAnswers(DecoupledExpansion):
             coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
             found.append(
                 prove_variation(
-                    coordinates, target, float(choices.rho), fit.witness, fitted, kernel, points, a, b,
+                    coordinates, target, choices.rho, fit.witness, fitted, kernel, points, a, b,
                     tolerance=self._tolerance_of(fit),
                 )
             )  # fmt: skip
@@ -262,8 +269,20 @@ class VariationAnswers(DecoupledExpansion):
     def _again(self, Y: Array) -> Variation:
         """The choices of the fit, by the fast path."""
         chosen = getattr(self, "rho_", None)
-        rho = float(self.rho) if chosen is None else smallest_rho(float(chosen), Y)
+        rho = self._own_rho() if chosen is None else self._chosen_rho(chosen, Y)
         return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+
+    def _chosen_rho(self, chosen: Any, Y: Array) -> Weights:
+        """The weights that a fit chose, above zero."""
+        return smallest_rho(float(chosen), Y)
+
+    def _own_rho(self) -> Weights:
+        """The weights that were given, for the columns of the fit."""
+        return float(self.rho)
+
+    def _group_facts(self) -> tuple[tuple[str, str], ...]:
+        """The weight of every group of inputs, where there are some."""
+        return ()
 
     def _tolerance_of(self, fit: VariationFit) -> float:
         tol = self._tolerance()

@@ -2,9 +2,10 @@ r"""Pruned LS-SVMs: few support vectors, by leaving out the rows with the smalle
 
 .. math:: \text{fit, sort } |\alpha_k|, \text{ remove the smallest few, fit again, until the index degrades}
 
-[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the path is in
-:mod:`problems.estimators.pruned.pruning_path`, the index in ``problems.estimators.pruned.performance_index``. A row is
-counted here, not weighted: there is no ``sample_weight``.
+[Suykens2002]_ Algorithm 2, [Carvalho2006]_ section 3.2; the path is in :mod:`problems.estimators.pruned.pruning_path`,
+the index in ``problems.estimators.pruned.performance_index``. With ``sample_weight`` all machines are weighted LS-SVMs,
+:math:`\alpha_k = \gamma v_k e_k`. A row of weight two leaves as one row, where of two equal rows one leaves before the
+other: the errors are weighed, and rows are what leaves.
 """
 
 from copy import copy
@@ -16,7 +17,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.pruned.pruned_machine import PrunedMachine
+from problems.estimators.pruned.pruned_machine import PrunedMachine, PrunedRows
 from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
 from problems.estimators.shared.coded import Classes, CodedClassifier, judged, scores_of, winners
 from problems.estimators.shared.encoding import PruningStep
@@ -72,7 +73,9 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
     gamma_ : float
         Its gamma.
     weights_ : array of shape (n_support,)
-        Its robust weights; ones without ``weighting``.
+        Its robust weights, without ``sample_weight``; ones without ``weighting``.
+    ridge_ : array of shape (n_support,)
+        The diagonal 1/(gamma v) of its system, ``sample_weight`` included.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`, of the rows left.
 
@@ -95,8 +98,11 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
     scale: str = "iqr"
     reweight: bool = False
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, and prune; validation rows are for ``cv=None``.
+
+        ``sample_weight`` weighs the errors, in every machine and in the index; validation rows count alike. Rows of
+        weight zero are absent.
 
         :place [Suykens2002]_ Algorithm 2: weighted LS-SVM pruning
         """
@@ -108,35 +114,33 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
         check_choice(self.scale, SCALES, "scale")
         if self.reweight and self.weighting is None:
             raise DeclarationError("reweight=True finds weights at every step: choose a weighting")
-        X, y, _ = self._checked(X, y, None, numeric=True)
-        points, known = (None, y) if X_val is None else self._validation(X_val, y_val)
-        kernel = self._resolved_kernel(X)
-        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, y, False)
-        task = self._task(
-            X, y[:, None], index, weighting=self.weighting, scale=self.scale, reweight=bool(self.reweight)
-        )
-        self._keep(X, *self._pruned(task, kernel, gamma), 1.0)
+        rows = self._held(X, y, sample_weight, True)
+        points, known = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
+        kernel = self._resolved_kernel(rows.X)
+        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, rows.y, False)
+        robust = {"weighting": self.weighting, "scale": self.scale, "reweight": bool(self.reweight)}
+        task = self._task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
+        self._keep(rows, *self._pruned(task, kernel, gamma), 1.0)
         return self
 
     def predict(self, X: Any) -> Array:
         """f(x) = sum_k alpha_k k(x_k, x) + b over the rows left."""
         return self._expansion(X)
 
-    def model_at(self, step: int, X: Any, y: Any) -> Self:
+    def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._number(step)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        self._check_rows(y.size)
+        known = self._held_again(X, y, sample_weight, True)
         model = copy(self)
-        model._keep(X, self.pruning_path_, number, None, 1.0)
-        model._certify_step(number, X, y[:, None])
+        model._keep(known, self._own_path(known), number, None, 1.0)
+        model._certify_step(number, known, known.y[:, None])
         return model
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        return self._asked(X, y[:, None])
+        known = self._held_again(X, y, sample_weight, True)
+        return self._asked(known, known.y[:, None])
 
 
 @dataclass(eq=False, repr=False)
@@ -161,7 +165,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         As for :class:`~problems.LSSVMClassifier`.
     pruning_path_ : tuple of PruningStep
         Every machine of the path, with support values in the sign of regression on the labels.
-    step_, gamma_, weights_
+    step_, gamma_, weights_, ridge_
         As for :class:`PrunedLSSVMRegressor`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
@@ -169,8 +173,10 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
 
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind, and prune; validation rows are for ``cv=None``.
+
+        ``sample_weight`` is that of :class:`PrunedLSSVMRegressor`.
 
         :place [Carvalho2006]_ section 3.2: pruning of the classifier
         """
@@ -178,25 +184,26 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         gamma = positive(self.gamma, "gamma")
         self._check_settings(X_val, y_val)
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = Classes.of(labels, self.coding)
-        book, groups = classes.book, classes.numbers(labels)
+        rows = self._held(X, y, sample_weight, False)
+        classes = Classes.of(rows.y, self.coding)
+        book, groups = classes.book, classes.numbers(rows.y)
         points, known = None, groups
         if X_val is not None:
             points, given = self._validation(X_val, y_val, numeric=False)
             if not np.isin(given, classes.names).all():
                 raise DataError(f"y_val has classes {np.setdiff1d(given, classes.names)}, of which y has none")
             known = classes.numbers(given)
-        kernel = self._resolved_kernel(X)
+        kernel = self._resolved_kernel(rows.X)
 
         def loss(outputs: Array) -> Array:
             seen = outputs[:, 0] if book.shape[1] == 1 else outputs
             return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
-        task = self._task(X, book[groups], self._index(loss, points, labels, True), groups)
+        index = self._index(loss, points, rows.y, True)
+        task = self._task(rows.X, book[groups], index, groups, given=rows.weights)
         pruned = self._pruned(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book
-        self._keep_codes(X, groups, *pruned)
+        self._keep_codes(rows, groups, *pruned)
         return self
 
     def _check_coding(self) -> None:
@@ -207,16 +214,15 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
                 "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
             )
 
-    def model_at(self, step: int, X: Any, y: Any) -> Self:
+    def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._number(step)
-        X, groups = self._grouped(X, y)
-        self._check_rows(groups.size)
+        known, groups = self._grouped(X, y, sample_weight)
         model = copy(self)
-        model._keep_codes(X, groups, self.pruning_path_, number, None)
-        model._certify_step(number, X, self.code_book_[groups])
-        model._calibrate_by(X, self.classes_[groups])
+        model._keep_codes(known, groups, self._own_path(known), number, None)
+        model._certify_step(number, known, self.code_book_[groups])
+        model._calibrate_by(known.X, self.classes_[groups], known.weights)
         return model
 
     def _fold_machine(self, X: Any) -> Any:
@@ -228,21 +234,26 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)
-        X, groups = self._grouped(X, y)
-        return self._asked(X, self.code_book_[groups])
+        known, groups = self._grouped(X, y, sample_weight)
+        return self._asked(known, self.code_book_[groups])
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)
 
-    def _grouped(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _grouped(self, X: Any, y: Any, sample_weight: Any) -> tuple[PrunedRows, Any]:
         """Training rows given again, and the number of the class of each."""
-        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        refuse_strange_classes(self, labels)
-        return X, np.searchsorted(self.classes_, labels)
+        known = self._held_again(X, y, sample_weight, False)
+        refuse_strange_classes(self, known.y)
+        return known, np.searchsorted(self.classes_, known.y)
 
     def _keep_codes(
-        self, X: Any, groups: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None
+        self,
+        known: PrunedRows,
+        groups: Any,
+        path: tuple[PruningStep, ...],
+        chosen: int,
+        certificate: Certificate | None,
     ) -> None:
         codes = self.code_book_[groups[path[chosen].rows]]
         self.support_codes_ = np.ascontiguousarray(codes[:, 0] if codes.shape[1] == 1 else codes)
-        self._keep(X, path, chosen, certificate, self.support_codes_)
+        self._keep(known, path, chosen, certificate, self.support_codes_)

@@ -54,8 +54,8 @@ class Index:
     folds
         The fold of each training row, where folds are left out.
     weights
-        The robust weights of the training rows, if any: an outlier then counts as little here as in the fit.
-        Validation rows have equal weights.
+        The weights of the training rows, if any, robust and given: an outlier then counts as little here as in the
+        fit. Validation rows have equal weights.
     """
 
     name: str
@@ -136,6 +136,8 @@ class Pruning:
         Whether gamma and the kernel's widths are chosen again where the index degrades.
     weighting, scale, reweight
         The robust weights, if any, and whether every step computes its own.
+    given
+        Positive weights of the rows, which multiply the robust ones; None: all are one.
     """
 
     X: Any
@@ -150,6 +152,11 @@ class Pruning:
     weighting: str | None = None
     scale: str = "iqr"
     reweight: bool = False
+    given: Array | None = None
+
+    def weighed(self, rows: Rows, robust: Array) -> Array:
+        """The weights of the errors of some rows: the given ones times the robust ones."""
+        return robust if self.given is None else self.given[rows] * robust
 
     def limit(self, score: float) -> float:
         """The largest index that does not count as degraded."""

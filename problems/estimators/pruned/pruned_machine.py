@@ -23,12 +23,26 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 
-__all__ = ["PrunedMachine"]
+__all__ = ["PrunedMachine", "PrunedRows"]
 
 _JUDGED = (
     "cv must be 'training', 'loo', a number of folds >= 2, a splitter, a list of splits, or None for validation rows; "
     "received {!r}"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedRows:
+    """Rows of positive weight, their targets, their weights (None: all are one), and their numbers as given."""
+
+    X: Any
+    y: Any
+    weights: Array | None
+    numbers: Any
+
+    def weighed(self, rows: Any, robust: Array) -> Array:
+        """The weights of the errors of some rows: the given ones times the robust ones."""
+        return robust if self.weights is None else self.weights[rows] * robust
 
 
 @dataclass(eq=False, repr=False)
@@ -43,7 +57,6 @@ class PrunedMachine(LeavesOut, CheckedAgain):
     cv: Any = "training"
     growth: float = 0.01
     retune: bool = False
-    _takes_weights = False
     _conditional = "the rows that were kept, kernel, gamma, weights and scaling of the columns"
 
     def _check_settings(self, X_val: Any, y_val: Any) -> None:
@@ -103,11 +116,12 @@ class PrunedMachine(LeavesOut, CheckedAgain):
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
         part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
-        ridge = ridge_of(step.gamma, step.weights)
+        weights = task.weighed(step.rows, step.weights)
+        ridge = ridge_of(step.gamma, weights)
         solved = solve_saddle_system(part, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerance = (step.gamma,) * Y.shape[1], self._tolerance()
-        question = Question(step.kernel, points, Y, gammas, step.weights, part.negative, tolerance)
+        question = Question(step.kernel, points, Y, gammas, weights, part.negative, tolerance)
         answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
         checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1
@@ -120,17 +134,45 @@ class PrunedMachine(LeavesOut, CheckedAgain):
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
 
     def _keep(
-        self, X: Any, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None, signs: Any
+        self, known: PrunedRows, path: tuple[PruningStep, ...], chosen: int, certificate: Certificate | None, signs: Any
     ) -> None:
-        """Set the fitted attributes; ``signs`` are the labels of the rows by which regression's alpha is multiplied."""
+        """Set the fitted attributes; ``signs`` are the labels of the rows by which regression's alpha is multiplied.
+
+        Rows of the path are numbered as those of ``known``, and kept as numbers of the rows given.
+        """
         step = path[chosen]
         if certificate is not None:
             self.certificate_ = certificate
-        self.pruning_path_, self.step_, self.gamma_, self.weights_ = path, chosen, step.gamma, step.weights
-        self._keep_expansion(X, step.rows, step.kernel, signs * step.support_values, step.bias)
+        self.pruning_path_ = tuple(replace(step, rows=known.numbers[step.rows]) for step in path)
+        self.step_, self.gamma_, self.weights_ = chosen, step.gamma, step.weights
+        self.ridge_ = ridge_of(step.gamma, known.weighed(step.rows, step.weights))
+        own = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
+        self._keep_expansion(own, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
 
     def _ridge(self) -> Array:
-        return ridge_of(self.gamma_, self.weights_)
+        ridge: Array = self.ridge_
+        return ridge
+
+    def _held(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
+        """Rows of positive weight and their targets, checked."""
+        X, y, weights = self._checked(X, y, sample_weight, numeric=numeric)
+        X, y, weights, numbers = self._kept(X, y, weights)
+        return PrunedRows(X, y, None if (weights == 1.0).all() else weights, numbers)
+
+    def _held_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
+        """The training rows given again; refused where they are not those that the path began with."""
+        known = type(self)(self.kernel)._held(X, y, sample_weight, numeric)
+        first = self.pruning_path_[0].rows
+        if known.numbers.size != first.size:
+            raise DataError(f"the path began with {first.size} rows, these are {known.numbers.size}")
+        if not np.array_equal(known.numbers, first):
+            row = int(np.setdiff1d(first, known.numbers)[0])
+            raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
+        return known
+
+    def _own_path(self, known: PrunedRows) -> tuple[PruningStep, ...]:
+        """The path with its rows numbered as those of ``known``."""
+        return tuple(replace(step, rows=np.searchsorted(known.numbers, step.rows)) for step in self.pruning_path_)
 
     def _number(self, step: Any) -> int:
         """The number of a step of the path, counted from its end where negative."""
@@ -141,28 +183,28 @@ class PrunedMachine(LeavesOut, CheckedAgain):
             raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
         return int(step) % steps
 
-    def _check_rows(self, given: int) -> None:
-        n = self.pruning_path_[0].size
-        if given != n:
-            raise DataError(f"the path began with {n} rows, these are {given}")
-
-    def _asked(self, X: Any, Y: Array) -> Asked:
-        """The kept rows of the training data given again, with their stored weights and gammas."""
-        self._check_rows(Y.shape[0])
-        points = points_of(X, self.support_, self.kernel_.pairwise)
+    def _asked(self, known: PrunedRows, Y: Array) -> Asked:
+        """The rows left of the training data given again, with their stored robust weights and gammas."""
+        left = np.searchsorted(known.numbers, self.support_)
+        points = points_of(known.X, left, self.kernel_.pairwise)
         gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
-        return Asked(points, Y[self.support_], self.weights_, gammas, self._title, tolerance=tolerance)
+        weights = known.weighed(left, self.weights_)
+        return Asked(points, Y[left], weights, gammas, self._title, tolerance=tolerance)
 
-    def _certify_step(self, number: int, X: Any, Y: Array) -> None:
+    def _certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
         """Set the certificate of a model that is another step of the path."""
-        again = certify_machines(self, self._asked(X, Y))
+        again = certify_machines(self, self._asked(known, Y))
         self.certificate_ = replace(again, title=f"{self._title}, step {number}")
         warn_unless_holds(self.certificate_)
 
     def _check_loaded(self) -> None:
+        if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):
+            self.ridge_ = ridge_of(self.gamma_, self.weights_)  # release 0.1 took no weights but the robust ones
         super()._check_loaded()
         if not self.__sklearn_is_fitted__():
             return
+        if self.ridge_.shape != self.support_.shape:
+            raise DataError("the diagonal of the system and the support do not belong together")
         path = self.pruning_path_
         if not isinstance(path, tuple) or not all(isinstance(step, PruningStep) and _whole(step) for step in path):
             raise DataError("pruning_path_ must be a sequence of pruning steps, each with as many numbers as rows")
@@ -209,6 +251,9 @@ def _facts(pruned: Pruned, task: Pruning) -> tuple[tuple[str, str], ...]:
         ("pruning", f"{path[0].size} rows to {step.size} in {chosen} steps, {how}"),
         ("index", f"{task.index.name}: {path[0].score:.4g} of the whole machine, {step.score:.4g} here; {why}"),
     ]
+    if task.given is not None:
+        light = f"{task.given.min():.3g} to {task.given.max():.3g}, of the errors, here and in the index"
+        facts.append(("sample_weight", light))
     if task.weighting is not None:
         whose = "found at every step" if task.reweight else "of the machine on all rows"
         facts.append(("weights", f"{task.weighting}, {task.scale} scale, {whose}"))

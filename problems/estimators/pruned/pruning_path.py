@@ -2,8 +2,10 @@ r"""The pruning path: machines on fewer and fewer rows, those of the smallest su
 
 [Suykens2002]_ Algorithm 2: fit, sort :math:`|\alpha_k|`, remove the smallest few, fit again, until a number of rows is
 reached or the performance index degrades; then, if requested, choose :math:`\gamma` and the kernel's widths again
-nearby and continue. With fixed weights the machines after one factorisation, a :class:`Line`, are down-dated
-(:mod:`substrate.closed_form.pruning`); with new weights at each step every machine is refitted.
+nearby and continue. Where rows have weights :math:`v_k`, given, robust or both, every machine is the weighted LS-SVM,
+:math:`\alpha_k = \gamma v_k e_k`, and rows leave by these :math:`|\alpha_k|`. With fixed weights the machines after one
+factorisation, a :class:`Line`, are down-dated (:mod:`substrate.closed_form.pruning`); with new weights at each step
+every machine is refitted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +68,7 @@ def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snap
         return Line(task, setting, rows, weights).machine
     part = setting.gram.block(rows)
     alpha, bias, v = _robust_fit(task, part, setting.gamma, rows)
-    ridge = ridge_of(setting.gamma, v)
+    ridge = ridge_of(setting.gamma, task.weighed(rows, v))
     B = projected_inverse(part, ridge) if task.index.leaves_out else np.ones((1, 1))
     seen = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
     return Snapshot(rows, alpha, bias, v, seen)
@@ -75,18 +77,18 @@ def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snap
 def _robust_fit(task: Pruning, part: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
     """Algorithm 1 on some of the rows: support values, bias and weights."""
     assert task.weighting is not None
-    ones = np.ones(rows.size)
-    solved, history, _ = reweighted_fits(part, task.Y[rows, 0], gamma, ones, task.weighting, task.scale, 1, 0.0)
+    own = np.ones(rows.size) if task.given is None else task.given[rows]
+    solved, history, _ = reweighted_fits(part, task.Y[rows, 0], gamma, own, task.weighting, task.scale, 1, 0.0)
     return solved.support_values[:, None], np.atleast_1d(solved.bias), history[-1].weights
 
 
 class Line:
-    """The machine on some of the rows, and those after it by down-dating; ``weights`` are those of all rows."""
+    """The machine on some of the rows, and those after it by down-dating; ``weights`` are robust ones of all rows."""
 
     def __init__(self, task: Pruning, setting: Setting, rows: Rows, weights: Array) -> None:
         self._task, self._base, self._weights = task, rows, weights[rows]
         self._part = setting.gram.block(rows)
-        self._ridge = ridge_of(setting.gamma, self._weights)
+        self._ridge = ridge_of(setting.gamma, task.weighed(rows, self._weights))
         solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
         self._alpha, self._bias = solved.support_values, solved.bias
         self._engine: DownDating | None = None
@@ -159,7 +161,8 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
     if task.weighting is not None:
         weights = _robust_fit(task, setting.gram, gamma, everyone)[2]
         setting.gram.release()
-        task = replace(task, index=replace(task.index, weights=weights))
+    if task.weighting is not None or task.given is not None:
+        task = replace(task, index=replace(task.index, weights=task.weighed(everyone, weights)))
     restarts: list[int] = []
     steps = _machines(task, setting, everyone, weights, restarts)
     path = [next(steps)]

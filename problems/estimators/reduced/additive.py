@@ -7,10 +7,11 @@ a pass over all rows. Structure detection, see :mod:`problems.reduced_maximal_va
 
 .. math::
 
-    \min \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
+    \min \; \tfrac12 \sum_{i=1}^l v_i \Big( y_i - \sum_k f^k(x_i) - b \Big)^2 + \tfrac{\tau}{2} \sum_k w_k^T w_k
         + \rho \sum_k t_k \quad \text{s.t.} \quad |f^k(x_i)| \le t_k \text{ at every row}
 
-with one expansion per component in few basis vectors; the bounds hold at all rows, by passes over them.
+with one expansion per component in few basis vectors; the bounds hold at all rows, by passes over them. The weights v
+of the errors are one unless ``sample_weight`` gives others.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,6 +25,7 @@ from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import non_negative, positive
@@ -140,14 +142,18 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     ridge: float = 1.0
     cutoff: float = CUTOFF
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, and bound rows until no row exceeds its bound."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the basis, sum over all rows, and bound rows until no row exceeds its bound.
+
+        ``sample_weight`` weighs the squared errors against rho and ridge, as in
+        :class:`~problems.SparseLSSVMRegressor`; every row of positive weight, however small, is bounded alike.
+        """
         self._begin_fit()
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         self._choice()
-        with self._reading(X, y) as data:
+        with self._reading(X, y, sample_weight) as data:
             prepared, rows, solved = self._solved(data)
             values, unit = rows.values, rows.unit
             coefficients = values.coefficients(solved.v)
@@ -156,6 +162,7 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         how = "active set polished" if solved.exact else "interior point, not polished"
         facts = (
             *prepared.facts,
+            *weight_facts(prepared.rows),
             ("rho", f"{float(self.rho):g}"),
             ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
             ("coordinates", f"expansions per component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
@@ -173,12 +180,10 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
 
         Everything is recomputed from the rows and from what :meth:`predict` uses. The bound on the answer needs a dual
         point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit. ``y``
-        may be omitted where the rows have their own targets. A fit takes no ``sample_weight``, so only None is
-        accepted.
+        may be omitted where the rows have their own targets. ``sample_weight`` is that of the fit.
         """
-        self._refuse_weights(sample_weight)
         check_is_fitted(self)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             rows, solved = self._solved_again(data)
             judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
             answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
@@ -188,20 +193,19 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit, in memory. A dual point is found by solving the problem again; for any
-        such point the bound is computed in balls from the stored numbers. Needs python-flint,
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. A dual point is found by solving the problem
+        again; for any such point the bound is computed in balls from the stored numbers. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
-        self._refuse_weights(sample_weight)
-        points, Y, fitted = self._in_memory(X, y)
-        with self._reading_again(X, y) as data:
+        known = self._in_memory(X, y, sample_weight)
+        with self._reading_again(X, y, sample_weight) as data:
             rows, solved = self._solved_again(data)
         kernel: Any = self.kernel_
         parts, tol = kernel.components(self.n_features_in_), self._tolerance()
         return prove_reduced_variation(
-            parts, points, self.support_vectors_, rows.values.transforms, Y[:, 0], self.support_values_, fitted[:, 0],
-            float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
-            tolerance=tol if solved.exact else unpolished(tol),
+            parts, known.X, self.support_vectors_, rows.values.transforms, known.Y[:, 0], self.support_values_,
+            known.fitted[:, 0], float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
+            known.weights, tolerance=tol if solved.exact else unpolished(tol),
         )  # fmt: skip
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.reduced.prepared import Prepared, basis_facts
+from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -37,7 +38,8 @@ __all__ = ["CONDITIONAL", "FitData", "ReducedFit", "fit_reduced", "iterated_fit"
 class FitData:
     """Rows and targets, one column per output; a summary of the targets, if known; the classes.
 
-    ``survey`` is that of rows that are read in passes; None where they are in memory.
+    ``survey`` is that of rows that are read in passes; None where they are in memory. ``weighed`` states which of the
+    rows given there are, and the unit of their weights, which come with the source.
     """
 
     source: Source
@@ -45,29 +47,33 @@ class FitData:
     targets: TargetSummary | None = None
     classes: Classes | None = None
     survey: Survey | None = None
+    weighed: Weighed = ALIKE
 
     @classmethod
-    def of_numbers(cls, X: Any, y: Array, passes: OpenPasses) -> "FitData":
+    def of_numbers(cls, X: Any, y: Array, passes: OpenPasses, weighed: Weighed = ALIKE) -> "FitData":
         """Rows in memory and their targets."""
-        return cls(ArraySource(X, y[:, None]), passes)
+        return cls(ArraySource(X, y[:, None], weights=weighed.weights), passes, weighed=weighed)
 
     @classmethod
-    def of_labels(cls, X: Any, labels: Any, coding: str, passes: OpenPasses) -> "FitData":
+    def of_labels(cls, X: Any, labels: Any, coding: str, passes: OpenPasses, weighed: Weighed = ALIKE) -> "FitData":
         """Rows in memory and their labels."""
         classes = Classes.of(labels, coding)
         targets = _summary(classes, _counts(labels))
-        return cls(ArraySource(X, own_copy(classes.codes(labels))), passes, targets, classes)
+        source = ArraySource(X, own_copy(classes.codes(labels)), weights=weighed.weights)
+        return cls(source, passes, targets, classes, weighed=weighed)
 
     @classmethod
-    def of_stream(cls, rows: Source, survey: Survey, coding: str | None, passes: OpenPasses) -> "FitData":
+    def of_stream(
+        cls, rows: Source, survey: Survey, coding: str | None, passes: OpenPasses, weighed: Weighed = ALIKE
+    ) -> "FitData":
         """Rows that are read in passes, after a first one."""
         if survey.count < 2:
             raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")
         if isinstance(survey.targets, Labels):
             classes = Classes.of(survey.targets.classes, "one_vs_rest" if coding is None else coding)
             coded = CodedSource(rows, LabelCodes(classes.names, classes.book))
-            return cls(coded, passes, _summary(classes, survey.targets.counts), classes, survey)
-        return cls(CodedSource(rows, numbers), passes, survey.targets, None, survey)
+            return cls(coded, passes, _summary(classes, survey.targets.counts), classes, survey, weighed)
+        return cls(CodedSource(rows, numbers), passes, survey.targets, None, survey, weighed)
 
     @property
     def outputs(self) -> int:
@@ -120,6 +126,7 @@ def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepare
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
+    choice = data.weighed.numbered(choice)
     basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
@@ -142,7 +149,7 @@ def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepare
     error = _reconstruction(kernel, whole, rows, basis, features)
     facts = basis_facts(record, basis, features, error)
     known = rows.target_summary() if data.targets is None else data.targets
-    return Prepared(kernel, basis, rows, K, features, facts, error, known)
+    return Prepared(kernel, basis, rows, K, features, facts, error, known, data.weighed)
 
 
 def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
@@ -152,7 +159,7 @@ def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
         raise DataError("a reduced basis of a precomputed kernel works on numpy arrays (K.cpu().numpy(), K.get())")
     whole = Gram.of(kernel, held.X)
     whole.check_definite()
-    return whole, ArraySource(whole.matrix, held.Y)
+    return whole, ArraySource(whole.matrix, held.Y, weights=held.weights)
 
 
 def _reconstruction(
@@ -219,5 +226,5 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
 
 
 def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *how)
+    facts = (*prepared.facts, ("gamma", f"{gamma / prepared.weighed.unit:g}"), *weight_facts(prepared.rows), *how)
     return facts if prepared.origin.unit == 1.0 else (*facts, ("units", "residuals in units of max|y|"))

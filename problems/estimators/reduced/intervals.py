@@ -28,12 +28,14 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         if rows is None:
             raise DataError(
                 f"{type(self).__name__} keeps its basis and not its rows; give the training rows again, "
-                "rows=(X_train, y_train), or use method='gaussian'"
+                "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
             )
-        given = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
+        given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
         beta, bias = self._columns()
         with self._reading_again(*given) as data:
-            return machines_without_rows(self._training_rows(data), beta, bias, self._factor(), self._interval_gamma())
+            again = self._training_rows(data)
+            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, again.mass)
+            return machines_without_rows(again, beta, bias, factor, self._interval_gamma(), self.degrees_of_freedom_)
 
     def _spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         self._check_factor()
@@ -45,8 +47,9 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         else:
             matrix = real_array(rows[0] if isinstance(rows, tuple) else rows, "rows", ndim=2)
             values, K = KernelValues(None, self.support_), matrix[np.ix_(self.support_, self.support_)]
-        coordinates = LeverageCoordinates(values, self._factor(), gamma)
-        spread = ProjectedSpread(coordinates, eigen_features(K), gamma * self.n_rows_)
+        mass = getattr(self, "mass_", float(self.n_rows_))  # a file of release 0.1 has no weights
+        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, mass)
+        spread = ProjectedSpread(LeverageCoordinates(values, factor, gamma), eigen_features(K), gamma * mass)
         nothing = on_device_of(bias, np.zeros(1))
         return (LeftOutMachines(spread, nothing, nothing, nothing, gamma),) * int(bias.shape[0])
 
@@ -57,17 +60,16 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         return np.atleast_1d(self.noise_variance_)
 
     def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
-        if fit.noise is not None:
-            self.noise_variance_ = float(fit.noise[0]) if one else fit.noise
-            self.unit_ridge_ = 1.0 / self._fitted_gamma()
+        if fit.noise is not None and fit.factor is not None:
+            noise = fit.noise * fit.prepared.weighed.unit  # of a row of weight one, not of the mean weight
+            self.noise_variance_ = float(noise[0]) if one else noise
+            self.unit_ridge_, self.mass_ = 1.0 / self._fitted_gamma(), float(fit.factor.mass)
+            self.weighted_ = fit.prepared.rows.weights is not None
         super()._keep(fit, one, rows)
 
     def _interval_gamma(self) -> float:
         """That of the fit; a file of release 0.1 has the parameter only."""
         return 1.0 / self.unit_ridge_ if hasattr(self, "unit_ridge_") else self._fitted_gamma()
-
-    def _factor(self) -> LeverageFactor:
-        return LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
 
     def _check_factor(self) -> None:
         if not hasattr(self, "leverage_factor_"):
@@ -84,4 +86,6 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
             found.append("the width of the kernel is computed from these rows")
         if self.basis_indices_ is not None:
             found.append("the basis was chosen among these rows")
+        if getattr(self, "weighted_", False):
+            found.append("rows of unequal weight are not exchangeable with a new row of weight one")
         return tuple(found)

@@ -1,9 +1,10 @@
 r"""The L1 substrate on a reduced basis, with its exact path in zeta: see :mod:`problems.reduced_l1_substrate`.
 
-.. math:: \min_{\beta, b} \; \tfrac12 \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+.. math:: \min_{\beta, b} \; \tfrac12 \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
           + \zeta \|\beta\|_1
 
-One pass over the rows computes the sums for every zeta, a second one checks the solution on all rows.
+One pass over the rows computes the sums for every zeta, a second one checks the solution on all rows. The weights v
+are one unless ``sample_weight`` gives others.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.reduced.fit import FitData, prepare
 from problems.estimators.reduced.machine import ReducedMachine, basis_rows
 from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.weighed import Weighed, weight_facts
 from problems.estimators.shared.coded import RegressedClassifier
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, is_sparse, positive
@@ -54,19 +56,17 @@ class _ReducedL1(ReducedMachine):
         """Check the present state of this model on the training rows, wherever they are.
 
         Everything is recomputed from the rows, from what :meth:`predict` uses, and from the basis vectors that are not
-        in use. ``y`` may be omitted where the rows have their own targets. A fit takes no ``sample_weight``, so only
-        None is accepted.
+        in use. ``y`` may be omitted where the rows have their own targets. ``sample_weight`` is that of the fit.
         """
-        self._refuse_weights(sample_weight)
         check_is_fitted(self)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             self._training_rows(data)  # refuses rows that are not those of the fit
-            basis, beta = self._whole_basis()
+            basis, beta = self._whole_basis(data.weighed)
             source = data.source
             if self.kernel_.pairwise:
                 held = source.whole("a precomputed kernel matrix must be in memory")
                 matrix = Gram.of(self.kernel_, held.X).matrix
-                K, source = matrix[np.ix_(basis, basis)], ArraySource(matrix, held.Y)
+                K, source = matrix[np.ix_(basis, basis)], ArraySource(matrix, held.Y, weights=held.weights)
                 rows = KernelRows(KernelValues(None, basis), source, data.passes)
             else:
                 K = symmetric_matrix(self.kernel_, basis)
@@ -81,28 +81,27 @@ class _ReducedL1(ReducedMachine):
             if not all(output[0].passes for output in checks):
                 _, checks = check(beta, bias, True)
         title = f"{self._title}, checked again"
-        return Certificate(
-            title, worst_rows(list(checks)), (("kernel", repr(self.kernel_)), ("zeta", f"{self.zeta:g}"))
-        )
+        facts = (("kernel", repr(self.kernel_)), ("zeta", f"{self.zeta:g}"), *weight_facts(rows))
+        return Certificate(title, worst_rows(list(checks)), facts)
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit, in memory. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
         """
-        self._refuse_weights(sample_weight)
-        points, Y, fitted = self._in_memory(X, y)
-        basis, beta = self._whole_basis()
+        known = self._in_memory(X, y, sample_weight)
+        basis, beta = self._whole_basis(known.weighed)
         pairwise = self.kernel_.pairwise
-        rows = basis_rows(self.kernel_, points, None if pairwise else basis, basis if pairwise else None)
+        rows = basis_rows(self.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
         zeta, tolerance = positive(self.zeta, "zeta"), self._tolerance()
         found = [
-            prove_reduced_l1(rows, Y[:, k], zeta, beta[:, k], fitted[:, k], tolerance=tolerance)
-            for k in range(Y.shape[1])
+            prove_reduced_l1(rows, t, zeta, beta[:, k], fitted, known.weights, tolerance=tolerance)
+            for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
         ]
         return min(found, key=lambda one: one.digits)
 
-    def _whole_basis(self) -> tuple[Any, Array]:
+    def _whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
         """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
         beta, _ = self._columns()
         if self.basis_indices_ is None:
@@ -112,19 +111,22 @@ class _ReducedL1(ReducedMachine):
         zeros = np.zeros((others.size, beta.shape[1]))
         whole = np.concatenate([beta, zeros])
         if self.kernel_.pairwise:
-            return np.concatenate([self.support_, self.basis_indices_[others]]), whole
+            return weighed.own_numbers(np.concatenate([self.support_, self.basis_indices_[others]])), whole
         if is_sparse(self.candidates_):
             from scipy.sparse import vstack
 
             return vstack([self.support_vectors_, self.candidates_[others]]).tocsr(), whole
         return np.concatenate([self.support_vectors_, self.candidates_[others]]), whole
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows.
+
+        ``sample_weight`` weighs the squared errors against zeta, as in :class:`~problems.SparseLSSVMRegressor`.
+        """
         self._begin_fit()
         positive(self.zeta, "zeta")
         self._choice()
-        with self._reading(X, y) as data:
+        with self._reading(X, y, sample_weight) as data:
             solved = self._solved(data)
         self._keep_path(solved)
         self._keep_classes(data.classes)
@@ -146,6 +148,7 @@ class _ReducedL1(ReducedMachine):
         solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
         facts = (
             *prepared.facts,
+            *weight_facts(prepared.rows),
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on only the bias is left"),
             ("solver", f"path of {max(len(path) for path in paths)} knots from sums, corrected {solution.steps} times"),
         )
@@ -166,7 +169,7 @@ class _ReducedL1(ReducedMachine):
         if basis.points is not None:
             self.candidates_ = basis.points
             self.support_vectors_ = basis.points[used]
-        self.support_ = used if basis.rows is None else basis.rows[used]
+        self.support_ = used if basis.rows is None else self.basis_indices_[used]
         self.n_support_ = int(used.size)
         beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
         self.bias_ = float(bias[0]) if one else bias

@@ -3,14 +3,15 @@ r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors 
 .. math::
 
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
-        + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2,
+    \qquad v_i = 1 \text{ unless given}
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
 :mod:`substrate.reduced.solution` for the closed form. Time is linear in the number of rows, memory does not
 depend on it, and rows need not be in memory: ``fit`` takes arrays, or a ``.npy`` file and another with its targets, a
 Parquet file or folder and the name of a column, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that
-can be iterated again; see :mod:`substrate.streaming`. Rows are drawn and counted here, not weighted: there is no
-``sample_weight``.
+can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts
+:math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight zero are absent.
 """
 
 from collections.abc import Iterable
@@ -37,18 +38,19 @@ __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 _OTHER_ROWS = 1e-4
 
 
-def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, Array, float]:
-    """Targets, errors and spare leverages of all rows, or of evenly spaced ones of very many; all leverages summed."""
+def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, Array, Array, float]:
+    """Targets, errors, spare leverages and weights of all rows, or of evenly spaced ones of very many; trace H."""
     step, freedom = -(-n_rows // MOST_ROWS), 0.0
-    kept: list[tuple[Array, Array, Array]] = []
+    kept: list[tuple[Array, ...]] = []
     for part in parts:
         part.refuse_undetermined()
         Y, fitted, h = (to_numpy(one) for one in (part.Y, part.fitted, part.leverages))
         freedom += float(h.sum())
         first = -part.start % step
-        kept.append((Y[first::step], (Y - fitted)[first::step], 1.0 - h[first::step]))
+        v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
+        kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
     found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    return found[0], found[1], found[2], freedom
+    return found[0], found[1], found[2], found[3], freedom
 
 
 @dataclass(eq=False, repr=False)
@@ -93,13 +95,14 @@ class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     degrees_of_freedom_ : float
         Trace of the hat matrix (absent for ``solver="cg"``).
     leverage_factor_, leverage_offset_ : array
-        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well).
+        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well); where rows
+        have weights, that of a row of weight v is ``v (1/m + ||...||^2)``, m their sum.
     n_rows_ : int
-        Number of rows fitted.
+        Number of rows fitted, without those of weight zero.
     noise_variance_ : float
         The variance of the noise at which the evidence of y is largest (absent as well).
-    unit_ridge_ : float
-        1/gamma, the diagonal of a new row (absent as well).
+    unit_ridge_, mass_, weighted_ : float, float, bool
+        1/gamma, the weight of all rows, and whether they had weights (absent as well).
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -157,30 +160,30 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     _leaves_rows_out = True
 
-    def _data(self, X: Any, y: Any, coding: str | None, passes: OpenPasses) -> FitData:
-        data = super()._data(X, y, coding, passes)
+    def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
+        data = super()._data(X, y, sample_weight, coding, passes)
         if data.source.held is None and self._keeps_rows():
-            self._state().rows = (X, y, None)
+            self._state().rows = (X, y, sample_weight)
         return data
 
     def _left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """In one pass and without a refit; by folds for a fit by conjugate gradients, which has no leverages."""
         if not hasattr(self, "leverage_factor_"):
             return super()._left_out_scores(rows)
-        X, labels, _ = rows
-        with self._reading_again(X, labels) as data:
+        with self._reading_again(*rows) as data:
             read = self._training_rows(data)
-            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
-            Y, errors, spare, freedom = _thinned(left_out_rows(read, *self._columns(), factor), self.n_rows_)
+            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, read.mass)
+            found = _thinned(left_out_rows(read, *self._columns(), factor), read.n_rows)
             held = data.source.held
+        Y, errors, spare, weights, freedom = found
         if abs(self._trace(freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
         classes, residuals = numbers_of_codes(Y, self.code_book_), errors / spare[:, None]
-        if held is not None and not self.kernel_.pairwise and len(classes) == self.n_rows_:
+        if held is not None and not self.kernel_.pairwise and len(classes) == held.X.shape[0]:
             residuals = groups_left_out(errors, residuals, equal_rows(to_numpy(held.X), classes))
         outputs = Y - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
-        return CalibrationScores.of(scores, classes, None, "left out")
+        return CalibrationScores.of(scores, classes, weights, "left out")
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

@@ -37,7 +37,8 @@ class LeftOutSums:
     """Criteria of the machines fitted without each row, one number or one per output.
 
     ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
-    share of rows decoded to a wrong class, None in regression.
+    share of rows decoded to a wrong class, None in regression; ``gcv`` is that of the weighted errors (weights of mean
+    one) where rows have weights.
     """
 
     n_rows: int
@@ -55,9 +56,12 @@ class LeftOutSums:
 
 
 def sum_left_out(
-    parts: Iterable[LeftOutRows], n_rows: int, one: bool, wrong: Callable[[Array, Array], int | None]
+    parts: Iterable[LeftOutRows], n_rows: int, mass: float, one: bool, wrong: Callable[[Array, Array], int | None]
 ) -> LeftOutSums:
-    """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class."""
+    """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
+
+    Generalised cross-validation is that of the weighted errors, with weights of mean one; ``mass`` is their sum.
+    """
     squares: Any = 0.0
     sizes: Any = 0.0
     errors: Any = 0.0
@@ -68,12 +72,13 @@ def sum_left_out(
         residuals = part.residuals
         squares = squares + np.square(residuals).sum(axis=0)
         sizes = sizes + np.abs(residuals).sum(axis=0)
-        errors = errors + np.square(part.Y - part.fitted).sum(axis=0)
+        own = np.square(part.Y - part.fitted)
+        errors = errors + (own if part.weights is None else part.weights[:, None] * own).sum(axis=0)
         freedom += float(part.leverages.sum())
         outputs = part.Y - residuals
         count = wrong(outputs[:, 0] if one else outputs, part.Y)
         classified, strange = count is not None, strange + (count or 0)
-    gcv = n_rows * errors / (n_rows - freedom) ** 2
+    gcv = n_rows * (n_rows / mass * errors) / (n_rows - freedom) ** 2
     press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
@@ -93,30 +98,36 @@ class SparseMachine(ReducedMachine):
     _page = "reduced_basis_ls_svm"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+
+        ``sample_weight`` has one weight of its squared error for each row: an array, also where rows are read in
+        passes, or the path of a ``.npy`` file. Rows of weight zero are absent, also for the choice of the basis, which
+        does not look at the other weights; only the rule ``"pruned"``, which goes by fits, weighs their errors. On a
+        given basis a row of weight 2 counts as two rows.
 
         :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
         """
         self._begin_fit()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
-        with self._reading(X, y) as data:
+        with self._reading(X, y, sample_weight) as data:
             fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
             self._keep_of_rows(fit)
         self._keep_classes(data.classes)
         self._keep(fit, data.outputs == 1)
         return self
 
-    def leave_one_out(self, X: Any = None, y: Any = None) -> LeftOut | LeftOutSums:
+    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
         """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
-        The training rows are given again, since the model keeps its basis only; of rows that are read in passes, those
-        of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling stay as they are
-        although the left-out row had its part in choosing them: the certificate says so.
+        The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
+        row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
+        read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling
+        stay as they are although the left-out row had its part in choosing them: the certificate says so.
         """
         self._check_leverages(X)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
@@ -160,23 +171,22 @@ class SparseMachine(ReducedMachine):
         """Check the present state of this model on the training rows, wherever they are.
 
         Everything is recomputed from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be omitted where the rows have their own targets: a Parquet file, blocks ``(X, y)``. A fit takes no
-        ``sample_weight``, so only None is accepted.
+        ``y`` may be omitted where the rows have their own targets: a Parquet file, blocks ``(X, y)``.
+        ``sample_weight`` is that of the fit.
         """
-        self._refuse_weights(sample_weight)
         check_is_fitted(self)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             return self._certified(self._training_rows(data), self._fitted_gamma())
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X`` and ``y`` are those of the fit, in memory. The machine is that on the directions of the basis that were
-        kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the machine on all of
-        them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on the directions of the
+        basis that were kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the
+        machine on all of them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
         """
-        self._refuse_weights(sample_weight)
-        return self._proved(X, y, self._fitted_gamma())
+        known = self._in_memory(X, y, sample_weight)
+        return self._proved(known, self._fitted_gamma(), known.weights)
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
@@ -197,11 +207,11 @@ class SparseMachine(ReducedMachine):
     def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
         beta, bias = self._columns()
-        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, self.n_rows_)
+        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, rows.mass)
         text = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:
-            sums = sum_left_out(parts, self.n_rows_, one, self._wrong)
+            sums = sum_left_out(parts, self.n_rows_, rows.mass, one, self._wrong)
             certificate = Certificate(text, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
@@ -215,7 +225,8 @@ class SparseMachine(ReducedMachine):
         outputs = Y - residuals
         freedom = float(xp.sum(leverages))
         unit = target_unit(Y)
-        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom))
+        v = None if rows.weights is None else to_numpy(rows.weights) * (rows.n_rows / rows.mass)
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom, v))
         checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
             known = to_numpy(Y), to_numpy(residuals)

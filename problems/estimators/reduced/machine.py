@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.row_stream import RowStream
+from problems.estimators.reduced.weighed import Weighed, weight_facts
 from problems.estimators.shared.checked_again import refuse_strange_classes
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
@@ -35,7 +38,7 @@ from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
 
-__all__ = ["ReducedMachine", "basis_rows"]
+__all__ = ["ReducedMachine", "TrainingRows", "basis_rows"]
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
@@ -44,6 +47,17 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return BasisRows(None, matrix[:, support], matrix[support][:, support])
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """Rows of a fit in memory, targets, what predict returns for them (one column per output), and their weights."""
+
+    X: Any
+    Y: Array
+    fitted: Array
+    weights: Array
+    weighed: Weighed
 
 
 class ReducedMachine(RowStream):
@@ -67,7 +81,7 @@ class ReducedMachine(RowStream):
 
     def _keep_basis(self, prepared: Prepared) -> None:
         """Set the attributes of the basis and of the rows, and the reconstruction error."""
-        self.basis_indices_ = prepared.basis.rows
+        self.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
         self.n_rows_ = prepared.rows.n_rows
         self.rank_ = prepared.features.rank
         self.reconstruction_error_ = float(prepared.reconstruction)
@@ -77,57 +91,59 @@ class ReducedMachine(RowStream):
         """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
         self._keep_basis(prepared)
         basis = prepared.basis
-        self.support_ = np.arange(basis.size) if basis.rows is None else basis.rows
+        self.support_ = np.arange(basis.size) if basis.rows is None else self.basis_indices_
         if basis.points is not None:
             self.support_vectors_ = basis.points
         self.bias_ = bias
         self.support_values_ = own_copy(support_values)
 
     @contextmanager
-    def _reading_again(self, X: Any, y: Any) -> Iterator[FitData]:
-        """Training rows and targets once more, for a check of what is held now."""
+    def _reading_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """Training rows, targets and weights once more, for a check of what is held now."""
         book = (self.classes_, self.code_book_) if self._labels else None
         with self._passes() as passes:
             rows = self._streamed(X, y)
             if rows is not None:
-                yield FitData(CodedSource(rows, numbers if book is None else LabelCodes(*book)), passes)
+                rows, weighed = self._weighed(rows, sample_weight)
+                coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
+                yield FitData(coded, passes, weighed=weighed)
                 return
             if y is None:
                 raise DataError(
                     "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
                     "rows bring their own"
                 )
-            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=book is None)
+            X, y, weighed = type(self)(self.kernel)._held(X, y, sample_weight, book is None)
             if book is None:
-                yield FitData.of_numbers(X, y, passes)
+                yield FitData.of_numbers(X, y, passes, weighed)
                 return
             refuse_strange_classes(self, to_numpy(y))
-            yield FitData(ArraySource(X, own_copy(Classes(*book).codes(y))), passes)
+            source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
+            yield FitData(source, passes, weighed=weighed)
 
-    def _refuse_weights(self, sample_weight: Any) -> None:
-        if sample_weight is not None:
-            raise DataError(
-                f"{type(self).__name__} draws and counts rows and is fitted without weights: sample_weight must be "
-                f"None, received {type(sample_weight).__name__}"
-            )
-
-    def _in_memory(self, X: Any, y: Any) -> tuple[Any, Array, Array]:
-        """Training rows, targets, and what predict returns for them, on the host; one column per output."""
+    def _in_memory(self, X: Any, y: Any, sample_weight: Any = None) -> "TrainingRows":
+        """The training rows of positive weight, on the host."""
         check_is_fitted(self)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             self._training_rows(data)
-            X, Y, _ = data.source.whole("a proof goes through all rows in memory")
-            return to_numpy(X), to_numpy(Y), np.reshape(to_numpy(self._evaluated(X)), Y.shape)
+            X, Y, _, weights = data.source.whole("a proof goes through all rows in memory")
+            numbers = data.weighed.own_numbers(self.support_) if self.kernel_.pairwise else self.support_
+            if self.kernel_.pairwise:
+                fitted = expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X, numbers)
+            else:
+                fitted = self._evaluated(X)
+            v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
+            return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
 
-    def _proved(self, X: Any, y: Any, gamma: float, weights: Array | None = None) -> Proof:
+    def _proved(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
         """The proof of every output, of which the worst is returned."""
-        points, Y, fitted = self._in_memory(X, y)
-        vectors = None if self.kernel_.pairwise else to_numpy(self.support_vectors_)
-        rows = basis_rows(self.kernel_, points, vectors, self.support_)
-        v = np.ones(Y.shape[0]) if weights is None else weights
-        tol = self._tolerance()
+        vectors, support = None if self.kernel_.pairwise else to_numpy(self.support_vectors_), self.support_
+        if self.kernel_.pairwise:
+            support = known.weighed.own_numbers(support)
+        rows, tol = basis_rows(self.kernel_, known.X, vectors, support), self._tolerance()
         found: list[Proof] = [
-            prove_reduced(rows, t, gamma, v, f, self.rank_, tolerance=tol) for t, f in zip(Y.T, fitted.T, strict=True)
+            prove_reduced(rows, t, gamma, weights, f, self.rank_, tolerance=tol)
+            for t, f in zip(known.Y.T, known.fitted.T, strict=True)
         ]
         return min(found, key=lambda one: one.digits)
 
@@ -142,17 +158,23 @@ class ReducedMachine(RowStream):
         source = data.source
         self._check_source(source)
         if source.n_rows != self.n_rows_:
-            raise DataError(f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}")
+            raise DataError(
+                f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}"
+                + (" of positive weight" if data.weighed.kept is not None else "")
+            )
         if not self.kernel_.pairwise:
             if source.n_features != self.n_features_in_:
                 raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
             return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
         held = source.whole("a precomputed kernel matrix must be in memory")
         matrix = Gram.of(self.kernel_, held.X).matrix
-        return KernelRows(KernelValues(None, self.support_), ArraySource(matrix, held.Y), data.passes)
+        columns = KernelValues(None, data.weighed.own_numbers(self.support_))
+        return KernelRows(columns, ArraySource(matrix, held.Y, weights=held.weights), data.passes)
 
     def _basis_matrix(self, rows: KernelRows) -> Array:
-        matrix: Array = rows.taken(self.support_) if self.kernel_.pairwise else self.kernel_(self.support_vectors_)
+        if self.kernel_.pairwise:
+            return rows.taken(rows.values.points)
+        matrix: Array = self.kernel_(self.support_vectors_)
         return matrix
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
@@ -175,7 +197,7 @@ class ReducedMachine(RowStream):
         answer = judge.of(residuals, beta, shift)
         if not answer.passes and not rows.on_device:
             answer = judge.once_more(beta, shift)
-        record = (("kernel", repr(self.kernel_)), *facts, *answer.facts)
+        record = (("kernel", repr(self.kernel_)), *weight_facts(rows), *facts, *answer.facts)
         return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), record)
 
     def _check_loaded(self) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from problems.estimators.reduced.weighed import ALIKE, Weighed
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
@@ -28,6 +29,7 @@ class Prepared:
     facts: tuple[tuple[str, str], ...]
     reconstruction: float
     targets: TargetSummary
+    weighed: Weighed = ALIKE
 
     @property
     def origin(self) -> Origin:

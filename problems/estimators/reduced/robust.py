@@ -6,7 +6,8 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
 See :mod:`substrate.reduced.solution` for the passes and :mod:`substrate.closed_form.robust_weights` for
-weights and scales. No weight is stored: each is a function of its row and of the previous fit.
+weights and scales. No weight is stored: each is a function of its row and of the previous fit. A ``sample_weight``
+multiplies it, and counts in the robust scale.
 """
 
 import warnings
@@ -22,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.reduced.fit import prepare
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.encoding import ReducedReweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
@@ -30,7 +32,7 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.proof import Proof
-from substrate.reduced.rows import KernelValues
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import (
     ErrorsOfRows,
     ReducedSolution,
@@ -95,17 +97,22 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
     max_reweightings: int = 1
     weights_tol: float = 1e-4
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the basis, fit to all rows, wherever they are, and fit again with weights."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the basis, fit to all rows, wherever they are, and fit again with weights.
+
+        ``sample_weight`` is that of :class:`~problems.SparseLSSVMRegressor`, and multiplies the robust weights; on a
+        given basis a row of weight 2 counts as two rows, also in the robust scale.
+        """
         self._begin_fit()
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        with self._reading(X, y) as data:
+        with self._reading(X, y, sample_weight) as data:
             prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
-            fits = tuple(self._fits(prepared, gamma, most, tolerance))
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
+                fits = tuple(self._fits(prepared, gamma, most, tolerance))
         last = fits[-1]
         if most > 1 and last.change > tolerance:
             warnings.warn(
@@ -114,8 +121,8 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *self._facts(fits, prepared.rows.n_rows), _WEIGHTED)
-        facts += last.solution.facts
+        facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *weight_facts(prepared.rows))
+        facts += (*self._facts(fits, prepared.rows), _WEIGHTED, *last.solution.facts)
         self.scale_ = float(last.scale)
         self.history_ = tuple(
             ReducedReweighting(
@@ -129,7 +136,10 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         return self
 
     def row_weights(self, X: Any, y: Any) -> Array:
-        """The weights v of the last fit for these rows, or any others: from the errors of the previous fit."""
+        """The robust weights v of the last fit for these rows, or any others: from the errors of the previous fit.
+
+        They are without ``sample_weight``.
+        """
         check_is_fitted(self)
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
         if len(self.history_) < 2:
@@ -142,13 +152,12 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present state of this model by its last weighted problem on the training rows, wherever they are.
 
-        Everything is recomputed from the rows and from what :meth:`predict` uses; the weights are those of the last
-        fit, from the errors of the previous one. ``y`` may be omitted where the rows have their own targets. A fit
-        takes no ``sample_weight``, so only None is accepted.
+        Everything is recomputed from the rows and from what :meth:`predict` uses; the robust weights are those of the
+        last fit, from the errors of the previous one. ``y`` may be omitted where the rows have their own targets.
+        ``sample_weight`` is that of the fit.
         """
-        self._refuse_weights(sample_weight)
         check_is_fitted(self)
-        with self._reading_again(X, y) as data:
+        with self._reading_again(X, y, sample_weight) as data:
             rows = self._training_rows(data)
             unit = target_unit(rows.target_summary().extremes)
             return self._certified(rows, positive(self.gamma, "gamma"), self._weights(unit), (_WEIGHTED,))
@@ -156,12 +165,13 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from the optimum of the last fit.
 
-        Its weights are numbers here, those of :meth:`row_weights`. Otherwise as for
+        Its weights are numbers here, those of :meth:`row_weights` times ``sample_weight``. Otherwise as for
         :meth:`~problems.SparseLSSVMRegressor.prove`.
         """
-        self._refuse_weights(sample_weight)
-        self._in_memory(X, y)  # refuses rows whose weights are not known
-        return self._proved(X, y, positive(self.gamma, "gamma"), self.row_weights(X, y))
+        known = self._in_memory(X, y, sample_weight)  # refuses rows whose weights are not known
+        robust = self.row_weights(X, y)
+        kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
+        return self._proved(known, positive(self.gamma, "gamma"), known.weights * kept)
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
@@ -186,10 +196,11 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         before = self.history_[-2]
         return WeightsOfRows(before.support_values / unit, before.bias / unit, self.scale_ / unit, self.weighting)
 
-    def _facts(self, fits: tuple[Reweighted, ...], n: int) -> tuple[tuple[str, str], ...]:
+    def _facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
         last = fits[-1]
         settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
-        light = f"they sum to {last.mass:.6g} over {n} rows"
+        given = "" if rows.weights is None else "with those given "
+        light = f"{given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
         if len(fits) > 1 and last.scale == 0.0:
             light = "all left at one: the robust scale of the errors is zero, so no error is large"
         return (

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit import FitData
+from problems.estimators.reduced.weighed import ALIKE, Weighed
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checks import warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.coded import Classes, scores_of, winners
@@ -30,6 +31,7 @@ from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import Source
 from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
+from substrate.streaming.weighed_source import WeighedSource, weights_of_source
 from substrate.whole_file import refuse_taken, writable_file
 
 __all__ = ["RowStream"]
@@ -46,6 +48,8 @@ class RowStream(KernelEstimator):
     }  # fmt: skip
     #: The rule of a basis that names none.
     _rule: ClassVar[str] = "feature_vectors"
+    #: Whether a fit divides the weights of its rows by their mean, and multiplies its gamma by it.
+    _mean_one: ClassVar[bool] = False
 
     def _choice(self) -> Basis:
         """How the basis is chosen, every default filled in."""
@@ -59,12 +63,12 @@ class RowStream(KernelEstimator):
             yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
 
     @contextmanager
-    def _reading(self, X: Any, y: Any) -> Iterator[FitData]:
-        """The rows and targets of a fit, checked."""
+    def _reading(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """The rows, targets and weights of a fit, checked."""
         self._check_coding()
         self._check_means()
         with self._passes() as passes:
-            data = self._data(X, y, getattr(self, "coding", None), passes)
+            data = self._data(X, y, sample_weight, getattr(self, "coding", None), passes)
             path = Passes.of(self.passes).checkpoint
             if path is None:
                 yield data
@@ -90,18 +94,44 @@ class RowStream(KernelEstimator):
             )
         writable_file(path)
 
-    def _data(self, X: Any, y: Any, coding: str | None, passes: OpenPasses) -> FitData:
+    def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         rows = self._streamed(X, y)
         if rows is None:
-            X, y, _ = self._checked(X, y, None, numeric=coding is None)
-            held = FitData.of_numbers(X, y, passes) if coding is None else FitData.of_labels(X, y, coding, passes)
+            X, y, weighed = self._held(X, y, sample_weight, coding is None, self._mean_one)
+            held = (
+                FitData.of_numbers(X, y, passes, weighed)
+                if coding is None
+                else FitData.of_labels(X, y, coding, passes, weighed)
+            )
             if held.source.home != HOST:
                 self._check_device_means()
             return held
         self._take_names(rows)
+        rows, weighed = self._weighed(rows, sample_weight, self._mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
-        return FitData.of_stream(rows, survey, coding, passes)
+        return FitData.of_stream(rows, survey, coding, passes, weighed)
+
+    def _held(
+        self, X: Any, y: Any, sample_weight: Any, numeric: bool, mean_one: bool = False
+    ) -> tuple[Any, Any, Weighed]:
+        """Rows of positive weight in memory, their targets, and their weights, checked."""
+        X, y, weights = self._checked(X, y, sample_weight, numeric=numeric)
+        if sample_weight is None:
+            return X, y, ALIKE
+        given = int(X.shape[0])
+        X, y, weights, kept = self._kept(X, y, weights)
+        return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
+
+    def _weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+        """Rows of positive weight that are read in passes, and their weights."""
+        if sample_weight is None:
+            return rows, ALIKE
+        weights = weights_of_source(sample_weight, rows)
+        (kept,) = np.nonzero(weights)
+        weighed = Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
+        plain = weighed.weights is None and weighed.kept is None
+        return rows if plain else WeighedSource(rows, weighed.weights, weighed.kept), weighed
 
     def _check_device_means(self) -> None:
         """Refuse executors and checkpoints on a device."""
@@ -126,12 +156,13 @@ class RowStream(KernelEstimator):
             self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 
     def _problem(self, data: FitData) -> str:
-        held = data.source.held
+        held, weights = data.source.held, data.source.row_weights()
+        more = () if weights is None else (weights,)
         if held is not None:
             rows = held.X.tocsr() if is_sparse(held.X) else held.X
             targets = data.passes.sums(data.source, summary_of_targets, "targets")
-            return digest(self._what_is_fitted(), rows, targets)
-        return digest(self._what_is_fitted(), data.survey)
+            return digest(self._what_is_fitted(), rows, targets, *more)
+        return digest(self._what_is_fitted(), data.survey, *more)
 
     def _what_is_fitted(self) -> list[Any]:
         parameters = self.get_params(deep=False) | {"basis": self._choice()}

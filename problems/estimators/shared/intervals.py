@@ -145,9 +145,9 @@ class LeftOutIntervals(Intervals):
             ``"jackknife-minmax"``: those of [Barber2021]_. ``"gaussian"``: error bars of the Gaussian process of this
             machine. ``"split"``: by the rows given to :meth:`calibrate`. :meth:`interval_guarantee` states what each
             of them guarantees for this model.
-        rows : pair of arrays, array, or source of rows, default=None
-            The training rows and targets (X, y), for a model that does not keep them; with a precomputed kernel the
-            kernel matrix of the training rows.
+        rows : tuple of arrays, array, or source of rows, default=None
+            The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
+            does not keep them; with a precomputed kernel the kernel matrix of the training rows.
         diagonal : array of shape (n,), default=None
             k(x, x) of the new rows, which ``"conformal"`` and ``"gaussian"`` need with a precomputed kernel.
 

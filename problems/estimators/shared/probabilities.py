@@ -185,11 +185,11 @@ class Probabilities(KernelEstimator):
             self._state().rows = (found[0], found[1], None if sample_weight is None else found[2])
         return found
 
-    def _calibrate_by(self, X: Any, labels: Any) -> None:
+    def _calibrate_by(self, X: Any, labels: Any, weights: Any) -> None:
         """Forget the calibration of the model that this one is a copy of, and keep rows for its own."""
         self._kept_calibration = _Held()
         if self._keeps_rows():
-            self._kept_calibration.rows = (X, labels, None)
+            self._kept_calibration.rows = (X, labels, weights)
 
     def _keeps_rows(self) -> bool:
         """Whether the calibration needs rows that the model does not hold; a reference to them is kept, no copy."""

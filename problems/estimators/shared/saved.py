@@ -46,6 +46,8 @@ _Kinds = dict[str, Allowed]
 
 _NUMBER, _WHOLE, _FLAG = number(), whole(), flag()
 _UNBOUNDED = number(unbounded=True)
+_LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
+_BOX = pairs(_LABEL, many(_UNBOUNDED, 2))
 _VECTOR, _MATRIX, _EACH = array(), array(dimensions=(2,)), array(dimensions=(1, 2))
 _EVERY: _Kinds = {
     "bias_": either(_NUMBER, array(dimensions=(0, 1))), "certificate_": certificate(),
@@ -59,8 +61,9 @@ _PROOF: _Kinds = {
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
     "path_": entries({
-        "parameter": word("gamma", "zeta", "rho"), "values": array(unbounded=True),
-        "criterion": array(dimensions=(1, 2), unbounded=True), "coverage": many(_UNBOUNDED),
+        "parameter": word("gamma", "zeta", "rho"), "parameters": many(_LABEL, 2),
+        "values": array(dimensions=(1, 2), unbounded=True), "criterion": array(dimensions=(1, 2), unbounded=True),
+        "coverage": either(many(_UNBOUNDED), many(many(_UNBOUNDED, 2), 2)),
         "holes": many(many(_UNBOUNDED)), "stop": sentence(), "maximal_variation": array(dimensions=(2, 3)),
     }),
 }  # fmt: skip
@@ -112,8 +115,10 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "_Componentwise": _NORMS,
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
-    "OverZeta": {"training_rows_": array("iu"), "zeta_": _NUMBER},  # rows that train, where the support does not tell
-    "OverRho": {"rho_": _NUMBER},
+    "OverZeta": {  # rows that train, where the support does not tell
+        "proved_on_": _BOX, "ridge_": _NUMBER, "training_rows_": array("iu"), "zeta_": _NUMBER,
+    },
+    "OverRho": {"proved_on_": _BOX, "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER))},
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "RobustLSSVMRegressor": {
@@ -125,7 +130,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "L1SubstrateRegressor": {"zeta_max_": _NUMBER},
     "_MaximalVariation": {"component_support_": array("b")},
     "PrunedMachine": {
-        "gamma_": either(_NUMBER, _VECTOR), "weights_": _VECTOR, "step_": _WHOLE,
+        "gamma_": either(_NUMBER, _VECTOR), "ridge_": _VECTOR, "weights_": _VECTOR, "step_": _WHOLE,
         "pruning_path_": many(recorded(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
@@ -136,6 +141,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "basis_indices_": either(nothing(), array("iu")), "n_rows_": _WHOLE, "rank_": _WHOLE,
         "reconstruction_error_": _NUMBER,
     },
+    "ReducedIntervals": {"mass_": _NUMBER, "weighted_": _FLAG},
     "SparseMachine": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
     "SparseComponentwiseLSSVMRegressor": _NORMS,
     "RobustSparseLSSVMRegressor": {
@@ -167,7 +173,9 @@ _FOLDS = either(nothing(), _WHOLE, many(either(_ROWS, many(_ROWS, 2)), 1), array
 _SPLITS = Allowed("None, a number of folds, or a list of folds or splits by row numbers", _FOLDS.allows)
 _MOST = either(nothing(), _WHOLE)
 _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
-_LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
+_COLUMNS = either(many(either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str))), 1), array("iu"))
+_GROUPS = either(nothing(), many(_COLUMNS, 1), pairs(_LABEL, _COLUMNS), array("iu", (2,)))
+_RANGE = either(many(_NUMBER, 2), array("fiu"))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
@@ -193,12 +201,17 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
+    "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
+    "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
     "HuberLSSVMRegressor": {"delta": either(_NUMBER, word("auto"))},
     "RobustLSSVMRegressor": _WEIGHTING,
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationAnswers": {"expansion": word("shared", "decoupled")},
-    "_MaximalVariation": _SOLVER,
+    "_MaximalVariation": _SOLVER | {
+        "groups": _GROUPS,
+        "rho": either(_NUMBER, many(_NUMBER, 1), array("fiu"), pairs(_LABEL, _NUMBER)),
+    },
     "PrunedMachine": {
         "step": either(_WHOLE, _NUMBER), "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
     },

@@ -9,7 +9,7 @@ from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
 from problems.displays import EvolutionDiagramDisplay
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Linear
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +102,11 @@ def test_refusals(plt, fused):
     with pytest.raises(DataError, match="several folds or machines"):
         EvolutionDiagramDisplay.from_estimator(folds)
     assert plt.get_fignums() == []
+
+
+def test_one_rho_for_each_group_has_no_evolution():
+    X, y = additive_function(20, 4, random_state=0)
+    groups = {"groups": [[0, 1], [2, 3]], "rho_range": (1.0, 20.0), "gap": 0.5}
+    model = FusedMaximalVariationRegressor(Linear(), random_state=0, **groups).fit(X, y)
+    with pytest.raises(DataError, match="one rho for each group of inputs"):
+        EvolutionDiagramDisplay.from_estimator(model)

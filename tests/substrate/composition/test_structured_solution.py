@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from substrate import Machine, Substrate
-from substrate.composition import structured_method
+from substrate.composition import structure_search, structured_method
+from substrate.composition import structured_solution as structured_solution_module
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
-from substrate.composition.structure import Factor
+from substrate.composition.newton_factor import Factor
 from substrate.composition.structure_blocks import dense_rows
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import structured_solution
@@ -150,22 +151,74 @@ def test_the_optimality_conditions_hold_in_the_program_as_compiled(build):
     assert abs(float(point.z[program.linear] @ slack[program.linear])) <= 1e-9 * size
 
 
+def newton_matrix(structure, weights):
+    F = np.zeros((structure.F.shape[0], structure.P.shape[0])) + structure.F
+    rows = np.hstack([structure.C.toarray(), structure.T.toarray() @ F])
+    M = rows.T @ (np.append(weights, structure.squares)[:, None] * rows)
+    k = structure.own.size
+    M[k:, k:] += np.diag(structure.P) if structure.P.ndim == 1 else structure.P
+    return M
+
+
 @every
 def test_the_newton_system_is_solved_whatever_the_weights(build):
     program, dense = program_of(build())
     structure = find_structure(program, dense)
     rng = np.random.default_rng(3)
     weights = 10.0 ** rng.uniform(-4.0, 4.0, structure.n_rows)
-    F = np.zeros((structure.F.shape[0], structure.P.shape[0])) + structure.F
-    rows = np.hstack([structure.C.toarray(), structure.T.toarray() @ F])
-    M = rows.T @ (np.append(weights, structure.squares)[:, None] * rows)
-    k = structure.own.size
-    M[k:, k:] += structure.P
+    M = newton_matrix(structure, weights)
     right = rng.standard_normal(M.shape[0])
     factor = Factor(structure, np.append(weights, structure.squares))
     assert factor.regular
     found = factor.solve(right)
     assert_allclose(M @ found, right, rtol=0.0, atol=1e-8 * np.abs(M).max() * max(np.abs(found).max(), 1e-3))
+
+
+@pytest.mark.parametrize("build", [insensitive, pinball, hinge, values_squared], ids=lambda build: build.__name__)
+@pytest.mark.parametrize("share", [1e-1, 1e-3, 1e-6])
+def test_a_factor_without_small_columns_and_rows_is_near_the_newton_matrix(build, share, monkeypatch):
+    """An error left after refinement is at most sqrt(share), for columns and rows each, of the one before."""
+    monkeypatch.setattr(structure_search, "_MANY", 2)
+    structure = find_structure(*program_of(build()))
+    assert structure.significance is not None
+    rng = np.random.default_rng(3)
+    weights = 10.0 ** rng.uniform(-6.0, 2.0, structure.n_rows)
+    M = newton_matrix(structure, weights)
+    factor = Factor(structure, np.append(weights, structure.squares), 0.0, share)
+    exact = rng.standard_normal(M.shape[0])
+    found = factor.solve(M @ exact)
+    sizes = [float(error @ M @ error) ** 0.5 for error in (exact, exact - found)]
+    found = found + factor.solve(M @ (exact - found))
+    sizes.append(float((exact - found) @ M @ (exact - found)) ** 0.5)
+    rate = 3.0 * (2.0 * share**0.5 + share)
+    assert sizes[1] <= rate * sizes[0] + 1e-12 * sizes[0]
+    assert sizes[2] <= rate * sizes[1] + 1e-12 * sizes[0]
+    if share == 1e-1:
+        assert factor._kept < structure.P.size, "nothing was left out"
+
+
+def test_columns_are_told_apart_whatever_the_weight_of_w(monkeypatch):
+    """A parameter in P changes the shares of the columns."""
+    monkeypatch.setattr(structure_search, "_MANY", 2)
+    s, ridge = substrate(), cp.Parameter(nonneg=True, name="ridge")
+    machine = Machine(s, minimize=ridge * s.squared_norm + cp.norm1(s.e))
+    first, again = machine.solve(ridge=0.05), machine.solve(ridge=50.0)
+    for result, value in ((first, 0.05), (again, 50.0)):
+        assert result.certificate.holds
+        other = substrate()
+        theirs = Machine(other, minimize=value * other.squared_norm + cp.norm1(other.e)).solve(solver="CLARABEL")
+        assert_allclose(result.objective, theirs.objective, rtol=1e-7)
+
+
+def test_a_doubtful_residual_ends_the_leaving_out(monkeypatch):
+    """With far too large a share the method still arrives, by exact factors."""
+    monkeypatch.setattr(structure_search, "_MANY", 2)
+    monkeypatch.setattr(structured_solution_module, "_LEAST_SHARE", 50.0)
+    monkeypatch.setattr(structured_solution_module, "_MOST_SHARE", 50.0)
+    structure = find_structure(*program_of(insensitive()))
+    point = structured_solution(structure)
+    assert not isinstance(point, str)
+    assert max(point.gap, point.residual) <= 1e-8
 
 
 def test_rows_of_kernel_values_are_kept_once_and_recovered():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
@@ -81,6 +82,22 @@ def test_one_product_gives_all_machines_at_all_points(seed):
     q = np.concatenate([np.ones((7, 1)), case.Q], axis=1)
     inside = np.einsum("ij,ij->i", q, np.linalg.solve(bordered(case.K, case.ridge), q.T).T)
     np.testing.assert_allclose(p, case.kernel.diag(case.Z) - inside, atol=1e-12)
+
+
+def test_a_matrix_without_a_cholesky_factor_is_inverted():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(6, 6))
+    K, ridge, rows = A + A.T, np.full(6, 0.1), rng.normal(size=(4, 6))
+    with pytest.warns(IndefiniteKernelWarning):
+        influence = kernel_influence(Gram(K.copy()), ridge, lambda Z: Z.copy())
+    assert not influence.triangular
+    C = np.linalg.inv(bordered(K, ridge))
+    q = np.concatenate([np.ones((4, 1)), rows], axis=1)
+    c, p = influence.at(rows, np.full(4, 50.0))
+    np.testing.assert_allclose(c, (q @ C)[:, 1:], atol=1e-10)
+    np.testing.assert_allclose(p, 50.0 - np.einsum("ij,ij->i", q @ C, q), atol=1e-9)
+    np.testing.assert_allclose(influence.spread(rows, np.full(4, 50.0)), p)
+    np.testing.assert_allclose(influence.diagonal, C.diagonal()[1:], atol=1e-10)
 
 
 @pytest.mark.parametrize("coverage", [0.2, 0.5, 0.75, 0.9])

@@ -1,0 +1,156 @@
+r"""A weight of maximal variation for each group of inputs.
+
+.. math:: \sum_g \rho_g \sum_{l \in g} t_l
+
+The groups are a partition of the columns; a component belongs to the group that has its columns. One number is shared
+by all, whether there are groups or not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import positive
+from substrate.errors import DeclarationError
+from substrate.ingredients.component_weights import Weights
+
+__all__ = ["GroupWeights", "stated"]
+
+_EXAMPLE = "groups={'cheap': [0, 1], 'costly': [2]} with rho={'cheap': 1.0, 'costly': 5.0}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWeights:
+    """One number for all components where ``weights`` is empty, else one for each group; ``groups`` may be absent."""
+
+    shared: float
+    groups: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+    weights: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, rho: Any, groups: Any) -> "GroupWeights":
+        """What can be checked before the columns are known."""
+        named = () if groups is None else _named(groups)
+        if isinstance(rho, Mapping):
+            return cls(0.0, named, _by_name(rho, named))
+        if isinstance(rho, (list, tuple)) or np.ndim(rho) == 1:
+            given = list(rho)
+            if not named:
+                raise DeclarationError(
+                    f"rho must be one number unless groups names those of each, received {rho!r}; give {_EXAMPLE}"
+                )
+            if len(given) != len(named):
+                raise DeclarationError(
+                    f"rho must be one number or one for each group: expected {len(named)}, received {len(given)}"
+                )
+            return cls(0.0, named, tuple(positive(one, f"rho[{k}]") for k, one in enumerate(given)))
+        return cls(positive(rho, "rho"), named)
+
+    def columns(self, n_features: int, names: Any = None) -> dict[Any, tuple[int, ...]]:
+        """The columns of every group by number; refused unless each column is in one of them."""
+        where: dict[int, Any] = {}
+        found: dict[Any, tuple[int, ...]] = {}
+        for group, given in self.groups:
+            numbers = tuple(_column(one, group, n_features, names) for one in given)
+            for number in numbers:
+                if number in where:
+                    twice = "twice" if where[number] == group else f"and in group {where[number]!r}"
+                    raise DeclarationError(f"groups: column {number} is in group {group!r} {twice}; name it once")
+                where[number] = group
+            found[group] = numbers
+        missing = [number for number in range(n_features) if number not in where]
+        if self.groups and missing:
+            raise DeclarationError(
+                f"groups must hold every column once: {_listed(missing)} of {n_features} in no group; add a group "
+                "for the others"
+            )
+        return found
+
+    def members(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> list[int]:
+        """The number of the group of every component, which must not use columns of two groups."""
+        group_of = {
+            column: number
+            for number, columns in enumerate(self.columns(n_features, names).values())
+            for column in columns
+        }
+        members = []
+        for columns in components:
+            groups = sorted({group_of[column] for column in columns}) if group_of else [0]
+            if len(groups) > 1:
+                both = " and ".join(repr(self.groups[number][0]) for number in groups[:2])
+                raise DeclarationError(
+                    f"groups: the component of columns {list(columns)} is in groups {both}; a component has one "
+                    "weight, so put its columns into one group"
+                )
+            members.append(groups[0])
+        return members
+
+    def of_components(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> Weights:
+        """The weight of every component, or the shared number."""
+        members = self.members(components, n_features, names)
+        return np.array(self.weights)[members] if self.weights else self.shared
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The weight of every group, for a certificate; nothing where one number is shared."""
+        names = (name for name, _ in self.groups)
+        return stated(dict(zip(names, self.weights, strict=True))) if self.weights else ()
+
+
+def stated(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
+    """The fact that states the weight of every group."""
+    return (("rho of groups", ", ".join(f"{name!r} {weight:g}" for name, weight in weights.items())),)
+
+
+def _named(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    if isinstance(groups, Mapping):
+        pairs = list(groups.items())
+    elif isinstance(groups, (list, tuple, np.ndarray)):
+        pairs = list(enumerate(groups))
+    else:
+        raise DeclarationError(f"groups must be lists of columns, or a mapping of names to them, received {groups!r}")
+    if not pairs:
+        raise DeclarationError("groups is empty; give a list of columns for each group, or None")
+    named = []
+    for name, columns in pairs:
+        if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
+            raise DeclarationError(f"groups: names are text or integers, received {name!r}")
+        if not isinstance(columns, (list, tuple, range, np.ndarray)) or np.ndim(columns) != 1:
+            raise DeclarationError(f"groups: group {name!r} must be a list of columns, received {columns!r}")
+        if not len(columns):
+            raise DeclarationError(f"groups: group {name!r} is empty; leave it out, or name its columns")
+        named.append((name, tuple(columns)))
+    return tuple(named)
+
+
+def _by_name(rho: Mapping[Any, Any], named: tuple[tuple[Any, tuple[Any, ...]], ...]) -> tuple[float, ...]:
+    names = [name for name, _ in named]
+    if not named:
+        raise DeclarationError(f"rho must be one number unless groups names those of each, received {rho!r}")
+    strange, missing = [key for key in rho if key not in names], [name for name in names if name not in rho]
+    if strange or missing:
+        raise DeclarationError(
+            f"rho must have the names of the groups, {names}: unknown are {strange}, missing are {missing}"
+        )
+    return tuple(positive(rho[name], f"rho[{name!r}]") for name in names)
+
+
+def _column(one: Any, group: Any, n_features: int, names: Any) -> int:
+    """The number of a column that is given by number or by name."""
+    if isinstance(one, str):
+        known = [] if names is None else [str(name) for name in names]
+        if one not in known:
+            had = f"the columns are {_listed(known)}" if known else "X has no column names; give numbers"
+            raise DeclarationError(f"groups: group {group!r} names the column {one!r}; {had}")
+        return known.index(one)
+    if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)) or not 0 <= one < n_features:
+        raise DeclarationError(
+            f"groups: columns of group {group!r} are integers from 0 to {n_features - 1} or names, received {one!r}"
+        )
+    return int(one)
+
+
+def _listed(things: Sequence[Any], most: int = 10) -> str:
+    shown = ", ".join(map(str, things[:most]))
+    return f"{shown}, ..." if len(things) > most else shown

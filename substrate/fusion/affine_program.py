@@ -1,0 +1,199 @@
+r"""A machine as a quadratic program that is affine in several parameters.
+
+.. math::
+
+    \min_x \; \tfrac12 x^T P(\theta) x + q(\theta)^T x \quad \text{s.t.} \quad A x = b, \quad G x \le h, \qquad
+    q(\theta) = q_0 + \sum_k \theta_k q_k, \quad P(\theta) = P_0 + \tau P_1 .
+
+Every parameter may be in the linear term, and at most one, :math:`\tau`, in the quadratic term, with
+:math:`P_1 \succeq 0`: a ridge weight. The numbers are those that cvxpy passes to a solver, read off at a few values of
+the parameters (:mod:`substrate.fusion.affine_terms`).
+
+Solutions are knots (:class:`~substrate.fusion.parametric_qp.Knot`) as in :mod:`substrate.fusion.parametric_qp`:
+feasible exactly, with slacks from above, and with an allowance for the residual r of stationarity. Coordinates that P
+determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`. A corner
+of a simplex that was cut is rounded, so that its parts may leave slivers of rounding size uncovered; the residual
+therefore also covers parameters that differ from those of the knot by a few units in the last place.
+"""
+
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.doubled_precision import add, multiplied
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.determined import CoordinateTies
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint
+from substrate.errors import SolverError
+from substrate.fusion.affine_terms import AffineTerms
+from substrate.fusion.bound_variables import BoundVariables
+from substrate.fusion.eliminated import Eliminated
+from substrate.fusion.parametric_qp import FAR, Knot
+
+__all__ = ["AffineProgram", "Corner"]
+
+#: Gap up to which the solver's point is taken as it is.
+_EXACT = 1e-11
+#: Accuracies requested from the solver in turn.
+_ACCURACIES = (1e-12, 1e-10)
+#: Largest number of variables for which it is computed whether P determines them.
+_LARGEST = 3000
+#: Share of the squared distance reserved for the residual of stationarity in coordinates that P determines.
+YOUNG = 1e-3
+#: Gap of a point that cannot be made feasible: it bounds nothing.
+_NOTHING = 1e30
+#: A weight of zero is solved for as this share of the unit, since zero leaves variables such as a maximum undetermined.
+_TINY = 1e-9
+
+#: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
+_PLACES = 64.0
+#: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
+MARGIN = 32.0 * EPS
+
+Corner = tuple[float, ...]
+
+
+class AffineProgram:
+    """The program, in units in which its solutions are of the order of one; the unit is a power of two.
+
+    ``lowest`` is the smallest value of the ridge weight that will be asked for.
+    """
+
+    def __init__(self, terms: AffineTerms, unit: float, lowest: float = 0.0) -> None:
+        m = terms.equalities
+        self.unit, self.ridge, self.columns = unit, terms.ridge, terms.columns
+        self.q0, self.q = terms.q0 / unit, terms.q
+        self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
+        self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
+        self.program = ConeProgram(
+            sp.csr_array(self.P0 + self.lowest * self.P1), self.q0, sp.csr_array(sp.vstack([self.A, -self.G])),
+            np.append(-self.b, self.h), np.arange(m), np.arange(m, terms.b.size), (),
+        )  # fmt: skip
+        self.feasible = Feasibility(self.program)
+        occupied = (abs(self.P0) + abs(self.P1)).sum(axis=0)
+        self.bounds = BoundVariables.of(self.A, self.G, self.h, np.asarray(occupied).ravel(), self.q0, self.q)
+        self._starts = [*sorted(set(self.columns.values())), self.q0.size]
+        self._sizes1 = abs(self.P1)
+
+    @cached_property
+    def _eliminated(self) -> Eliminated:
+        return Eliminated.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
+
+    @cached_property
+    def _ties(self) -> CoordinateTies:
+        return CoordinateTies.of(self.program, _LARGEST)
+
+    def tau(self, theta: Corner) -> float:
+        """The weight of P1."""
+        return theta[self.ridge] if self.ridge >= 0 else 0.0
+
+    def linear(self, theta: Corner) -> Array:
+        """q at theta, in our units."""
+        return np.asarray(self.q0 + (np.array(theta) / self.unit) @ self.q)
+
+    def quadratic(self, tau: float) -> Any:
+        """P at a weight of P1."""
+        return sp.csr_array(self.P0 + tau * self.P1)
+
+    def penalty(self, k: int, x: Array) -> float:
+        """What parameter k weighs."""
+        return float(self.q[k] @ x)
+
+    def solve(self, theta: Corner) -> Knot:
+        """The knot at theta; raises where the solver fails."""
+        best: Knot | None = None
+        weighed = tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
+        q, tau = self.linear(weighed), self.tau(theta)
+        for accuracy in _ACCURACIES:
+            found = self._eliminated.solve(q, tau, accuracy)
+            if found is None:
+                continue
+            for point in chain([found], self._eliminated.polished(q, tau, *found)):
+                knot = self.knot(theta, *point)
+                best = knot if best is None or knot.gap < best.gap else best
+                if best.gap <= _EXACT:
+                    return best
+        if best is None:
+            raise SolverError(f"PIQP found no point at {theta}")
+        return best
+
+    def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
+        """The knot at a feasible point next to x, with multipliers that fit theta."""
+        x = self.bounds.lowered(x, MARGIN)
+        dual = self.bounds.balanced(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
+        dual = self._eliminated.balanced(self.linear(theta), self.tau(theta), x, dual)
+        found = self.feasible.near(x, self.bounds.step)
+        if isinstance(found, str):
+            slack = np.maximum(self.h - self.G @ x, 0.0)
+            return Knot(0.0, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
+        return self.at(theta, found, dual)
+
+    def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
+        """The knot at a feasible point, with its gap."""
+        m, sizes = self.b.size, self.program.sizes
+        slack, rounding = self.program.slack(point.x)
+        above = np.maximum(slack + rounding + sizes[1] @ point.apart, 0.0)[m:]
+        left = self.residual(theta, point, dual)
+        a, untied = self._ties.split(left, self.radius(point.x))
+        allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
+        gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
+        return Knot(0.0, point.x, dual, above, gap, allowance, point.apart)
+
+    def residual(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Array:
+        """A bound on the sizes of the residual of stationarity at the exactly feasible point."""
+        m, extra = self.b.size, self.tau(theta) - self.lowest
+        r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(theta))
+        left = np.abs(r) + error
+        if self.ridge >= 0:
+            more = extra * (self.P1 @ point.x)
+            size = extra * (self._sizes1 @ np.abs(point.x))
+            left = np.abs(r + more) + error + 8.0 * EPS * (size * self._depth + np.abs(r))
+            left += extra * (self._sizes1 @ point.apart)
+        left = left + self.program.sizes[0] @ point.apart + self._rounding(theta)
+        return np.asarray(left + _PLACES * EPS * self._weight(theta, point.x, dual))
+
+    def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
+        """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
+        added = (np.array(theta) / self.unit) @ np.abs(self.q)
+        added[self.bounds.columns] = 0.0
+        added += self.bounds.shifted(dual, self.b.size)
+        return np.asarray(added + self.tau(theta) * (self._sizes1 @ np.abs(x)))
+
+    @cached_property
+    def _depth(self) -> Array:
+        return np.asarray(np.maximum(np.diff(self.P1.indptr).astype(np.float64), 1.0))
+
+    def _rounding(self, theta: Corner) -> Array:
+        """The distance of the linear term from q0 + sum theta_k q_k."""
+        total = (self.q0.copy(), np.zeros_like(self.q0))
+        for value, q in zip(theta, self.q, strict=True):
+            total = add(total, multiplied(np.full_like(q, value / self.unit), q))
+        return np.abs((total[0] - self.linear(theta)) + total[1])
+
+    def radius(self, x: Array) -> Array:
+        """The assumed largest distance of each coordinate of an optimum from x."""
+        radius = np.zeros_like(x)
+        for start, stop in pairwise(self._starts):
+            radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
+        return radius
+
+    def cross(self, one: Knot, other: Knot) -> float:
+        """Q_ij: half of the slacks of one knot times the multipliers of the other, both ways, and their allowances."""
+        m = self.b.size
+        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
+        return 0.5 * ((1.0 + YOUNG) * products + one.allowance + other.allowance)
+
+    def unsure(self, one: Knot, other: Knot) -> tuple[float, float]:
+        """How far P1 times the difference of two knots is from that of exactly feasible points.
+
+        In the norm that the quadratic term determines, and times the assumed radius elsewhere.
+        """
+        rounding = 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+        sizes = self._sizes1 @ (one.apart + other.apart + self._depth.max(initial=1.0) * rounding)
+        radius = np.maximum(self.radius(one.x), self.radius(other.x))
+        a, untied = self._ties.split(sizes, radius)
+        return a, float(untied @ radius)

@@ -1,0 +1,98 @@
+"""The box of several parameters: what the user asked for, checked, and the defaults."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DeclarationError
+
+__all__ = ["Box", "checked_box", "levels", "parameters_of"]
+
+Box = tuple[tuple[float, float], ...]
+
+#: The default of a ridge weight, which must not be zero.
+RIDGE = (1e-3, 1e3)
+#: Ratio of neighbouring knots of the first grid, and how many there are above zero, by the number of parameters.
+_GROWTH = 4.0
+_LEVELS = {1: 6, 2: 5, 3: 3}
+_MOST = 3
+
+
+def parameters_of(machine: Any, over: Sequence[Any]) -> list[Any]:
+    """The parameters of a machine, given as such or by name."""
+    if len(over) > _MOST:
+        raise DeclarationError(
+            f"fuse searches two or three parameters with a proof, received {len(over)}: the number of solves grows too "
+            "fast beyond that; give all but three a value (parameter.value = ...) and fuse over the others"
+        )
+    known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
+    names = [_name(one) for one in over]
+    for name in names:
+        if name not in known:
+            raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
+        if not known[name].is_scalar() or not known[name].is_nonneg():
+            raise DeclarationError(
+                f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})"
+            )
+    if len(set(names)) != len(names):
+        raise DeclarationError(f"a parameter is named twice: {names}")
+    missing = sorted(other for other, one in known.items() if other not in names and one.value is None)
+    if missing:
+        raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {names}")
+    return [known[name] for name in names]
+
+
+def _name(one: Any) -> str:
+    name = one.name() if isinstance(one, cp.Parameter) else one
+    if not isinstance(name, str):
+        raise DeclarationError(f"over holds cvxpy.Parameters or their names, received {one!r}")
+    return name
+
+
+def checked_box(box: Any, names: Sequence[str], ridge: str | None) -> Box:
+    """The ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every value."""
+    if box is not None and not isinstance(box, Mapping):
+        raise DeclarationError(f"box is a dict of (low, high) by parameter or name, received {box!r}")
+    given = {_name(key): ends for key, ends in (box or {}).items()}
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise DeclarationError(f"box has ends for {unknown}, which are not fused over; over has {list(names)}")
+    return tuple(_ends(name, given.get(name), name == ridge) for name in names)
+
+
+def _ends(name: str, ends: Any, ridge: bool) -> tuple[float, float]:
+    if ends is None:
+        return RIDGE if ridge else (0.0, math.inf)
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"box[{name!r}] must be two numbers (low, high), received {ends!r}") from error
+    if not 0.0 <= low < high:
+        raise DeclarationError(f"box[{name!r}] must have 0 <= low < high, received {ends!r}")
+    if ridge and low == 0.0:
+        raise DeclarationError(
+            f"{name!r} weighs a quadratic term, so its lower end must be above zero, where only it may determine "
+            f"the machine; received {ends!r}, try ({RIDGE[0]:g}, {high:g})"
+        )
+    if ridge and math.isinf(high):
+        raise DeclarationError(
+            f"{name!r} weighs a quadratic term, and for such a weight no bound is proved beyond every value; give "
+            f"box[{name!r}] a finite upper end, received {ends!r}"
+        )
+    return low, high
+
+
+def levels(ends: tuple[float, float], parameters: int) -> Array:
+    """The values of one parameter in the first grid: geometric, from the upper end down."""
+    low, high = ends
+    count = _LEVELS[parameters]
+    if low == 0.0:
+        return np.append(0.0, high / _GROWTH ** np.arange(count)[::-1])
+    count = max(1, min(count, round(math.log(high / low, _GROWTH))))
+    found = np.geomspace(low, high, count + 1)
+    found[0], found[-1] = low, high
+    return np.asarray(found)

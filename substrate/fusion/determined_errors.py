@@ -1,0 +1,95 @@
+r"""How far validation errors in one direction, and the change of a ridge weight, can move an optimum.
+
+The validation errors are M x, and :math:`\sigma_u = \|M^T u\|_{P^{-1}}` bounds them in the direction u
+(:mod:`substrate.fusion.error_gram`). With a ridge weight :math:`P(\tau)` changes, and it is computed at a few values.
+Between two of them, for :math:`\tau = (1 - s) \tau_0 + s \tau_1`,
+
+.. math:: \sigma_u(\tau)^2 \le (1 - s) \, \sigma_u(\tau_0)^2 + s \, \sigma_u(\tau_1)^2 ,
+
+since :math:`c^T d = (1-s) c^T d + s\, c^T d \le (1-s) \sigma_0 \|d\|_0 + s\, \sigma_1 \|d\|_1` and
+:math:`\|d\|^2_{P(\tau)} = (1-s) \|d\|_0^2 + s \|d\|_1^2` (Cauchy-Schwarz). The same holds for :math:`c = P_1 z`.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import Array
+from substrate.composition.cone_program import IntegerArray
+from substrate.fusion.affine_program import AffineProgram
+from substrate.fusion.error_gram import ErrorGram
+
+__all__ = ["DeterminedErrors"]
+
+#: Ratio of neighbouring ridge weights at which S is computed.
+_RATIO = 1.25
+_ROOM = 1.0 + 1e-9
+#: Further error of predictions, in units in which solutions are of the order of one.
+_UNTIED = 1e-3
+
+
+@dataclass(slots=True)
+class DeterminedErrors:
+    """A program, the rows M, the rows of P1 that are not zero, and what is known at the values of ``taus``."""
+
+    program: AffineProgram
+    M: Array
+    taus: Array
+    rows: IntegerArray
+    known: dict[int, ErrorGram | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
+        """For ridge weights from the smallest of the program to ``highest``."""
+        if program.ridge < 0:
+            return cls(program, M, np.zeros(1), np.zeros(0, dtype=np.intp))
+        count = int(np.ceil(np.log(highest / program.lowest) / np.log(_RATIO))) + 1
+        taus = np.geomspace(program.lowest, highest, max(count, 2))
+        taus[0], taus[-1] = program.lowest, highest
+        return cls(program, M, taus, np.flatnonzero(np.diff(program.P1.indptr)))
+
+    def determined(self, x: Array) -> bool:
+        """Whether the quadratic term determines the validation errors, at its weakest."""
+        found = self._at(0)
+        if found is None:
+            return False
+        rest = found.left[:, : self.M.shape[0]].T @ self.program.radius(x)
+        return bool(np.isfinite(found.gram).all() and float(np.linalg.norm(rest)) <= _UNTIED)
+
+    def along(self, u: Array, tau: float) -> tuple[float, Array]:
+        """sigma_u at a ridge weight, and the sizes of E."""
+        return self._bounded(np.append(u, np.zeros(self.rows.size)), tau)
+
+    def covariance(self, z: Array, tau: float) -> tuple[float, Array]:
+        """The same for P1 z."""
+        return self._bounded(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
+
+    def largest(self, tau: float) -> float:
+        """The largest sigma_u of all directions, nearly."""
+        k = max(int(np.searchsorted(self.taus, tau, side="right")) - 1, 0)
+        found, m = self._at(k), self.M.shape[0]
+        return np.inf if found is None else float(np.sqrt(np.linalg.norm(found.gram[:m, :m], 2)))
+
+    def _bounded(self, c: Array, tau: float) -> tuple[float, Array]:
+        k = min(int(np.searchsorted(self.taus, tau, side="right")) - 1, max(self.taus.size - 2, 0))
+        k = max(k, 0)
+        if self.taus.size == 1:
+            return self._single(c, 0)
+        share = float(np.clip((tau - self.taus[k]) / (self.taus[k + 1] - self.taus[k]), 0.0, 1.0))
+        if share == 0.0:
+            return self._single(c, k)
+        (low, left), (high, other) = self._single(c, k), self._single(c, k + 1)
+        return _ROOM * float(np.sqrt((1.0 - share) * low**2 + share * high**2)), np.maximum(left, other)
+
+    def _single(self, c: Array, k: int) -> tuple[float, Array]:
+        found = self._at(k)
+        return (np.inf, np.zeros(self.program.q0.size)) if found is None else found.along(c)
+
+    def _at(self, k: int) -> ErrorGram | None:
+        if k not in self.known:
+            given, tau = self.program, float(self.taus[k])
+            program = given.program if given.ridge < 0 else replace(given.program, P=given.quadratic(tau))
+            F = np.vstack([self.M, sp.csr_array(given.P1)[self.rows].toarray()])
+            self.known[k] = ErrorGram.of(program, F)
+        return self.known[k]

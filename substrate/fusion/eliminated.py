@@ -1,0 +1,150 @@
+r"""A quadratic program without the variables that equalities define, solved by PIQP.
+
+cvxpy writes :math:`\|y - F x\|^2` with variables :math:`e = y - F x` of their own. An equality with a column that is in
+no other row and no inequality defines the variable of that column, and :math:`x = T z + c` with fewer z. The multiplier
+of such a row follows from stationarity in that column (*balanced*), so that its residual there is of rounding size.
+Nothing here is trusted: the point is judged in the program as it was given.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from substrate.arrays import Array
+from substrate.composition.cone_program import IntegerArray
+
+__all__ = ["Eliminated"]
+
+Point = tuple[Array, Array]
+
+#: Rounds in which rows may be added and removed, and steps of refinement.
+_ROUNDS, _REFINEMENTS = 6, 4
+#: Entries of a program up to which it is solved by dense matrices.
+_DENSE = 4_000_000
+#: Diagonal that makes the system of the optimality conditions regular.
+_REGULAR = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class Eliminated:
+    """x = T z + c; the reduced P0, P1, equalities and inequalities; the rows and columns that were eliminated."""
+
+    T: Any
+    c: Array
+    P0: Array
+    P1: Array
+    A: Array
+    b: Array
+    G: Array
+    h: Array
+    rows: IntegerArray
+    columns: IntegerArray
+    pivots: Array
+    kept: IntegerArray
+    whole: tuple[Any, Any, Any, Any]
+
+    @classmethod
+    def of(cls, P0: Any, P1: Any, A: Any, b: Array, G: Any, h: Array) -> "Eliminated":
+        """The reduced form of a program."""
+        n, by_column = P0.shape[0], sp.csc_array(A)
+        by_column.eliminate_zeros()
+        free = (np.diff(by_column.indptr) == 1) & (np.diff(sp.csc_array(G).indptr) == 0)
+        chosen: dict[int, tuple[int, float]] = {}
+        for column in np.flatnonzero(free):
+            at = by_column.indptr[column]
+            row, value = int(by_column.indices[at]), float(by_column.data[at])
+            if row not in chosen or abs(value) > abs(chosen[row][1]):
+                chosen[row] = (int(column), value)
+        rows = np.array(sorted(chosen), dtype=np.intp)
+        columns = np.array([chosen[int(row)][0] for row in rows], dtype=np.intp)
+        pivots = np.array([chosen[int(row)][1] for row in rows])
+        left = np.setdiff1d(np.arange(n), columns)
+        T = sp.lil_array((n, left.size))
+        T[left, np.arange(left.size)] = 1.0
+        c = np.zeros(n)
+        if rows.size:
+            T[columns] = -(sp.diags_array(1.0 / pivots) @ sp.csr_array(A)[rows][:, left])
+            c[columns] = b[rows] / pivots
+        T = sp.csr_array(T)
+        kept = np.setdiff1d(np.arange(b.size), rows)
+        P0_reduced, P1_reduced = ((T.T @ P @ T).toarray() for P in (P0, P1))
+        equal, unequal = sp.csr_array(A)[kept], sp.csr_array(G)
+        return cls(
+            T, c, P0_reduced, P1_reduced,
+            (equal @ T).toarray(), b[kept] - equal @ c, (unequal @ T).toarray(), h - unequal @ c,
+            rows, columns, pivots, kept, (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
+        )  # fmt: skip
+
+    def _linear(self, q: Array, tau: float) -> Array:
+        P0, P1 = self.whole[:2]
+        return np.asarray(self.T.T @ (q + P0 @ self.c + tau * (P1 @ self.c)))
+
+    def solve(self, q: Array, tau: float, accuracy: float) -> Point | None:
+        """x and the multipliers of all rows by PIQP; None where it failed, one that only stalled is judged later."""
+        import piqp
+
+        dense = self.G.size + self.P0.size < _DENSE
+        solver = piqp.DenseSolver() if dense else piqp.SparseSolver()
+        settings = solver.settings
+        settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = accuracy, accuracy, 100, False
+        ready = np.asarray if dense else sp.csc_matrix
+        P = self.P0 + tau * self.P1
+        solver.setup(ready(P), self._linear(q, tau), ready(self.A), self.b, ready(self.G), None, self.h, None, None)
+        status, result = solver.solve(), solver.result
+        z, lam, mu = np.array(result.x), np.array(result.y), np.maximum(result.z_u, 0.0)
+        if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) or not np.isfinite(z).all():
+            return None
+        return self._whole(q, tau, z, lam, mu)
+
+    def _whole(self, q: Array, tau: float, z: Array, lam: Array, mu: Array) -> Point:
+        """The point in all variables."""
+        x = self.T @ z + self.c
+        dual = np.zeros(self.rows.size + self.kept.size + mu.size)
+        dual[self.kept], dual[self.rows.size + self.kept.size :] = lam, mu
+        return x, self.balanced(q, tau, x, dual)
+
+    def balanced(self, q: Array, tau: float, x: Array, dual: Array) -> Array:
+        """The multipliers with those of eliminated rows by stationarity."""
+        if not self.rows.size:
+            return dual
+        P0, P1, _, _ = self.whole
+        slope = (P0[self.columns] @ x) + tau * (P1[self.columns] @ x) + q[self.columns]
+        dual = dual.copy()
+        dual[self.rows] = -slope / self.pivots
+        return dual
+
+    def polished(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
+        """Points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
+        m, P, linear = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._linear(q, tau)
+        z = x[np.setdiff1d(np.arange(x.size), self.columns)]
+        active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))
+        seen: set[bytes] = set()
+        for _ in range(_ROUNDS):
+            if active.tobytes() in seen or active.size + self.kept.size > z.size:
+                return
+            seen.add(active.tobytes())
+            C, d = np.vstack([self.A, self.G[active]]), np.append(self.b, self.h[active])
+            full = np.block([[P, C.T], [C, np.zeros((d.size, d.size))]])
+            shift = np.append(np.full(z.size, _REGULAR), np.full(d.size, -_REGULAR))
+            right = np.append(-linear, d)
+            try:
+                factor = scipy.linalg.lu_factor(full + np.diag(shift), check_finite=False)
+            except (scipy.linalg.LinAlgError, ValueError):
+                return
+            found = np.append(z, np.append(dual[self.kept], dual[m + active]))
+            for _ in range(_REFINEMENTS):
+                found = found + scipy.linalg.lu_solve(factor, right - full @ found, check_finite=False)
+            if not np.isfinite(found).all():
+                return
+            point, lam, mu = np.split(found, [z.size, z.size + self.kept.size])
+            multipliers = np.zeros(self.h.size)
+            multipliers[active] = np.maximum(mu, 0.0)
+            yield self._whole(q, tau, point, lam, multipliers)
+            rounding = 1e-13 * max(float(np.abs(point).max(initial=0.0)), 1.0)
+            joining = np.flatnonzero(self.h - self.G @ point < -rounding)
+            leaving = active[mu < -1e-13 * max(float(np.abs(mu).max(initial=0.0)), 1e-300)]
+            active = np.union1d(np.setdiff1d(active, leaving), joining)

@@ -1,0 +1,48 @@
+r"""The size of linear functions of an optimum in the norm of the quadratic term, for all directions at once.
+
+For d with :math:`A d = 0` and rows F, a representation :math:`F^T = P X + A^T Y + E` gives for every u
+
+.. math:: u^T F d \le \sigma_u \|d\|_P + (|E|\,|u|)^T |d|, \qquad
+          \sigma_u^2 = \|F^T u\|^2_{P^{-1}} = u^T S u, \quad S = X^T P X
+
+(:mod:`substrate.composition.determined`), from one linear system.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.determined import represented
+
+__all__ = ["ErrorGram"]
+
+_ROOM = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGram:
+    """S, a bound on its error in the Frobenius norm, and the sizes of E, one column per row of F."""
+
+    gram: Array
+    doubt: float
+    left: Array
+
+    @classmethod
+    def of(cls, program: ConeProgram, F: Array) -> "ErrorGram | None":
+        """S for the rows F; None where P does not determine them."""
+        found = represented(program, np.arange(program.q.size), F)
+        if found is None:
+            return None
+        X, left = found
+        gram = X.T @ (program.P @ X)
+        doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+        gram = (gram + gram.T) / 2.0
+        doubt = 2.0 * (doubt + F.shape[0] * EPS * float(np.linalg.norm(gram)))
+        return cls(gram, doubt, left) if np.isfinite(gram).all() and np.isfinite(doubt) else None
+
+    def along(self, u: Array) -> tuple[float, Array]:
+        """sigma_u, and the sizes of what the quadratic term leaves open."""
+        square = float(u @ self.gram @ u) + self.doubt * float(u @ u)
+        return _ROOM * float(np.sqrt(max(square, 0.0))), self.left @ np.abs(u)

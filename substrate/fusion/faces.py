@@ -1,0 +1,209 @@
+r"""Beyond the box: a bound for all larger values of weights whose penalties can vanish.
+
+Let :math:`p_k(x) = q_k^T x \ge 0` be what :math:`\theta_k` weighs, non-negative on all feasible points by the rows
+themselves (:func:`~substrate.fusion.fold.nonnegative_on_rows`), and :math:`\hat x` a feasible point with
+:math:`p_k(\hat x) = 0` exactly. Let w be a knot at :math:`\theta_k = R`, with multipliers :math:`\mu`, and
+:math:`x^\star` the optimum at the same other parameters and any :math:`\theta_k \ge R`. With :math:`f` the objective at
+that value,
+
+.. math::
+
+    \tfrac12 \|\hat x - x^\star\|^2 \le f(\hat x) - f(x^\star)
+    = (P w + q(\theta))^T (\hat x - x^\star) + \tfrac12 \|\hat x - w\|^2 - \tfrac12 \|x^\star - w\|^2 ,
+
+and :math:`(P w + q(\theta))^T (\hat x - x^\star) \le \mu^T s(\hat x) + (\theta_k - R)(p_k(\hat x) - p_k(x^\star))
+\le \mu^T s(\hat x)`. By the parallelogram law, at the middle :math:`m = (\hat x + w)/2`,
+
+.. math:: \|x^\star - m\|_P^2 \le \mu^T s(\hat x) + \tfrac14 \|\hat x - w\|_P^2 ,
+
+whatever :math:`\theta_k`. For the knots of a simplex of the face all of it is interpolated, and the right-hand side is
+a quadratic form in t: the bound of :mod:`substrate.fusion.simplex_bound` covers the whole prism above the simplex.
+Several parameters may grow at a time, at the edges and at the corner of the box. A residual r of stationarity adds
+:math:`r^T (\hat x - x^\star)`, and :math:`\hat x - x^\star = (m - x^\star) + (\hat x - w)/2`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.errors import SolverError
+from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
+from substrate.fusion.box import Box, levels
+from substrate.fusion.fold import nonnegative_on_rows
+from substrate.fusion.knot_store import KnotStore, ProgramFold
+from substrate.fusion.parametric_qp import Knot
+from substrate.fusion.simplex_bound import SimplexBound, bounded
+from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
+
+__all__ = ["Faces", "bound_beyond", "outer_ends"]
+
+#: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
+_NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 30
+#: Entries of a knot below this share of the largest count as zero, and how much larger a weight may make them so.
+_ZERO, _FARTHER = 1e-9, 1e3
+
+
+def outer_ends(store: KnotStore, ends: Box) -> Box:
+    """The box with every infinite end replaced by a value at which the penalties have vanished if all of these have it.
+
+    At smaller values of the others a penalty may last longer; whether the end was large enough is proved afterwards.
+    """
+    infinite = [k for k, (_, high) in enumerate(ends) if math.isinf(high)]
+    if not infinite:
+        return ends
+    size = max(fold.size for fold in store.folds)
+    corner = [low for low, _ in ends]
+    value, most = max(_FIRST * size, _GROWTH * max(ends[k][0] for k in infinite)), 0.0
+    for _ in range(_STEPS):
+        for k in infinite:
+            corner[k] = value
+        at = store.add(tuple(corner))
+        pairs = zip(store.folds, store.knots, strict=True)
+        left = max(fold.program.penalty(k, own[at].x) for fold, own in pairs for k in infinite)
+        most = max(most, left)
+        if left <= _NOUGHT * max(most, 1e-12):
+            break
+        value *= _GROWTH
+    return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
+
+
+@dataclass(slots=True)
+class Faces:
+    """The faces of a box beyond which some parameters grow, and the points with a vanished penalty found so far."""
+
+    store: KnotStore
+    ends: Box
+    growing: tuple[int, ...]
+    _points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: KnotStore, asked: Box, ends: Box) -> "Faces":
+        """Those of the parameters with an infinite end, where the rows show that their penalty is never negative."""
+        infinite = [k for k, (_, high) in enumerate(asked) if math.isinf(high)]
+        programs = [fold.program for fold in store.folds]
+        shown = [k for k in infinite if all(nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
+        return cls(store, ends, tuple(shown))
+
+    def pieces(self) -> list[tuple[tuple[int, ...], tuple[Corner, ...]]]:
+        """For every set of parameters that grow, the simplices of the others, with the growing ones at their ends."""
+        found = []
+        for count in range(1, len(self.growing) + 1):
+            for beyond in combinations(self.growing, count):
+                rest = [k for k in range(len(self.ends)) if k not in beyond]
+                cells = cell_simplices([levels(self.ends[k], len(self.ends)) for k in rest]) if rest else [((),)]
+                for cell in cells:
+                    found.append((beyond, tuple(self._whole(rest, corner) for corner in cell)))
+        return found
+
+    def _whole(self, rest: Sequence[int], corner: Corner) -> Corner:
+        values = [high for _, high in self.ends]
+        for k, value in zip(rest, corner, strict=True):
+            values[k] = value
+        return tuple(values)
+
+    def bound(self, vertices: Sequence[int], beyond: tuple[int, ...], enough: float = np.inf) -> SimplexBound | None:
+        """The bound over the prism above a simplex of knots; None where a penalty does not vanish exactly."""
+        at, store = list(vertices), self.store
+        errors, blurs, forms = [], np.zeros(len(at)), []
+        for f, fold in enumerate(store.folds):
+            far = [self._vanished(f, i, beyond) for i in at]
+            near = [store.knots[f][i] for i in at]
+            known = [one for one in far if one is not None]
+            if len(known) < len(at):
+                return None
+            middles = [fold.errors(one) + fold.errors(other) for one, other in zip(known, near, strict=True)]
+            errors.append(0.5 * np.array(middles))
+            blurs += [fold.blur(one) + fold.blur(other) for one, other in zip(known, near, strict=True)]
+            forms.append(_forms(store, f, at, known, near))
+        E = np.concatenate(errors, axis=1)
+        blurs = blurs + EPS * np.linalg.norm(E, axis=1)
+        return bounded(E, blurs, forms, lambda u: store.along(u, at), enough)
+
+    def _vanished(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
+        """A feasible point near a knot whose penalties beyond are exactly zero."""
+        key = (f, i, beyond)
+        if key not in self._points:
+            fold, corner = self.store.folds[f], self.store.corners[i]
+            found = _zeroed(fold, corner, self.store.knots[f][i], beyond)
+            if found is None:
+                farther = tuple(_FARTHER * v if k in beyond else v for k, v in enumerate(corner))
+                self.store.solves += 1
+                found = _zeroed(fold, farther, fold.program.solve(farther), beyond)
+            self._points[key] = found
+        return self._points[key]
+
+
+def bound_beyond(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
+    """A lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
+
+    Simplices of the faces are cut until their bounds reach the target. A parameter is given up where a single knot
+    keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves is spent.
+    """
+    try:
+        return _covered(faces, target, budget)
+    except (KeyboardInterrupt, SolverError):  # the box has its bound all the same
+        return np.inf, ()
+
+
+def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
+    store, given_up = faces.store, set[int]()
+    reached: dict[tuple[int, ...], float] = {}
+    for beyond, corners in faces.pieces():
+        waiting: list[Simplex] = [tuple(store.add(corner) for corner in corners)]
+        while waiting and not given_up.intersection(beyond):
+            simplex = waiting.pop()
+            found = faces.bound(simplex, beyond, target)
+            if found is not None and found.value >= target:
+                reached[beyond] = min(reached.get(beyond, np.inf), found.value)
+                continue
+            parts: list[Simplex] = []
+            if found is not None and store.solves + 2 * len(store.folds) <= budget:
+                alone = [faces.bound([one], beyond, target) for one in simplex]
+                if all(one is not None and one.value >= target for one in alone):
+                    parts = halves(store, simplex, found.radii)
+            if not parts:
+                given_up.add(beyond[-1])
+            waiting += parts
+    lower = min((bound for beyond, bound in reached.items() if not given_up.intersection(beyond)), default=np.inf)
+    return lower, tuple(k for k in faces.growing if k not in given_up)
+
+
+def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
+    program = fold.program
+    largest = float(np.abs(knot.x).max(initial=0.0))
+    x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
+    point = program.feasible.at(x)
+    weighed = program.q[list(beyond)].any(axis=0)
+    if point is None or point.x[weighed].any() or point.apart[weighed].any():
+        return None
+    return program.at(corner, point, knot.dual)
+
+
+def _forms(store: KnotStore, f: int, at: list[int], far: list[Knot], near: list[Knot]) -> tuple[Array, Array]:
+    """Q and R of the prism: slacks of the far points, and their distance from the knots."""
+    program = store.folds[f].program
+    m, n = program.b.size, len(at)
+    _, R = store.radii(f, at)
+    duals, slacks = np.array([one.dual[m:] for one in near]), np.array([one.slack for one in far])
+    products = duals @ slacks.T
+    allowances = np.array([one.allowance for one in near])
+    share = (0.5 if store.ridge else 0.25) + YOUNG
+    Q = (1.0 + YOUNG) * (0.5 * (products + products.T) + share * _distances(program, store, at, far, near))
+    return Q + allowances[:, None] + allowances[None, :] + np.zeros((n, n)), 1.25 * R
+
+
+def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: list[Knot], near: list[Knot]) -> Array:
+    """Products of the steps from knots to far points, in the norm of the largest P, with what rounding may change."""
+    P = program.quadratic(max(program.tau(store.corners[i]) for i in at))
+    D = np.array([one.x - other.x for one, other in zip(far, near, strict=True)])
+    sizes = np.array([one.apart + other.apart + 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+                      for one, other in zip(far, near, strict=True)])  # fmt: skip
+    products, doubt = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
+    lengths = np.sqrt(np.maximum(products.diagonal(), 0.0))
+    rounding = P.shape[0] * EPS * (np.abs(D) @ (abs(P) @ np.abs(D).T))
+    # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2 with s = 1e-6
+    return np.asarray(products + rounding + 1e-6 * np.outer(lengths, lengths) + 1.1e6 * float(doubt.max(initial=0.0)))

@@ -1,0 +1,138 @@
+"""The knots of a search over several parameters: solved once for every fold, with what bounds need of them."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
+from substrate.fusion.determined_errors import DeterminedErrors
+from substrate.fusion.parametric_qp import Knot
+
+__all__ = ["KnotStore", "ProgramFold"]
+
+
+@dataclass(slots=True)
+class ProgramFold:
+    """A program, the matrix M from its solution to validation values, the targets, and what is known of M."""
+
+    program: AffineProgram
+    M: Array
+    known: Array
+    reach: DeterminedErrors
+    #: The size of the targets, which sets the first knots.
+    size: float = 1.0
+
+    def errors(self, knot: Knot) -> Array:
+        """Validation errors at a knot, in the units of y."""
+        return np.asarray(self.known - self.program.unit * (self.M @ knot.x))
+
+    def blur(self, knot: Knot) -> float:
+        """How far they are from those of the exactly feasible point, by rounding."""
+        products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
+        each = self.program.unit * products + 2.0 * EPS * np.abs(self.known)
+        return 1.001 * float(np.linalg.norm(each))
+
+
+@dataclass
+class KnotStore:
+    """The folds, the corners solved so far, and their knots, one list per fold (changed in place)."""
+
+    folds: list[ProgramFold]
+    workers: int = 1
+    corners: list[Corner] = field(default_factory=list)
+    knots: list[list[Knot]] = field(default_factory=list)
+    errors: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    blurs: Array = field(default_factory=lambda: np.zeros(0))
+    squares: Array = field(default_factory=lambda: np.zeros(0))
+    solves: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = np.cumsum([0, *(fold.known.size for fold in self.folds)])
+        self.parts = [slice(int(a), int(b)) for a, b in pairwise(sizes)]
+        self.errors = np.zeros((0, int(sizes[-1])))
+        self.knots = [[] for _ in self.folds]
+        self._number: dict[Corner, int] = {}
+        self._radii: dict[tuple[int, int], Array] = {}
+        self._pairs: dict[tuple[int, int, int], tuple[float, float, float]] = {}
+
+    @property
+    def ridge(self) -> bool:
+        """Whether a parameter is in the quadratic term."""
+        return self.folds[0].program.ridge >= 0
+
+    @property
+    def best(self) -> int:
+        """The knot with the smallest error."""
+        return int(self.squares.argmin())
+
+    def add(self, corner: Corner) -> int:
+        """The number of the knot at a corner, solved if it is new."""
+        if corner in self._number:
+            return self._number[corner]
+        if self.workers > 1 and len(self.folds) > 1:
+            with ThreadPoolExecutor(min(self.workers, len(self.folds))) as pool:
+                found = list(pool.map(lambda fold: fold.program.solve(corner), self.folds))
+        else:
+            found = [fold.program.solve(corner) for fold in self.folds]
+        return self._kept(corner, found)
+
+    def _kept(self, corner: Corner, found: list[Knot]) -> int:
+        self.solves += len(found)
+        for own, knot in zip(self.knots, found, strict=True):
+            own.append(knot)
+        e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, found, strict=True)])
+        blur = sum(fold.blur(knot) for fold, knot in zip(self.folds, found, strict=True))
+        self.errors = np.vstack([self.errors, e])
+        self.blurs = np.append(self.blurs, blur)
+        self.squares = np.append(self.squares, float(e @ e))
+        self.corners.append(corner)
+        self._number[corner] = len(self.corners) - 1
+        return len(self.corners) - 1
+
+    def along(self, u: Array, at: Sequence[int]) -> tuple[list[float], float]:
+        """sigma_u of every fold on a simplex, and what the quadratic terms leave open, in units of y."""
+        reaches, rest = [], 0.0
+        for f, (fold, part) in enumerate(zip(self.folds, self.parts, strict=True)):
+            sigma, left = fold.reach.along(u[part], self._least_tau(f, at))
+            reaches.append(fold.program.unit * sigma)
+            rest += fold.program.unit * max(float(left @ self._radius(f, i)) for i in at)
+        return reaches, rest
+
+    def _radius(self, f: int, i: int) -> Array:
+        """The assumed largest distance of an optimum from a knot, coordinate by coordinate."""
+        if (f, i) not in self._radii:
+            self._radii[f, i] = self.folds[f].program.radius(self.knots[f][i].x)
+        return self._radii[f, i]
+
+    def _least_tau(self, f: int, at: Sequence[int]) -> float:
+        return min(self.folds[f].program.tau(self.corners[i]) for i in at)
+
+    def radii(self, f: int, at: Sequence[int]) -> tuple[Array, Array]:
+        """Q and R of a fold, in the units of its program."""
+        n, tau = len(at), self._least_tau(f, at)
+        Q, R = np.zeros((n, n)), np.zeros((n, n))
+        for i in range(n):
+            Q[i, i] = self.knots[f][at[i]].gap
+            for j in range(i):
+                Q[i, j], R[i, j] = self._pair(f, at[i], at[j], tau)
+                Q[j, i], R[j, i] = Q[i, j], R[i, j]
+        return Q, R
+
+    def _pair(self, f: int, i: int, j: int, tau: float) -> tuple[float, float]:
+        """Q_ij and R_ij: the product of the knots, and the covariance that a ridge weight leaves."""
+        key = (f, min(i, j), max(i, j))
+        program, one, other = self.folds[f].program, self.knots[f][i], self.knots[f][j]
+        apart = abs(program.tau(self.corners[i]) - program.tau(self.corners[j]))
+        if key not in self._pairs:
+            self._pairs[key] = program.cross(one, other), *(program.unsure(one, other) if apart else (0.0, 0.0))
+        Q, tied, untied = self._pairs[key]
+        if apart == 0.0:
+            return Q, 0.0
+        size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
+        radius = np.maximum(self._radius(f, i), self._radius(f, j))
+        Q = Q + (1.0 + YOUNG) * 0.5 * apart * (untied + float(left @ radius))
+        return Q, (1.0 + YOUNG) * (1.0 + 4.0 * EPS) * apart * (size + tied)

@@ -1,0 +1,52 @@
+r"""The weights of maximal variations: one number for all components, or one for each.
+
+.. math:: \rho \sum_l t_l \qquad \text{or} \qquad \sum_l \rho_l t_l, \quad \rho_l > 0 .
+
+Groups of components that share a number are a vector with equal entries. One number is computed with as such, in the
+order of operations that it always had, so that results with it do not depend on vectors being possible.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, positive, real_array
+from substrate.errors import DeclarationError
+
+__all__ = ["Weights", "each_weight", "of_some", "penalty", "per_row", "weights_of"]
+
+#: One number for all components, or one for each.
+Weights = float | Array
+
+
+def weights_of(rho: Any, components: int | None = None, name: str = "rho") -> Weights:
+    """The weights that were given: a positive number, or one for each component, of which there are so many."""
+    if not isinstance(rho, (list, tuple)) and np.ndim(rho) != 1:
+        return positive(rho, name)
+    given = list(rho)
+    if components is not None and len(given) != components:
+        raise DeclarationError(
+            f"{name} must be one number or one for each component: expected {components}, received {len(given)}"
+        )
+    return real_array([positive(one, f"{name}[{k}]") for k, one in enumerate(given)], name, ndim=1)
+
+
+def penalty(rho: Weights, t: Array) -> float:
+    """sum_l rho_l t_l."""
+    return float(rho @ t) if isinstance(rho, np.ndarray) else float(rho * t.sum())
+
+
+def per_row(rho: Weights) -> Any:
+    """The weights beside an array with one row per component."""
+    return rho[:, None] if isinstance(rho, np.ndarray) else rho
+
+
+def of_some(rho: Weights, which: Any) -> Weights:
+    """The weights of some of the components."""
+    return np.asarray(rho[which]) if isinstance(rho, np.ndarray) else rho
+
+
+def each_weight(rho: Weights, components: int) -> Iterator[float]:
+    """The weight of every component in turn."""
+    yield from (float(one) for one in np.broadcast_to(rho, components))

@@ -1,0 +1,113 @@
+"""Rows that are read in passes, with a weight each: a vector in memory, read along with the rows.
+
+Rows of weight zero are absent: they are read and passed over, and the others are numbered without them, so that every
+sum, draw and fold is the one of the rows without them.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, real_array
+from substrate.errors import DataError
+from substrate.streaming.array_source import DerivedSource
+from substrate.streaming.source import Block, Source, reblocked
+from substrate.streaming.sources import NpyFile
+
+__all__ = ["WeighedSource", "weights_of_source"]
+
+
+@dataclass(frozen=True)
+class WeighedSource(DerivedSource):
+    """The rows of positive weight of another source; ``weights`` are None where all others are one.
+
+    ``numbers`` are the numbers that these rows have there, None where they are all of them; ``first`` is the number
+    here of the first row that has an entry, of which a worker is sent a part.
+    """
+
+    weights: Array | None
+    numbers: Any = None
+    first: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of positive weight."""
+        return int(self.inner.n_rows if self.numbers is None else self.numbers.size)
+
+    def row_weights(self) -> Array | None:
+        """Those of the rows of positive weight."""
+        return self.weights
+
+    def changed(self, block: Block) -> Block:
+        """The block with the weights of its rows, by the numbers they have here."""
+        if self.weights is None:
+            return block
+        return block._replace(weights=self.weights[block.rows.start - self.first : block.rows.stop - self.first])
+
+    def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
+        """The blocks of the inner source without the rows of weight zero."""
+        if self.numbers is None:
+            return map(self.changed, self.inner.blocks(start, stop, step))
+        own = self._own(start, stop)
+        return map(self.changed, reblocked(self._positive(own, start, step), start, stop, step))
+
+    def taken(self, rows: Any) -> Any:
+        """The rows by the numbers that they have in the inner source."""
+        return self.inner.taken(rows if self.numbers is None else self.numbers[rows])
+
+    def sent(self, client: Any, start: int, stop: int) -> Any:
+        """The rows as sent to a worker, with their part of the weights."""
+        own, here = self._own(start, stop), slice(start - self.first, stop - self.first)
+        numbers = None if self.numbers is None else own
+        weights = None if self.weights is None else self.weights[here]
+        part = replace(self, weights=weights, numbers=numbers, first=start)
+        inner = self.inner.sent(client, int(own[0]), int(own[-1]) + 1)
+        if inner is self.inner:
+            return part
+        return client.submit(replace, replace(part, inner=None), inner=inner, pure=False)
+
+    def _own(self, start: int, stop: int) -> Any:
+        """The numbers in the inner source of the rows from ``start`` to ``stop``."""
+        if self.numbers is None:
+            return np.array([start, stop - 1])
+        return self.numbers[start - self.first : stop - self.first]
+
+    def _positive(self, own: Any, start: int, step: int) -> Iterator[Block]:
+        """The rows with the numbers ``own``, numbered from ``start`` on: of every block those that it has."""
+        for block in self.inner.blocks(int(own[0]), int(own[-1]) + 1, step):
+            first, last = np.searchsorted(own, [block.rows.start, block.rows.stop])
+            if first < last:
+                here = own[first:last] - block.start
+                yield Block(block.X[here], None if block.Y is None else block.Y[here], start + int(first))
+
+
+def weights_of_source(sample_weight: Any, rows: Source) -> Array:
+    """One finite weight, not negative, for each row of a source: an array, or the path of a ``.npy`` file."""
+    if isinstance(sample_weight, (str, os.PathLike)):
+        path = os.fspath(sample_weight)
+        if not path.endswith(".npy"):
+            raise DataError(
+                f"sample_weight must be an array, or the path of a .npy file, received {path!r}; of a Parquet file, "
+                "read the column of weights first: pandas.read_parquet(path, columns=[name])[name]"
+            )
+        file = NpyFile.of(path, 1)
+        sample_weight = file.read(0, file.shape[0])
+    elif hasattr(sample_weight, "compute"):  # a Dask collection: one number per row fits where its rows do not
+        sample_weight = sample_weight.compute()
+    weights = real_array(sample_weight, "sample_weight", ndim=1)
+    if weights.shape != (rows.n_rows,):
+        raise DataError(
+            f"sample_weight must have one entry per row: {rows.name} has {rows.n_rows} rows, received {weights.size}; "
+            "give one weight for each, in the order of the rows"
+        )
+    if (weights < 0.0).any():
+        raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {int(weights.argmin())}")
+    if (positive := int(np.count_nonzero(weights))) < 2:
+        raise DataError(
+            f"at least two rows of positive weight are needed, received {positive} of {weights.size}; give more rows a "
+            "positive sample_weight"
+        )
+    return weights

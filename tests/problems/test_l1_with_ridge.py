@@ -1,0 +1,210 @@
+"""The L1 substrate with a ridge on w: agreement, limits, bounds that are true, files and refusals."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate, load
+from problems.estimators.full.l1_fit import Solving, sparse_accuracy
+from substrate.closed_form.l1_accuracy import SparseMachine
+from substrate.closed_form.l1_active_set import l1_rows, root_of, solve_l1, zeta_max
+from substrate.errors import DeclarationError, IndefiniteKernelWarning
+from substrate.fusion import fuse
+from substrate.kernels import RBF, Foreign, Linear
+
+KERNEL = RBF(1.0)
+
+
+def data(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+def written_down(K, y, zeta, ridge):
+    a, b = cp.Variable(y.size), cp.Variable()
+    cost = 0.5 * cp.sum_squares(y - K @ a - b) + zeta * cp.norm1(a) + 0.5 * ridge * cp.quad_form(a, cp.psd_wrap(K))
+    problem = cp.Problem(cp.Minimize(cost), [cp.sum(a) == 0])
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return problem.value, K @ a.value + b.value
+
+
+# ---- agreement and limits ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ridge", [0.05, 5.0])
+@pytest.mark.parametrize("zeta", [0.05, 2.0])
+def test_fast_path_declared_and_written_down_agree(zeta, ridge):
+    X, y = data()
+    K = KERNEL(X)
+    value, fitted = written_down(K, y, zeta, ridge)
+    fast = l1_substrate.closed_form(K, y, zeta, ridge=ridge)
+    a, e = fast["support_values"], fast["errors"]
+    assert_allclose(0.5 * e @ e + zeta * np.abs(a).sum() + 0.5 * ridge * a @ K @ a, value, rtol=1e-8)
+    assert_allclose(y - e, fitted, atol=1e-5)
+    assert 0 < np.count_nonzero(a) < y.size
+    declared = l1_substrate.declare(K, y, zeta, ridge=ridge).solve()
+    certificate = declared.certificate(against=fast)
+    assert certificate.holds, str(certificate)
+    declared.parameters["ridge"].value = 2.0 * ridge
+    assert {"subgradient slackness", "accuracy"} <= {row.name for row in declared.certificate().failures}
+    again = declared.solve().certificate(against=l1_substrate.closed_form(K, y, zeta, ridge=2.0 * ridge))
+    assert again.holds, str(again)
+
+
+def test_without_a_ridge_nothing_changes():
+    X, y = data()
+    K = KERNEL(X)
+    plain, other = solve_l1(K, y, 0.1), solve_l1(K, y, 0.1, ridge=0.0)
+    assert_array_equal(plain.coefficients, other.coefficients)
+    assert "ridge" not in l1_substrate.declare(K, y, 0.1).parameters
+    assert "ridge" not in dict(L1SubstrateRegressor(KERNEL, 0.1).fit(X, y).certificate_.record)
+
+
+def test_the_limit_of_small_zeta_is_the_ls_svm():
+    X, y = data()
+    model = L1SubstrateRegressor(KERNEL, 1e-9, ridge=0.1).fit(X, y)
+    assert_allclose(model.predict(X), LSSVMRegressor(KERNEL, 10.0).fit(X, y).predict(X), atol=1e-6)
+
+
+def test_the_limit_of_a_small_ridge_is_the_sparse_substrate():
+    X, y = data()
+    model, plain = (L1SubstrateRegressor(KERNEL, 0.1, ridge=ridge).fit(X, y) for ridge in (1e-10, 0.0))
+    assert_array_equal(model.support_, plain.support_)
+    assert_allclose(model.predict(X), plain.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e3])
+def test_the_largest_zeta_does_not_depend_on_the_ridge(ridge):
+    X, y = data()
+    K = KERNEL(X)
+    largest = zeta_max(K, y)
+    assert not solve_l1(K, y, largest, ridge=ridge).coefficients.any()
+    assert solve_l1(K, y, 0.999 * largest, ridge=ridge).coefficients.any()
+    assert L1SubstrateRegressor(KERNEL, 1.0, ridge=ridge).fit(X, y).zeta_max_ == largest
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_units_of_the_target(factor):
+    X, y = data()
+    plain, scaled = (L1SubstrateRegressor(KERNEL, f * 0.1, ridge=0.5).fit(X, f * y) for f in (1.0, factor))
+    assert_array_equal(plain.support_, scaled.support_)
+    assert_allclose(scaled.predict(X) / factor, plain.predict(X), rtol=1e-9)
+    assert scaled.certificate_.holds
+
+
+def test_dependent_columns_are_solved():
+    X, y = data(20)
+    X, y = np.vstack([X, X[:5]]), np.append(y, y[:5] + 0.1)
+    for kernel in (KERNEL, Linear()):
+        K = kernel(X)
+        for zeta in (1e-3, 0.1):
+            solved = solve_l1(K, y, zeta, ridge=0.3)
+            rows = l1_rows(K, y, zeta, solved.coefficients, solved.bias, ridge=0.3)
+            assert all(row.passes for row in rows), [row.name for row in rows if not row.passes]
+
+
+def test_a_root_has_the_matrix():
+    K = KERNEL(data()[0])
+    assert_allclose(root_of(K).T @ root_of(K), K, atol=1e-13)
+
+
+# ---- the answer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("zeta", "ridge"), [(1e-4, 1.0), (0.1, 1e-3), (0.1, 100.0), (2.0, 1.0)])
+def test_bounds_are_small_at_the_optimum_and_true_beside_it(zeta, ridge):
+    X, y = data(20)
+    K, rng = KERNEL(X), np.random.default_rng(1)
+    solved = solve_l1(K, y, zeta, ridge=ridge)
+    best, how = K @ solved.coefficients + solved.bias, Solving("auto", 1e-6)
+    for size in (0.0, 1e-8, 1e-4, 0.1):
+        a = solved.coefficients * (1.0 + size * rng.normal(size=y.size))
+        fitted = K @ a + solved.bias
+        machine = SparseMachine(y, zeta, a, solved.bias, fitted, ridge)
+        row, _ = sparse_accuracy(KERNEL, X, K, machine, how)
+        assert row.value >= np.sqrt(np.mean((fitted - best) ** 2)) - 1e-12
+        assert row.passes or size > 0.0
+        other, _ = sparse_accuracy(KERNEL, X, K, SparseMachine(y, zeta, a, solved.bias, fitted, 1.5 * ridge), how)
+        true = solve_l1(K, y, zeta, ridge=1.5 * ridge)
+        assert other.value >= np.sqrt(np.mean((fitted - K @ true.coefficients - true.bias) ** 2)) - 1e-12
+
+
+@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
+def test_certify_and_prove_know_the_ridge(solver):
+    pytest.importorskip("flint")
+    X, y = data(20)
+    model = L1SubstrateRegressor(KERNEL, 0.1, ridge=0.5, solver=solver).fit(X, y)
+    assert model.certificate_.holds, str(model.certificate_)
+    assert "0.5/2 w'w" in dict(model.certificate_.record)["ridge"]
+    assert model.certify(X, y).holds
+    assert model.prove(X, y).proved
+    model.ridge = 1.0
+    assert not model.certify(X, y).holds
+    assert not model.prove(X, y).proved
+
+
+@pytest.mark.parametrize(("zeta", "ridge"), [(1e-4, 10.0), (0.1, 0.5)])
+def test_the_proof_steps_in_errors_and_coefficients_and_knows_the_answer_to_rounding(zeta, ridge):
+    pytest.importorskip("flint")
+    X, y = data(20)
+    proof = L1SubstrateRegressor(KERNEL, zeta, ridge=ridge).fit(X, y).prove(X, y)
+    assert proof.accuracy <= 1e-12 * np.std(y), str(proof)  # the root of a gap of rounding size would be 1e-8
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_classes_with_a_ridge(coding):
+    X, y = data(20)
+    labels = np.digitize(y, [0.0, 1.0])
+    model = L1SubstrateClassifier(KERNEL, 0.1, ridge=0.5, coding=coding).fit(X, labels)
+    assert model.certificate_.holds, str(model.certificate_)
+    assert model.certify(X, labels).holds
+    declared = clone(model).set_params(solver="cvxpy").fit(X, labels)
+    assert_allclose(declared.decision_function(X), model.decision_function(X), atol=1e-3)
+
+
+def test_files_and_clones_keep_the_ridge(tmp_path):
+    X, y = data()
+    model = L1SubstrateRegressor(KERNEL, 0.1, ridge=0.5).fit(X, y)
+    model.save(tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    assert loaded.ridge == 0.5
+    assert loaded.certify(X, y).holds
+    assert_array_equal(clone(loaded).fit(X, y).predict(X), model.predict(X))
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "0.1", None, True, [0.1]])
+def test_a_bad_ridge_is_refused_by_name(wrong):
+    X, y = data(12)
+    for estimator, target in ((L1SubstrateRegressor, y), (L1SubstrateClassifier, y > 1.0)):
+        with pytest.raises(DeclarationError, match="ridge must be"):
+            estimator(KERNEL, ridge=wrong).fit(X, target)
+    for function in (l1_substrate.declare, l1_substrate.closed_form):
+        with pytest.raises(DeclarationError, match="ridge must be"):
+            function(KERNEL(X), y, 0.1, ridge=wrong)
+
+
+def test_an_indefinite_matrix_has_no_bound_with_a_ridge():
+    X, y = data(16)
+    kernel = Foreign(lambda A, B: -1.0 * KERNEL(A, B))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = L1SubstrateRegressor(kernel, 0.1, ridge=0.5).fit(X, y)
+    assert not model.certificate_.holds
+    assert "w'w is no norm" in dict(model.certificate_.record)["accuracy"]
+    assert np.isfinite(model.predict(X)).all()
+    with pytest.warns(IndefiniteKernelWarning):
+        assert not model.prove(X, y).proved
+
+
+def test_a_path_in_zeta_alone_does_not_drop_the_ridge():
+    X, y = data()
+    with pytest.raises(DeclarationError, match=r"this L1SubstrateRegressor has ridge=0\.5"):
+        fuse(L1SubstrateRegressor(KERNEL, 0.1, ridge=0.5), "zeta", cv=3, data=(X, y))
