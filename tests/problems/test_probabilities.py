@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_predict
 
 import problems
 from problems import LSSVMClassifier, LSSVMClassifierCV, PrunedLSSVMClassifier, SparseLSSVMClassifier, load
-from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, fold_numbers
+from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, equal_rows, fold_numbers
 from substrate.codings import CODINGS
 from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError
@@ -90,7 +90,7 @@ def test_scores_of_a_reduced_machine_are_those_of_refits_on_its_basis():
 def test_folds_are_those_of_machines_fitted_to_the_other_rows():
     X, y = blobs(3, 30)
     model = problems.IPLSSVMClassifier(RBF(1.0)).fit(X, y)
-    known, folds = model.calibration_scores_, fold_numbers(y, 5)
+    known, folds = model.calibration_scores_, fold_numbers(equal_rows(X, y), y, 5)
     assert known.source == "folds"
     splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(5)]
     expected = cross_val_predict(clone(model), X, y, cv=splits, method="decision_function")
@@ -98,7 +98,7 @@ def test_folds_are_those_of_machines_fitted_to_the_other_rows():
 
 
 def test_folds_take_the_rows_of_each_class_in_turn_and_never_the_only_one():
-    assert_array_equal(fold_numbers(np.array([0, 1, 0, 0, 2, 1]), 2), [0, 0, 1, 0, -1, 1])
+    assert_array_equal(fold_numbers(np.arange(6), np.array([0, 1, 0, 0, 2, 1]), 2), [0, 0, 1, 0, -1, 1])
     X, y = blobs(2, 20)
     y = np.where(np.arange(20) == 3, 7, y)
     model = problems.IPLSSVMClassifier(RBF(1.0)).fit(X, y)
@@ -106,6 +106,18 @@ def test_folds_take_the_rows_of_each_class_in_turn_and_never_the_only_one():
     assert model.calibration_scores_.n_rows == 19
     with pytest.raises(DataError, match="every class has one row only"):
         problems.IPLSSVMClassifier(RBF(1.0)).fit(X[:2], [0, 1]).predict_proba(X)
+
+
+def test_folds_keep_equal_rows_together_whatever_their_order_and_rows_of_weight_zero_are_absent():
+    X, y = blobs(2, 20)
+    times = np.arange(20) % 3
+    rows = np.random.default_rng(0).permutation(20)
+    given = {"basis": X[:6], "solver": "cg"}
+    weighed = SparseLSSVMClassifier(RBF(1.0), **given).fit(X[rows], y[rows], times[rows])
+    repeated = SparseLSSVMClassifier(RBF(1.0), **given).fit(X.repeat(times, axis=0), y.repeat(times))
+    assert weighed.calibration_scores_.source == "folds"
+    assert weighed.calibration_scores_.n_rows == np.count_nonzero(times)
+    assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), rtol=1e-5)
 
 
 def test_a_kernel_that_is_not_definite_is_calibrated_by_folds():

@@ -119,17 +119,23 @@ def probability_pairs(predictors: list[VennAbers], scores: Array) -> Array:
     return np.stack([one(ahead[:, k]) for k, one in enumerate(predictors)], axis=1)
 
 
-def equal_rows(X: Any, classes: Any) -> Any:
-    """The number of each row's group: rows with the same inputs and the same class are one group."""
+def _contents(X: Any) -> list[Any]:
+    """The contents of each row, to be compared and sorted."""
     if is_sparse(X):
         rows = X.tocsr().sorted_indices()
         cut = list(zip(rows.indptr[:-1], rows.indptr[1:], strict=True))
-        keys: list[Any] = [(rows.indices[a:b].tobytes(), (rows.data[a:b] + 0.0).tobytes()) for a, b in cut]
-    else:
-        dense = np.ascontiguousarray(X) + 0.0  # no negative zero
-        keys = [row.tobytes() for row in dense]
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault((key, int(c)), len(numbers)) for key, c in zip(keys, classes, strict=True)])
+        return [(rows.indices[a:b].tobytes(), (rows.data[a:b] + 0.0).tobytes()) for a, b in cut]
+    return [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # no negative zero
+
+
+def equal_rows(X: Any, classes: Any) -> Any:
+    """The number of each row's group: rows with the same inputs and the same class are one group.
+
+    Groups are numbered by their contents, whatever the order of the rows.
+    """
+    keys = [(key, int(number)) for key, number in zip(_contents(X), classes, strict=True)]
+    numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([numbers[key] for key in keys])
 
 
 def groups_left_out(errors: Array, residuals: Array, groups: Any) -> Array:
@@ -152,25 +158,32 @@ def groups_left_out(errors: Array, residuals: Array, groups: Any) -> Array:
     return found
 
 
-def fold_numbers(classes: Any, n_folds: int) -> Any:
-    """The fold of each row: the rows of each class in turn, in their order; -1 for the only row of a class.
+def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
+    """The fold of each row: the groups of equal rows of each class in turn; -1 for the only group of a class.
 
-    Without such a row its class would be unknown, so it is in every fold's training rows and calibrates nothing.
+    Without such rows their class would be unknown, so they are in every fold's training rows and calibrate nothing.
     """
     folds = np.full(len(classes), -1)
     for number in np.unique(classes):
         (rows,) = np.nonzero(classes == number)
-        if rows.size > 1:
-            folds[rows] = np.arange(rows.size) % n_folds
+        distinct, place = np.unique(groups[rows], return_inverse=True)
+        if distinct.size > 1:
+            folds[rows] = place % n_folds
     return folds
 
 
 def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, pairwise: bool) -> CalibrationScores:
     """Decision values of the rows of each fold in the machine fitted to the other rows.
 
-    ``numbers`` are those of the classes of ``labels``; X is a kernel matrix where ``pairwise``.
+    ``numbers`` are those of the classes of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
+    absent; equal rows are in one fold, and folds do not depend on the order of the rows, but for a kernel matrix.
     """
-    folds, found = fold_numbers(numbers, N_FOLDS), None
+    if weights is not None and not (weights > 0.0).all():
+        (rows,) = np.nonzero(weights > 0.0)
+        X, labels = (X[rows][:, rows] if pairwise else X[rows]), labels[rows]
+        numbers, weights = numbers[rows], weights[rows]
+    groups = np.arange(len(labels)) if pairwise else equal_rows(X, numbers)
+    folds, found = fold_numbers(groups, numbers, N_FOLDS), None
     for fold in range(N_FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if not test.size:
