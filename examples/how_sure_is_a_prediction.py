@@ -1,7 +1,7 @@
 """How sure is a prediction, and what is that guaranteed to mean?
 ==============================================================
 
-Intervals by leaving every row out, without a refit; the pieces of the exact conformal set; and what each of them rests on.
+Intervals by leaving every row out, without a refit; the pieces of the exact conformal set; and what each rests on.
 """
 
 import numpy as np

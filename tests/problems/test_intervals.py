@@ -53,6 +53,10 @@ MACHINES = {
 }
 
 
+def some_slow(names, slow):
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else []) for name in names]
+
+
 def fitted(machine, points, targets, weights=None):
     return machine.fit(points, targets) if weights is None else machine.fit(points, targets, sample_weight=weights)
 
@@ -74,7 +78,7 @@ def refits(machine, points, targets, weights, new):
     return np.array(outputs), np.array(errors)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", some_slow(MACHINES, ("linear", "reduced", "reduced components", "even")))
 def test_jackknife_intervals_equal_refits(name):
     machine, weights = MACHINES[name]
     outputs, errors = refits(machine, X, Y, weights, NEW)
@@ -88,9 +92,7 @@ def test_jackknife_intervals_equal_refits(name):
     assert_allclose(minmax, np.column_stack([outputs.min(0) - reach, outputs.max(0) + reach]), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", ["weighted", *(pytest.param(name, marks=pytest.mark.slow) for name in MACHINES if name != "weighted")]
-)
+@pytest.mark.parametrize("name", some_slow(MACHINES, set(MACHINES) - {"weighted"}))
 def test_conformal_ends_are_where_refits_change_their_verdict(name):
     """At every finite end the new row has the score of another one; a little inside it is in, outside it is not."""
     machine, weights = MACHINES[name]
@@ -280,7 +282,9 @@ def test_rows_in_a_file_serve_a_reduced_machine(tmp_path):
         by_gradients.predict_interval(NEW, rows=(X, Y))
 
 
-@pytest.mark.parametrize("name", sorted(REGRESSORS))
+@pytest.mark.parametrize(
+    "name", some_slow(sorted(REGRESSORS), ("FusedL1SubstrateRegressor", "FusedLeastSquaresRegressor"))
+)
 def test_every_regressor_is_calibrated_alike(name):
     kind = REGRESSORS[name]
     with warnings.catch_warnings():
