@@ -23,6 +23,9 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Espinoza2005": (),  # cited by place: its equations are not numbered here
     "Barber2021": (),
     "Nouretdinov2001": (),
+    "Platt2000": (),
+    "Vovk2005": (),
+    "Vovk2015": (),
 }
 
 _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")

@@ -29,7 +29,8 @@ arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does 
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
 `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
-`interval_guarantee` what that rests on; `calibrate(X, y)` measures errors on rows that were not used.
+`interval_guarantee` what that rests on; `predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)`
+say it of a classifier, and `set_guarantee` what sets rest on; `calibrate(X, y)` measures both on unused rows.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test holds this page and the classes together. A number
 is that of the reason below why there is none.
@@ -42,11 +43,12 @@ METHODS: Mapping[str, Any] = {
     "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
     "predict_interval": lambda kind: hasattr(kind, "predict_interval"),
     "predict_region": lambda kind: hasattr(kind, "predict_region"),
-    "calibrate": lambda kind: hasattr(kind, "calibrate"),
+    "predict_proba": lambda kind: hasattr(kind, "predict_proba"),
+    "predict_set": lambda kind: hasattr(kind, "predict_set"),
     "sample_weight in fit": lambda kind: "sample_weight" in inspect.signature(kind.fit).parameters,
 }
 #: What every estimator must have.
-_EVERYWHERE = ("fit", "predict", "score", "save", "certify", "prove")
+_EVERYWHERE = ("fit", "predict", "score", "save", "certify", "prove", "calibrate")
 
 _COLUMNS = ("ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier")
 _L1 = (
@@ -58,6 +60,7 @@ _VARIATION = (
     "MaximalVariationRegressor", "SparseMaximalVariationRegressor",
 )  # fmt: skip
 _CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
+_REGRESSORS = tuple(name for name in sorted(problems.ESTIMATORS) if name not in _CLASSIFIERS)
 
 #: Why some estimators lack what others have: column, estimators, reason.
 REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -96,8 +99,12 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "A set of classes is no union of intervals.",
     ),
     (
-        "calibrate", _CLASSIFIERS,
-        "The errors that are measured on rows kept apart are those of numbers, half the width of an interval.",
+        "predict_proba", _REGRESSORS,
+        "A number has no class, and a density would need a model of the noise; `predict_interval` needs none.",
+    ),
+    (
+        "predict_set", _REGRESSORS,
+        "The set of numbers that belong to a level is `predict_region`.",
     ),
     (
         "sample_weight in fit", _COLUMNS[1:],

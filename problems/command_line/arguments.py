@@ -42,10 +42,12 @@ _PREDICT = f"""examples:
   substrate predict model.npz new.csv --out predictions.csv
   substrate predict model.npz new.csv | head
   substrate predict model.npz new.csv --coverage 0.9
+  substrate predict classifier.npz new.csv --proba
 
-With --coverage numbers have columns lower and upper: by the errors of the rows that substrate fit held out where these
-only judged the model, else by leaving every training row out, else by Gaussian error bars. What they guarantee is
-printed on standard error.
+With --proba classes have columns probability_CLASS. With --coverage they have columns set_CLASS, 1 for the labels that
+belong to a set with that coverage and 0 for the others; numbers have columns lower and upper: by the errors of the rows
+that substrate fit held out where these only judged the model, else by leaving every training row out, else by Gaussian
+error bars. What they guarantee is printed on standard error.
 
 Columns are found by name; those that the model does not use are ignored. Parquet rows of a sparse model go to --out
 in one pass, and need not fit in memory; --out may then be a .parquet or .npy file as well.
@@ -163,8 +165,9 @@ def _predict(commands: _Commands) -> None:
     )
     predict.add_argument(
         "--coverage", type=float, metavar="SHARE",
-        help="add columns lower and upper that hold this share of new targets, for instance 0.9",
+        help="add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9",
     )  # fmt: skip
+    predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     predict.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.command_line.class_columns import calibrated
 from problems.command_line.models import MODELS, Weights, check_validation, estimator_class, fitted
 from problems.command_line.preparation import (
     Preparation,
@@ -113,6 +114,8 @@ def fit_table(table: Table, choices: Choices) -> Fit:
             choices.model, task, choices.kernel, choices.sigma, choices.weights, choices.seed,
             X[train], y[train], X[held], y[held],
         )  # fmt: skip
+        if task == "classification":
+            calibrated(estimator)  # by its training rows, left out; those that were held out judge it in the report
     raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
     description = (why, _split_description(train.size, held.size, choices), _scaling_description(preparation))
     chosen_by_them = MODELS[choices.model].validated and weight is None

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.command_line.class_columns import set_columns, set_statement
 from problems.command_line.preparation import Preparation
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
@@ -18,8 +19,6 @@ _STANDARDISED = "the inputs were standardised by these rows"
 
 def _method(estimator: Any) -> str:
     """By the rows that ``substrate fit`` held out, if any; else by leaving rows out; else by the Gaussian process."""
-    if estimator._labels:
-        raise DataError("--coverage gives intervals of numbers, and this model predicts classes; leave it out")
     if hasattr(estimator, "calibration_scores_"):
         return "split"
     if not isinstance(estimator, LeftOutIntervals):
@@ -31,8 +30,10 @@ def _method(estimator: Any) -> str:
 
 
 def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
-    """Columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are."""
+    """Columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are; for classes their sets."""
     exact_level(coverage, "--coverage")
+    if estimator._labels:
+        return set_columns(estimator, X, coverage)
     method = _method(estimator)
     ends = np.asarray(estimator.predict_interval(X, coverage, method))
     if ends.ndim == 2:
@@ -43,6 +44,8 @@ def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Arr
 
 def interval_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
     """What the columns guarantee."""
+    if estimator._labels:
+        return set_statement(estimator, preparation, coverage)
     method = _method(estimator)
     guarantee = estimator.interval_guarantee(coverage, method)
     if method != "split" and preparation is not None and preparation.standardised:

@@ -194,10 +194,13 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     with printed_warnings():
         model = TabularModel.load(options.model, options.max_bytes)
     coverage = options.coverage
-    if options.out is not None and coverage is None and predicts_in_a_pass(model, options.data):
+    plain = coverage is None and not options.proba
+    if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    text = predictions_csv(model, read_table(options.data, options.delimiter).without(options.drop), coverage)
+    text = predictions_csv(
+        model, read_table(options.data, options.delimiter).without(options.drop), coverage, options.proba
+    )
     interruption.check()
     write(options.out, text)
     if coverage is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
+from problems.command_line.class_columns import calibrated, probability_columns
 from problems.command_line.intervals import interval_columns
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Input, Preparation, Split, raw_matrix
@@ -82,10 +83,13 @@ class TabularModel:
         return np.asarray(self.estimator.predict(self.matrix(rows)))
 
 
-def predictions_csv(model: TabularModel, table: Table, coverage: float | None = None) -> str:
+def predictions_csv(
+    model: TabularModel, table: Table, coverage: float | None = None, probabilities: bool = False
+) -> str:
     """The text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
-    With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``.
+    With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``, and classes a
+    column ``set_CLASS`` each; with ``probabilities`` classes have a column ``probability_CLASS`` each.
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
@@ -101,6 +105,8 @@ def predictions_csv(model: TabularModel, table: Table, coverage: float | None = 
         else:
             classes = model.estimator.classes_
             columns |= {f"decision_{label}": decision[:, k] for k, label in enumerate(classes)}
+    if probabilities:
+        columns |= probability_columns(model.estimator, X)
     if coverage is not None:
         columns |= interval_columns(model.estimator, X, coverage)
     stream = io.StringIO()
@@ -146,6 +152,8 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
             tried = _widths(kernel, scaled, passes)
             estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, cv="gcv", **options)
         estimator.fit(scaled)
+        if task == "classification":
+            calibrated(estimator)
     estimator.set_params(passes=None)
     split = Split(0.0, choices.seed, rows.n_rows, ())
     preparation = Preparation(path, choices.target, task, choices.standardise, inputs, split)

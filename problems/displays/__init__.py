@@ -11,6 +11,7 @@ from typing import Any
 DISPLAYS = {
     "BasisSizeDisplay": "problems.displays.sizes",
     "CertificateDisplay": "problems.displays.residuals",
+    "ClassificationDisplay": "problems.displays.classification",
     "ComponentFunctionsDisplay": "problems.displays.component_functions",
     "CriterionDisplay": "problems.displays.criteria",
     "EvolutionDiagramDisplay": "problems.displays.paths",
@@ -25,6 +26,7 @@ DISPLAYS = {
 __all__ = [
     "BasisSizeDisplay",
     "CertificateDisplay",
+    "ClassificationDisplay",
     "ComponentFunctionsDisplay",
     "CriterionDisplay",
     "EvolutionDiagramDisplay",

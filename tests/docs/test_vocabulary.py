@@ -50,7 +50,7 @@ class Nothing:
     def fit(self, X, y):
         pass
 
-    predict = score = save = certify = prove = fit
+    predict = score = save = certify = prove = calibrate = fit
 
 
 def test_a_method_without_a_reason_is_a_fault_and_a_reason_without_need_too():

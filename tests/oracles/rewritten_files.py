@@ -43,7 +43,7 @@ def npy_bytes(array):
 
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
-UNKNOWN_THEN = ("tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range")
+UNKNOWN_THEN = ("tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration")
 #: What was called tolerance then.
 TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 

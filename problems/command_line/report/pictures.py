@@ -12,6 +12,7 @@ from problems.command_line.fit import Fit
 from problems.command_line.preparation import Input
 from problems.displays import (
     CertificateDisplay,
+    ClassificationDisplay,
     ComponentFunctionsDisplay,
     CriterionDisplay,
     EvolutionDiagramDisplay,
@@ -62,6 +63,13 @@ def _all(fit: Fit) -> Iterator[Picture]:
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
         yield _drawn("Classes and their border", caption, lambda: _plane(fit))
+    if task == "classification" and fit.y_val.size:
+        caption = (
+            "Validation rows: how often a class occurs where its predicted probability is p, the classes by the "
+            "predicted ones, and the shares of true and false positives at all thresholds. Probabilities come from "
+            "decision values of training rows that were left out."
+        )
+        yield _drawn("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
     elif task == "regression":
@@ -171,6 +179,10 @@ def _plane(fit: Fit) -> Any:
     X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
     classes = [_plain(label) for label in fit.model.estimator.classes_]
     return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, classes).plot()
+
+
+def _classes(fit: Fit) -> Any:
+    return ClassificationDisplay.from_estimator(fit.model.estimator, fit.X_val, fit.y_val)
 
 
 def _validation(fit: Fit) -> _Canvas:

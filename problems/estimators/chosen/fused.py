@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -245,6 +245,9 @@ class FusedRegressor(Intervals, RegressorMixin, FusedEstimator):
 class FusedClassifier(FusedEstimator, CodedClassifier):
     """A fused estimator for classes: one value of the hyper-parameter for all machines of the coding."""
 
+    #: The classifier whose hyper-parameter is chosen.
+    _plain: ClassVar[type[CodedClassifier]]
+
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
         self._begin_fit()
@@ -272,6 +275,18 @@ class FusedClassifier(FusedEstimator, CodedClassifier):
         also = {"classes_": classes.names, "code_book_": classes.book}
         self._keep_fused(X, Y, rounds, Y.shape[1] == 1, also)
         return self
+
+    def _fold_machine(self, X: Any) -> Any:
+        """The machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
+        value = getattr(self, f"{self._chooses}_")
+        if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:
+            return super()._fold_machine(X).set_params(cv=None)
+        made: Any = self._plain()
+        own = self.get_params(deep=False)
+        shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
+        chosen = {str(self._chooses): value, "kernel": self.kernel_, "calibration": None}
+        chosen |= {"ridge": self.ridge_} if hasattr(self, "ridge_") else {}
+        return made.set_params(**shared | chosen)
 
     def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
         """The rows of the fit and the codes of their labels, given again."""

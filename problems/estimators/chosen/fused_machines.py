@@ -141,6 +141,8 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
     ----------
@@ -153,6 +155,7 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
     """
 
     _title = "Fusion over zeta, classification"
+    _plain = L1SubstrateClassifier
 
 
 @dataclass(eq=False, repr=False)
@@ -165,6 +168,8 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
         As for :class:`FusedMaximalVariationRegressor`.
     groups, rho_range, max_evaluations
@@ -181,6 +186,7 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
     """
 
     _title = "Fusion over rho, classification"
+    _plain = MaximalVariationClassifier
 
 
 #: The class that chooses a parameter of each estimator.

@@ -181,6 +181,8 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`.
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.

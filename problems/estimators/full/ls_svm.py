@@ -17,11 +17,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.intervals import DenseIntervals
+from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
-from problems.estimators.shared.coded import Classes, CodedClassifier, ScoredRegressor, judged
+from problems.estimators.shared.coded import Classes, ScoredRegressor
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -127,7 +128,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifier(CodedClassifier, SolvedMachine):
+class LSSVMClassifier(LeftOutClasses):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -137,6 +138,9 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        The map from decision values of left-out rows to the probabilities of :meth:`predict_proba`, made at its first
+        call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
@@ -152,14 +156,15 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
     bias_ : float or array of shape (n_machines,)
         b.
+    calibration_scores_ : CalibrationScores
+        Left-out decision values by which the model is calibrated, found when they are first needed.
     support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
         As for :class:`LSSVMRegressor`.
 
     Notes
     -----
-    Least squares estimates no probabilities. For probabilities, calibrate the decision values with scikit-learn:
-    ``CalibratedClassifierCV(LSSVMClassifier(...), method="sigmoid", cv=5)`` fits Platt's sigmoid on held-out folds;
-    ``method="isotonic"`` is better beyond about a thousand rows.
+    Rows that are equal in inputs and class are left out together. With ``class_weight`` or ``sample_weight`` the
+    probabilities are those of the weighted rows.
     """
 
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
@@ -190,9 +195,6 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         X, labels, weights, _ = self._weighted(X, labels, weights)
         Y = self._codes_again(labels)
         return Asked(X, Y, weights, self._class_gammas(Y.shape[1]), self._title, True, *self._tolerances())
-
-    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
-        return (positive(self.gamma, "gamma"),) * n_machines
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""
@@ -225,9 +227,6 @@ class LSSVMClassifier(CodedClassifier, SolvedMachine):
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
         return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
 
 
 class _Componentwise(AdditiveEstimator):
@@ -286,7 +285,7 @@ class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
     ----------
     kernel, relevance
         As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, solver, cg_tol, max_iter, coding, class_weight
+    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
         As for :class:`~problems.LSSVMClassifier`.
 
     Attributes

@@ -194,6 +194,8 @@ class L1SubstrateClassifier(_WithRidge, CodedClassifier):
         As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     ridge, solver
         As for :class:`L1SubstrateRegressor`.
 

@@ -49,6 +49,8 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     threshold : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds
         1/gamma + threshold * max k(x, x). The published threshold is that whole sum; since anything below 1/gamma drops
@@ -83,7 +85,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, coding
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
@@ -156,7 +158,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, coding
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with

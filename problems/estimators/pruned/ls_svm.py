@@ -156,6 +156,8 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
         support values. To prune each pair of classes separately, use scikit-learn's ``OneVsOneClassifier``.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
     ----------
@@ -220,7 +222,15 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         model = copy(self)
         model._keep_codes(known, groups, self._own_path(known), number, None)
         model._certify_step(number, known, self.code_book_[groups])
+        model._calibrate_by(known.X, self.classes_[groups], known.weights)
         return model
+
+    def _fold_machine(self, X: Any) -> Any:
+        """Pruned to the same share of the rows, with the gamma and the kernel of this machine."""
+        most = int(0.8 * X.shape[0]) - self.classes_.size  # the rows of the smallest fold's machine
+        kept = {"n_support": max(2, min(round(0.8 * self.support_.size), most)), "cv": "training"}
+        own = {"gamma": self.gamma_, "kernel": self.kernel_, "retune": False}
+        return super()._fold_machine(X).set_params(**kept, **own)
 
     def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
         check_is_fitted(self)

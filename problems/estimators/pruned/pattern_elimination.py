@@ -44,7 +44,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, coding
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.

@@ -275,6 +275,8 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
         As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
     ----------

@@ -14,18 +14,43 @@ can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` th
 :math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight zero are absent.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
+from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
 from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
 from substrate.arrays import Array
+from substrate.errors import DataError
 from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
+from substrate.streaming.passes import OpenPasses
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
+
+
+#: Difference of the sum of leverages from that of the fit, as a share of it, that only other rows explain.
+_OTHER_ROWS = 1e-4
+
+
+def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, Array, Array, float]:
+    """Targets, errors, spare leverages and weights of all rows, or of evenly spaced ones of very many; trace H."""
+    step, freedom = -(-n_rows // MOST_ROWS), 0.0
+    kept: list[tuple[Array, ...]] = []
+    for part in parts:
+        part.refuse_undetermined()
+        Y, fitted, h = (to_numpy(one) for one in (part.Y, part.fitted, part.leverages))
+        freedom += float(h.sum())
+        first = -part.start % step
+        v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
+        kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
+    found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
+    return found[0], found[1], found[2], found[3], freedom
 
 
 @dataclass(eq=False, repr=False)
@@ -114,6 +139,9 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
         use scikit-learn's ``OneVsOneClassifier``.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, in one pass over the training rows, to which the model refers until
+        then; None keeps no reference.
 
     Attributes
     ----------
@@ -129,6 +157,33 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     _on_devices = True
     _title = "Sparse LS-SVM classification (as regression on the labels)"
+
+    _leaves_rows_out = True
+
+    def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
+        data = super()._data(X, y, sample_weight, coding, passes)
+        if data.source.held is None and self._keeps_rows():
+            self._state().rows = (X, y, sample_weight)
+        return data
+
+    def _left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """In one pass and without a refit; by folds for a fit by conjugate gradients, which has no leverages."""
+        if not hasattr(self, "leverage_factor_"):
+            return super()._left_out_scores(rows)
+        with self._reading_again(*rows) as data:
+            read = self._training_rows(data)
+            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, read.mass)
+            found = _thinned(left_out_rows(read, *self._columns(), factor), read.n_rows)
+            held = data.source.held
+        Y, errors, spare, weights, freedom = found
+        if abs(self._trace(freedom).relative) > _OTHER_ROWS:
+            raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
+        classes, residuals = numbers_of_codes(Y, self.code_book_), errors / spare[:, None]
+        if held is not None and not self.kernel_.pairwise and len(classes) == held.X.shape[0]:
+            residuals = groups_left_out(errors, residuals, equal_rows(to_numpy(held.X), classes))
+        outputs = Y - residuals
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
+        return CalibrationScores.of(scores, classes, weights, "left out")
 
     def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)

@@ -124,6 +124,10 @@ class KernelEstimator(BaseEstimator):
             raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
         return self._fuser(self, over, **choices)
 
+    def _also_fitted(self) -> dict[str, Any]:
+        """What else a file holds of a fit, found after it."""
+        return {}
+
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if self.__sklearn_is_fitted__():

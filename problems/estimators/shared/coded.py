@@ -4,13 +4,13 @@
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.probabilities import Probabilities
 from substrate.arrays import Array
 from substrate.codings import code_book, correlation_scores
 from substrate.errors import DataError, DeclarationError
@@ -131,10 +131,11 @@ def judged(model: Any, outputs: Array) -> tuple[Any, float]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CodedClassifier(ScoredClassifier, KernelEstimator):
+class CodedClassifier(ScoredClassifier, Probabilities):
     """Decodes the outputs of machines by ``code_book_``; the coefficients are ``support_codes_ * support_values_``."""
 
     coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     _labels = True
 
     def decision_function(self, X: Any) -> Array:
@@ -211,6 +212,13 @@ class RegressedClassifier(CodedClassifier):
     def _coefficients(self) -> Array:
         coefficients: Array = self.support_values_
         return coefficients
+
+    def _fold_machine(self, X: Any) -> Any:
+        """On the same basis vectors, unless they are columns of a matrix."""
+        machine = super()._fold_machine(X)
+        if self.kernel_.pairwise:
+            return machine
+        return machine.set_params(kernel=self.kernel_, basis=self.basis_)
 
     def _check_loaded(self) -> None:
         super(CodedClassifier, self)._check_loaded()  # there are no codes of support vectors

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.estimators.shared.calibration_scores import CalibrationScores
 from substrate import kernels
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Accuracy, Certificate, Row
@@ -93,6 +94,7 @@ def row_sizes(support_values: Array) -> Array:
 #: The records that a model file may name.
 RECORDS: dict[str, type[Record]] = {
     "Basis": Basis,
+    "CalibrationScores": CalibrationScores,
     "PruningStep": PruningStep,
     "ReducedReweighting": ReducedReweighting,
     "Reweighting": Reweighting,

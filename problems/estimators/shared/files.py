@@ -15,7 +15,7 @@ from typing import Any
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
 from problems.estimators.shared.release_0_1 import content_today
-from problems.estimators.shared.saved import OUTSIDE, attributes_of, parameters_of
+from problems.estimators.shared.saved import NEWER, OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
@@ -144,7 +144,7 @@ def _own_parameters(
 ) -> dict[str, Any]:
     """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
     expected = known - set(OUTSIDE)
-    if found.version > 1 and set(parameters) != expected:
+    if found.version > 1 and not expected - NEWER <= set(parameters) <= expected:
         raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
     outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
     for key, value in outside.items():
@@ -157,7 +157,9 @@ def _own_parameters(
 
 
 def _fitted_of(model: Any) -> dict[str, Any]:
-    return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
+    fitted = {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
+    also: dict[str, Any] = model._also_fitted()
+    return fitted | also
 
 
 def _refuse_others(estimator: type, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ from problems.estimators.shared.allowed import (
     whole,
     word,
 )  # fmt: skip
+from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
 from substrate.closed_form.leave_one_out import ROBUST
 from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
@@ -39,7 +40,7 @@ from substrate.codings import CODINGS
 from substrate.reduced import RULES, Basis
 from substrate.solvers import ORDER
 
-__all__ = ["FITTED", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
+__all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
 
 _Kinds = dict[str, Allowed]
 
@@ -97,7 +98,12 @@ _NORMS: _Kinds = {"component_norms_": _EACH}
 #: The attributes that a fit sets, by the class that introduces them; None for one that its bases set and it does not.
 FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "KernelEstimator": _EVERY,
-    "CodedClassifier": {"classes_": labels(), "code_book_": _MATRIX, "support_codes_": _EACH},
+    "CodedClassifier": {
+        "classes_": labels(), "code_book_": _MATRIX, "support_codes_": _EACH,
+        "calibration_scores_": recorded(CalibrationScores, {
+            "scores": _EACH, "classes": array("iu"), "weights": _VECTOR, "source": word("left out", "folds", "split"),
+        }),
+    },
     "RegressedClassifier": {"support_codes_": None},
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
@@ -157,6 +163,9 @@ OUTSIDE: _Kinds = {
     "n_jobs": Allowed("None or 1", lambda value: value is None or (type(value) is int and value == 1)),
     "verbose": either(flag(), whole()),
 }
+
+#: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
+NEWER = frozenset({"calibration"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))

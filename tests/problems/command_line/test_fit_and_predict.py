@@ -478,5 +478,26 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
     assert "--coverage must be above 0 and below 1" in capsys.readouterr().err
     assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--out", str(kept)]) == 0
-    assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 2
-    assert "this model predicts classes; leave it out" in capsys.readouterr().err
+    assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
+    assert "label sets by conformal: approximate: gamma was chosen on these rows" in capsys.readouterr().err
+
+
+def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):
+    path, kept = classes[0], tmp_path / "model.npz"
+    line = ["fit", str(path), "--target", "answer", "--quiet", "--out", str(kept)]
+    for model in ("lssvm", "sparse", "l1"):
+        assert main([*line, "--model", model]) == 0
+        assert main(["predict", str(kept), str(path), "--proba", "--coverage", "0.8"]) == 0
+        out, err = capsys.readouterr()
+        lines = list(csv.DictReader(io.StringIO(out)))
+        loaded = TabularModel.load(kept)
+        X, names = loaded.matrix(read_table(path)), [str(label) for label in loaded.estimator.classes_]
+        p = np.array([[float(one[f"probability_{name}"]) for name in names] for one in lines])
+        np.testing.assert_allclose(p, loaded.estimator.predict_proba(X))
+        assert [names[k] for k in p.argmax(axis=1)] == [one["prediction"].lstrip("'") for one in lines]
+        held = np.array([[int(one[f"set_{name}"]) for name in names] for one in lines])
+        np.testing.assert_array_equal(held, loaded.estimator.predict_set(X, 0.8))
+        assert "label sets by" in err
+    assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--out", str(kept)]) == 0
+    assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
+    assert "this model predicts numbers; use --coverage" in capsys.readouterr().err

@@ -45,10 +45,16 @@ def sparse_path():
     return displays.L1PathDisplay.from_estimator(model, X, Y)
 
 
+def classification():
+    model = problems.LSSVMClassifier(RBF(0.6)).fit(P[::2], LABELS[::2])
+    return displays.ClassificationDisplay.from_estimator(model, P[1::2], LABELS[1::2])
+
+
 PICTURES = {
     "basis size": lambda: displays.BasisSizeDisplay.from_arrays(SIZES, {"a": SIZES, "b": 2.0 / SIZES}, np.exp(-SIZES)),
     "certificate": lambda: displays.CertificateDisplay.from_estimator(fused()),
     "components": lambda: displays.ComponentFunctionsDisplay.from_estimator(fused(), A, B),
+    "classification": classification,
     "criterion": lambda: displays.CriterionDisplay.from_estimator(problems.LSSVMRegressorCV(RBF(6.6)).fit(X, Y)),
     "evolution": lambda: displays.EvolutionDiagramDisplay.from_estimator(fused()),
     "interval, one input": lambda: displays.IntervalDisplay.from_estimator(

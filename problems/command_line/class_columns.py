@@ -1,0 +1,43 @@
+"""Columns beside predicted classes: their probabilities, and the labels of a set with a level of coverage."""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.preparation import Preparation
+from substrate.arrays import Array
+from substrate.errors import DataError, SubstrateError
+
+__all__ = ["calibrated", "probability_columns", "set_columns", "set_statement"]
+
+_STANDARDISED = "the inputs were standardised by these rows"
+
+
+def calibrated(estimator: Any) -> None:
+    """Calibrate a classifier while its training rows are there, so that its file holds what probabilities need."""
+    with suppress(SubstrateError):  # too few rows, for instance: a file without probabilities predicts
+        _ = estimator.calibration_scores_
+
+
+def probability_columns(estimator: Any, X: Array) -> dict[str, Any]:
+    """A column ``probability_CLASS`` for every class."""
+    if not estimator._labels:
+        raise DataError("--proba gives probabilities of classes, and this model predicts numbers; use --coverage")
+    p = np.asarray(estimator.predict_proba(X))
+    return {f"probability_{label}": p[:, k] for k, label in enumerate(estimator.classes_)}
+
+
+def set_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Any]:
+    """A column ``set_CLASS`` for every class: 1 where it belongs to the set, 0 elsewhere."""
+    held = np.asarray(estimator.predict_set(X, coverage)).astype(np.intp)
+    return {f"set_{label}": held[:, k] for k, label in enumerate(estimator.classes_)}
+
+
+def set_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
+    """What the sets guarantee."""
+    guarantee = estimator.set_guarantee(coverage)
+    if guarantee.method == "conformal" and preparation is not None and preparation.standardised:
+        guarantee = replace(guarantee, broken=(*guarantee.broken, _STANDARDISED))
+    return f"label sets by {guarantee.method}: {guarantee}"

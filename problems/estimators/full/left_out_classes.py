@@ -1,0 +1,188 @@
+"""Calibration of dense LS-SVM classifiers by leaving every row out, and exact label sets, both without a refit."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.full.saddle_machine import SolvedMachine
+from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, groups_left_out
+from problems.estimators.shared.coded import CodedClassifier, judged, numbers_of_codes, scores_of
+from problems.estimators.shared.guarantees import Guarantee, guarantee_of
+from problems.estimators.shared.machine_rows import points_of
+from substrate.arrays import Array, positive, real_array
+from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.errors import DataError, SolverError
+from substrate.gram import Gram
+from substrate.kernels.base import row_blocks
+from substrate.namespaces import is_device_array, to_numpy
+from substrate.uncertainty.influence import KernelInfluence, kernel_influence
+from substrate.uncertainty.label_sets import less_strange_enlarged
+
+__all__ = ["LeftOutClasses"]
+
+
+class LeftOutClasses(CodedClassifier, SolvedMachine):
+    """A classifier on one saddle system: left-out decision values, and machines enlarged by a row, in closed form.
+
+    Rows that are equal in inputs and class are left out together, so that a row of weight two is what two equal rows
+    are, and no copy of a row tells its class; the rows of a precomputed matrix count as different.
+    """
+
+    _leaves_rows_out = True
+
+    def _keeps_rows(self) -> bool:
+        """The support holds all rows; only a precomputed matrix has to be kept for the calibration."""
+        return super()._keeps_rows() and bool(self.__sklearn_tags__().input_tags.pairwise)
+
+    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (positive(self.gamma, "gamma"),) * n_machines
+
+    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
+        return judged(self, outputs)
+
+    def _columns_of(self) -> tuple[Array, Array, Array]:
+        """Support values in the sign of regression, codes and ridge, one column per machine, on the host."""
+        alpha, codes = to_numpy(self._coefficients()), to_numpy(self.support_codes_)
+        ridge = to_numpy(self.ridge_)
+        columns = [part[:, None] if part.ndim == 1 else part for part in (alpha, codes, ridge)]
+        return columns[0], columns[1], np.broadcast_to(columns[2], columns[0].shape)
+
+    def _row_weights(self) -> Array:
+        """The weights of the rows of the fit, with those of their classes."""
+        ridge = to_numpy(self.ridge_)
+        return 1.0 / (self._class_gammas(1)[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
+
+    def _matrix_rows(self, rows: Any) -> Any:
+        """What stands for the rows of the fit: a precomputed matrix, or nothing."""
+        return rows[0] if self.kernel_.pairwise else None
+
+    def _left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """In closed form; by folds where the kernel is not positive semi-definite and leaves some machine undefined."""
+        try:
+            return self._left_out_alone(rows)
+        except SolverError:
+            pairwise = self.kernel_.pairwise
+            points = points_of(rows[0], self.support_, True) if pairwise else self.support_vectors_
+            labels = self.classes_[numbers_of_codes(self._columns_of()[1], self.code_book_)]
+            return super()._left_out_scores((to_numpy(points), labels, self._row_weights()))
+
+    def _fold_machine(self, X: Any) -> Any:
+        """The weights of classes are in those of the rows already."""
+        machine = super()._fold_machine(X)
+        return machine.set_params(class_weight=None) if "class_weight" in machine.get_params(deep=False) else machine
+
+    def _left_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        alpha, codes, ridge = self._columns_of()
+        if self._primal() is not None or is_device_array(self.support_values_):
+            done = self.leave_one_out(self._matrix_rows(rows))
+            outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
+        else:
+            gram = self._training_gram(self._matrix_rows(rows))
+            outputs, residuals = _left_out_outputs(gram, alpha, np.atleast_1d(self.bias_), ridge[:, 0], codes)
+        classes = numbers_of_codes(codes, self.code_book_)
+        if not self.kernel_.pairwise:
+            groups = equal_rows(to_numpy(self.support_vectors_), classes)
+            together = groups_left_out(ridge * alpha, residuals, groups)
+            outputs = np.where(codes == 0.0, outputs, codes - together)
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
+        return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
+
+    def _sets_need_rows(self) -> bool:
+        return self.kernel_.pairwise and self._exact_sets()
+
+    def _exact_sets(self) -> bool:
+        """Where all machines share their rows, the kernel is definite, and support values represent the machine."""
+        scores = self._state().scores
+        split = scores is not None and scores.source == "split"
+        shared = self.code_book_.all() and not is_device_array(self.support_values_)
+        definite = not any(name == "alteration" for name, _ in self.certificate_.record)
+        return bool(shared and definite and self._primal() is None and not split)
+
+    def _less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
+        if not self._exact_sets():
+            return super()._less_strange(X, rows, diagonal)
+        alpha, codes, ridge = self._columns_of()
+        points = self._new_points(X)
+        own = self._own_diagonal(points, diagonal)
+        gram = self._training_gram(self._matrix_rows(self._rows(rows)))
+        influence = kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented)
+        known = (alpha, codes, influence.diagonal)
+        classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
+        decode = partial(_decoded, coding=self.coding, book=book)
+        return less_strange_enlarged(self._blocks(influence, points, own), known, classes, book, decode), gram.n
+
+    def _represented(self, points: Any) -> Array:
+        """Kernel values of new points with the rows of the fit."""
+        if self.kernel_.pairwise:
+            matrix: Array = points[:, self.support_]
+            return matrix
+        values: Array = self.kernel_(points, self.support_vectors_)
+        return values
+
+    def _own_diagonal(self, points: Any, diagonal: Any) -> Array:
+        """k(x, x) of the new points."""
+        if not self.kernel_.pairwise:
+            if diagonal is not None:
+                raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
+            values: Array = self.kernel_.diag(points)
+            return values
+        if diagonal is None:
+            raise DataError(
+                "predict_set needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; give "
+                "diagonal="
+            )
+        own = real_array(diagonal, "diagonal", ndim=1)
+        if own.shape != (points.shape[0],):
+            raise DataError(f"diagonal must have one entry per row of X: expected {points.shape[0]}, got {own.size}")
+        return own
+
+    def _blocks(self, influence: KernelInfluence, points: Any, own: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Outputs, c and S of the new points, block by block."""
+        gamma = self._class_gammas(1)[0]
+        for some in row_blocks(points.shape[0], self.support_.size):
+            outputs = self._evaluated(points[some])
+            c, p = influence.at(points[some], own[some])
+            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
+
+    def _exact_guarantee(self, coverage: float) -> Guarantee | None:
+        if not self._exact_sets():
+            return None
+        return guarantee_of("conformal", coverage, 1, False, self._chosen_on_rows())
+
+    def _chosen_on_rows(self) -> tuple[str, ...]:
+        """What was chosen or computed from the training rows, which breaks the guarantee of an exact set."""
+        found = [] if self._chooses is None else [f"{self._chooses} was chosen on these rows"]
+        if getattr(self, "kernels", None) or getattr(self, "search", None):
+            found.append("the kernel was chosen on these rows")
+        elif self._own_kernel() != self.kernel_:
+            found.append("the width of the kernel is computed from these rows")
+        ridge = to_numpy(self.ridge_)
+        if (ridge != ridge[0]).any():
+            found.append("rows of unequal weight are not exchangeable with a new row of weight one")
+        return tuple(found)
+
+
+def _left_out_outputs(gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array) -> tuple[Array, Array]:
+    """Left-out outputs and residuals, one column per machine; machines on the same rows share an inverse.
+
+    A machine that never used a row, where its code is zero, is unchanged without it, and has no residual.
+    """
+    members = codes != 0.0
+    outputs = codes.copy() if members.all() else gram.product(alpha) + bias
+    residuals = np.full(codes.shape, np.nan)
+    groups = {column.tobytes(): column for column in members.T}
+    for member in groups.values():
+        (rows,), (columns,) = np.nonzero(member), np.nonzero((members == member[:, None]).all(axis=0))
+        here = np.ix_(rows, columns)
+        part = gram if rows.size == gram.n else gram.block(rows)
+        diagonal = projected_diagonal(part, np.ascontiguousarray(ridge[rows]))
+        residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
+        outputs[here] = codes[here] - r
+    return outputs, residuals
+
+
+def _decoded(outputs: Array, coding: str, book: Array) -> Array:
+    """Decision values from outputs, one column per machine."""
+    return scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)

@@ -1,0 +1,199 @@
+"""The scores by which a classifier is calibrated: decision values of rows in machines that have not seen them.
+
+They are left-out decision values of the training rows where a machine has exact leave-one-out, those of folds where it
+has not, or those of rows given to ``calibrate``. All that is said of probabilities follows from them: the maps of
+:mod:`substrate.uncertainty.calibration`, the intervals of :mod:`substrate.uncertainty.venn_abers` and, with more rows
+than are needed for an exact set, the label sets of :mod:`substrate.uncertainty.label_sets`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError
+from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
+from substrate.uncertainty.label_sets import strangeness
+from substrate.uncertainty.venn_abers import MergedMap, VennAbers
+from substrate.values import Record
+
+__all__ = [
+    "CALIBRATIONS",
+    "MOST_ROWS",
+    "N_FOLDS",
+    "CalibrationScores",
+    "equal_rows",
+    "fold_numbers",
+    "fold_scores",
+    "groups_left_out",
+    "probabilities",
+    "probability_maps",
+    "probability_pairs",
+    "venn_abers",
+]
+
+#: The maps from scores to probabilities, by name.
+CALIBRATIONS = ("sigmoid", "isotonic", "venn-abers")
+#: Number of rows of which scores are kept; of more, evenly spaced ones.
+MOST_ROWS = 2**16
+#: Number of folds where rows are not left out one by one.
+N_FOLDS = 5
+#: A function of the margins of one class.
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationScores(Record):
+    """Decision values of rows in machines that have not seen them, the numbers of their classes, and their weights.
+
+    ``source`` is how: "left out" one by one, in "folds", or "split" from the training rows beforehand.
+    """
+
+    scores: Array
+    classes: NDArray[np.intp]
+    weights: Array
+    source: Literal["left out", "folds", "split"]
+
+    @classmethod
+    def of(cls, scores: Array, classes: Any, weights: Any, source: Any) -> "CalibrationScores":
+        """Of all rows, or of evenly spaced ones where there are very many."""
+        n = len(classes)
+        rows = np.arange(n) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.intp)
+        v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(np.ascontiguousarray(scores[rows]), np.asarray(classes, dtype=np.intp)[rows], v[rows], source)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.classes.size)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes that the scores decide between."""
+        return 2 if self.scores.ndim == 1 else int(self.scores.shape[1])
+
+    @property
+    def strangeness(self) -> Array:
+        """How far the class of each row is behind the best other one."""
+        return strangeness(self.scores, self.classes)
+
+
+def _of_classes(known: CalibrationScores) -> list[tuple[Array, Any, Array]]:
+    """Margins, whether a row is of the class, and weights, for each class; for two classes those of the second."""
+    ahead = margins(known.scores)
+    wanted = [1] if known.scores.ndim == 1 else range(known.n_classes)
+    return [(ahead[:, number], known.classes == number, known.weights) for number in wanted]
+
+
+def venn_abers(known: CalibrationScores) -> list[VennAbers]:
+    """The Venn-Abers predictor of each class; for two classes that of the second."""
+    return [VennAbers.of(*parts) for parts in _of_classes(known)]
+
+
+def probability_maps(known: CalibrationScores, calibration: str) -> list[Map]:
+    """The map of each class; for two classes that of the second."""
+    if calibration == "venn-abers":
+        return [MergedMap(one) for one in venn_abers(known)]
+    fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
+    return [fit(*parts) for parts in _of_classes(known)]
+
+
+def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
+    """Probabilities of the classes, one column each, that agree with the decisions and sum to one."""
+    ahead = margins(scores)
+    if scores.ndim == 1:
+        second = maps[0](ahead[:, 1])
+        return beside_decision(np.column_stack([1.0 - second, second]), decided)
+    return beside_decision(np.column_stack([one(ahead[:, k]) for k, one in enumerate(maps)]), decided)
+
+
+def probability_pairs(predictors: list[VennAbers], scores: Array) -> Array:
+    """The pairs of Venn-Abers: of the second of two classes, or one pair per class."""
+    ahead = margins(scores)
+    if scores.ndim == 1:
+        return predictors[0](ahead[:, 1])
+    return np.stack([one(ahead[:, k]) for k, one in enumerate(predictors)], axis=1)
+
+
+def _contents(X: Any) -> list[Any]:
+    """The contents of each row, to be compared and sorted."""
+    if is_sparse(X):
+        rows = X.tocsr().sorted_indices()
+        cut = list(zip(rows.indptr[:-1], rows.indptr[1:], strict=True))
+        return [(rows.indices[a:b].tobytes(), (rows.data[a:b] + 0.0).tobytes()) for a, b in cut]
+    return [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # no negative zero
+
+
+def equal_rows(X: Any, classes: Any) -> Any:
+    """The number of each row's group: rows with the same inputs and the same class are one group.
+
+    Groups are numbered by their contents, whatever the order of the rows.
+    """
+    keys = [(key, int(number)) for key, number in zip(_contents(X), classes, strict=True)]
+    numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([numbers[key] for key in keys])
+
+
+def groups_left_out(errors: Array, residuals: Array, groups: Any) -> Array:
+    r"""The residuals of rows whose equals are left out with them, from those of single rows.
+
+    With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows have
+    equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is so the
+    same as two equal rows. One column per machine.
+    """
+    sizes = np.bincount(groups)
+    if sizes.max() < 2:
+        return residuals
+    found = residuals.copy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
+        for column in range(residuals.shape[1]):
+            spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
+            several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
+            found[several, column] = errors[several, column] / spare[several]
+    return found
+
+
+def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
+    """The fold of each row: the groups of equal rows of each class in turn; -1 for the only group of a class.
+
+    Without such rows their class would be unknown, so they are in every fold's training rows and calibrate nothing.
+    """
+    folds = np.full(len(classes), -1)
+    for number in np.unique(classes):
+        (rows,) = np.nonzero(classes == number)
+        distinct, place = np.unique(groups[rows], return_inverse=True)
+        if distinct.size > 1:
+            folds[rows] = place % n_folds
+    return folds
+
+
+def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, pairwise: bool) -> CalibrationScores:
+    """Decision values of the rows of each fold in the machine fitted to the other rows.
+
+    ``numbers`` are those of the classes of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
+    absent; equal rows are in one fold, and folds do not depend on the order of the rows, but for a kernel matrix.
+    """
+    if weights is not None and not (weights > 0.0).all():
+        (rows,) = np.nonzero(weights > 0.0)
+        X, labels = (X[rows][:, rows] if pairwise else X[rows]), labels[rows]
+        numbers, weights = numbers[rows], weights[rows]
+    groups = np.arange(len(labels)) if pairwise else equal_rows(X, numbers)
+    folds, found = fold_numbers(groups, numbers, N_FOLDS), None
+    for fold in range(N_FOLDS):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if not test.size:
+            continue
+        inside, outside = (X[train][:, train], X[test][:, train]) if pairwise else (X[train], X[test])
+        weighed = {} if weights is None else {"sample_weight": weights[train]}
+        scores = clone(machine).fit(inside, labels[train], **weighed).decision_function(outside)
+        found = np.empty((len(labels), *scores.shape[1:])) if found is None else found
+        found[test] = scores
+    if found is None:
+        raise DataError("every class has one row only, and none can be left out; give more rows, or calibrate(X, y)")
+    left = folds >= 0
+    return CalibrationScores.of(found[left], numbers[left], None if weights is None else weights[left], "folds")

@@ -1,0 +1,165 @@
+r"""From scores to probabilities: Platt's sigmoid, isotonic regression, and agreement with the decision.
+
+A score is positive where a machine decides for a class. Platt's map ([Platt2000]_) is
+
+.. math:: p(s) = \frac{1}{1 + e^{-(a s + b)}}, \qquad
+          \min_{a \ge 0,\, b} \; - \sum_i v_i \big( t_i \log p(s_i) + (1 - t_i) \log (1 - p(s_i)) \big)
+
+with his targets :math:`t_i = (N_+ + 1)/(N_+ + 2)` for rows of the class and :math:`1/(N_- + 2)` for the others, so that
+a and b are finite on separable scores too. The problem is convex; Newton's method with halved steps ([Lin2007]_) solves
+it, and the gradient at the end is its certificate. Isotonic regression ([Zadrozny2002]_) is the least-squares fit among
+all nondecreasing maps.
+
+Neither map passes through one half where the score is zero, while a machine decides by the sign of its score. A
+probability is therefore moved to one half where it lies on the other side of the decision, see :func:`beside_decision`:
+maps stay monotone, and the class of the largest probability is the class that is predicted. Where the decision is
+right more often than not on both sides of zero, as it is of a machine worth having, nothing moves but scores in the
+narrow band between zero and the score at which the map is one half.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from substrate.arrays import Array
+from substrate.errors import SolverError
+
+__all__ = [
+    "IsotonicMap",
+    "SigmoidMap",
+    "beside_decision",
+    "fit_isotonic",
+    "fit_sigmoid",
+    "margins",
+    "pooled",
+    "smoothed_targets",
+]
+
+#: The smallest probability of a class that is decided for, before all are divided by their sum.
+_DECIDED = 0.5 + 2.0**-40
+#: Gradient of the mean log loss at which Newton's method ends, in units in which scores have spread one.
+_FLAT = 1e-11
+_STEPS = 100
+
+
+def margins(scores: Array) -> Array:
+    r"""How far each class is ahead of the best other one, one column per class.
+
+    For two classes and one decision value f these are -f and f; for more, with one score per class,
+    :math:`m_c = s_c - \max_{j \ne c} s_j`. The class with a positive margin is the one that is decided for.
+    """
+    if scores.ndim == 1:
+        return np.column_stack([-scores, scores])
+    ordered = np.partition(scores, -2, axis=1)
+    best, second = ordered[:, -1], ordered[:, -2]
+    first = np.argmax(scores, axis=1)
+    ahead: Array = scores - best[:, None]
+    ahead[np.arange(first.size), first] = best - second
+    return ahead
+
+
+def beside_decision(probabilities: Array, decided: Any) -> Array:
+    """Probabilities of the classes, one column each, that agree with a decision and sum to one.
+
+    ``decided`` is the number of the class that each row is decided for. Its probability is at least one half and that
+    of every other class at most one half before all are divided by their sum, so it stays the largest.
+    """
+    mine = np.arange(probabilities.shape[1]) == np.asarray(decided)[:, None]
+    sided = np.where(mine, np.maximum(probabilities, _DECIDED), np.minimum(probabilities, 0.5))
+    return np.asarray(sided / sided.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SigmoidMap:
+    """Platt's map; ``gradient`` is the size of that of the mean log loss, its certificate, zero at the optimum."""
+
+    slope: float
+    offset: float
+    gradient: float = 0.0
+
+    def __call__(self, scores: Array) -> Array:
+        """The probability at each score."""
+        return np.asarray(expit(self.slope * scores + self.offset))
+
+
+def smoothed_targets(positive: Any, weights: Array) -> Array:
+    """Platt's targets: (N+ + 1)/(N+ + 2) and 1/(N- + 2), the counts being sums of weights.
+
+    :place [Platt2000]_ smoothed targets: they keep the slope finite
+    """
+    many, few = float(weights[positive].sum()), float(weights[~positive].sum())
+    return np.where(positive, (many + 1.0) / (many + 2.0), 1.0 / (few + 2.0))
+
+
+def fit_sigmoid(scores: Array, positive: Any, weights: Array) -> SigmoidMap:
+    """Platt's map of scores whose rows are of the class, or not.
+
+    The slope is not negative: where scores order the classes the wrong way round, or are all equal, the probability is
+    a constant, the mean target.
+    """
+    targets, share = smoothed_targets(positive, weights), weights / weights.sum()
+    mean = float(share @ scores)
+    spread = float(np.sqrt(share @ np.square(scores - mean)))
+    constant = SigmoidMap(0.0, float(logit(share @ targets)))
+    if not spread > 1e-12 * float(np.abs(scores).max()):
+        return constant
+    inside = np.column_stack([(scores - mean) / spread, np.ones_like(scores)])
+    if float(share @ (inside[:, 0] * (targets - share @ targets))) <= 0.0:
+        return constant  # the loss rises with the slope from zero on, and it is convex
+    found, flat = _newton(inside, targets, share, np.array([0.0, constant.offset]))
+    slope = float(found[0]) / spread
+    return SigmoidMap(slope, float(found[1]) - slope * mean, flat)
+
+
+def _newton(inside: Array, targets: Array, share: Array, start: Array) -> tuple[Array, float]:
+    """The minimiser of the mean log loss of a linear logit, and the size of its gradient there."""
+    point, loss = start, _log_loss(inside @ start, targets, share)
+    for _ in range(_STEPS):
+        p = expit(inside @ point)
+        gradient = inside.T @ (share * (p - targets))
+        flat = float(np.abs(gradient).max())
+        if flat <= _FLAT:
+            return point, flat
+        curvature = (inside.T * (share * p * (1.0 - p))) @ inside
+        step = np.linalg.solve(curvature + 1e-15 * np.eye(2), gradient)
+        fall = float(gradient @ step)
+        size = 1.0
+        # so near the minimum that the loss no longer tells, Newton's step is right
+        while fall > 1e-10 and _log_loss(inside @ (point - size * step), targets, share) > loss - 1e-4 * size * fall:
+            size *= 0.5
+        point = point - size * step
+        loss = _log_loss(inside @ point, targets, share)
+    raise SolverError(f"Platt's sigmoid did not converge: the gradient is {flat:.2e}, above {_FLAT:.0e}")
+
+
+def _log_loss(logits: Array, targets: Array, share: Array) -> float:
+    return float(share @ (np.logaddexp(0.0, logits) - targets * logits))
+
+
+@dataclass(frozen=True, slots=True)
+class IsotonicMap:
+    """A nondecreasing map: ``values`` at the sorted ``scores``, linear between them and constant beyond."""
+
+    scores: Array
+    values: Array
+
+    def __call__(self, scores: Array) -> Array:
+        """The probability at each score."""
+        return np.interp(scores, self.scores, self.values)
+
+
+def pooled(scores: Array, positive: Any, weights: Array) -> tuple[Array, Array, Array]:
+    """Distinct scores in order, the weight of all rows at each, and that of the rows of the class."""
+    distinct, place = np.unique(scores, return_inverse=True)
+    total, own = (np.bincount(place, part, distinct.size) for part in (weights, weights * positive))
+    return distinct, np.asarray(total, dtype=np.float64), np.asarray(own, dtype=np.float64)
+
+
+def fit_isotonic(scores: Array, positive: Any, weights: Array) -> IsotonicMap:
+    """Isotonic regression of the class on the scores; rows of equal score count as one of their mean."""
+    from scipy.optimize import isotonic_regression
+
+    distinct, total, own = pooled(scores, positive, weights)
+    return IsotonicMap(distinct, np.asarray(isotonic_regression(own / total, weights=total).x))

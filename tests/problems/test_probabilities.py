@@ -1,0 +1,342 @@
+"""Probabilities of every classifier: from rows that a machine has not seen, and beside its decisions."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from rewritten_files import rewrite
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import cross_val_predict
+
+import problems
+from problems import LSSVMClassifier, LSSVMClassifierCV, PrunedLSSVMClassifier, SparseLSSVMClassifier, load
+from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, equal_rows, fold_numbers
+from substrate.codings import CODINGS
+from substrate.datasets import ripley
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Foreign, Linear, Precomputed
+
+CLASSIFIERS = [getattr(problems, name) for name in sorted(problems.ESTIMATORS) if "Classifier" in name]
+SLOW = pytest.mark.slow
+CLOSED = ("LSSVMClassifier", "ComponentwiseLSSVMClassifier", "SparseLSSVMClassifier")
+
+
+def blobs(n_classes=2, n=30, seed=0):
+    X, y = make_blobs(n, centers=n_classes, cluster_std=4.0, random_state=seed)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def made(estimator, **parameters):
+    return estimator(Linear() if estimator._additive else RBF(1.0), **parameters)
+
+
+def outputs_without(model, X, y, row, weights=None):
+    """The decision value of a row in the machine refitted without it and without its equals."""
+    rest = ~((X[row] == X).all(axis=1) & (y == y[row]))
+    weighed = {} if weights is None else {"sample_weight": weights[rest]}
+    return clone(model).fit(X[rest], y[rest], **weighed).decision_function(X[[row]])[0]
+
+
+# ---- left-out decision values ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "coding", [pytest.param(one, marks=SLOW if one in ("minimum_output", "ecoc") else ()) for one in CODINGS]
+)
+def test_scores_are_those_of_machines_refitted_without_a_row(coding):
+    X, y = blobs(4, 16)
+    model = LSSVMClassifier(RBF(1.0), 3.0, coding=coding).fit(X, y)
+    known = model.calibration_scores_
+    assert known.source == "left out"
+    assert_array_equal(known.classes, y)
+    assert_allclose(known.scores, [outputs_without(model, X, y, i) for i in range(16)], atol=1e-10)
+
+
+def test_equal_rows_are_left_out_together_with_their_weights():
+    X, y = blobs(2, 9)
+    X, y = np.concatenate([X, X[:5], X[:2]]), np.concatenate([y, y[:5], 1 - y[:2]])
+    weights = np.linspace(0.5, 2.0, y.size)
+    model = LSSVMClassifier(RBF(1.0), 3.0).fit(X, y, weights)
+    expected = [outputs_without(model, X, y, i, weights) for i in range(y.size)]
+    assert_allclose(model.calibration_scores_.scores, expected, atol=1e-10)
+    assert_allclose(model.calibration_scores_.weights, weights, rtol=1e-12)
+    sparse = LSSVMClassifier(RBF(1.0), 3.0).fit(csr_matrix(X), y, weights)
+    assert_allclose(sparse.calibration_scores_.scores, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_a_row_of_weight_two_is_two_rows(calibration):
+    X, y = blobs(3, 30)
+    times = np.arange(30) % 3
+    given = {"calibration": calibration, "class_weight": {0: 2.0}}
+    weighed = LSSVMClassifier(RBF(1.0), **given).fit(X, y, times)
+    repeated = LSSVMClassifier(RBF(1.0), **given).fit(X.repeat(times, axis=0), y.repeat(times))
+    assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), rtol=1e-6)
+
+
+def test_scores_of_a_reduced_machine_are_those_of_refits_on_its_basis():
+    X, y = blobs(3, 30)
+    X, y = np.concatenate([X, X[:3]]), np.concatenate([y, y[:3]])
+    model = SparseLSSVMClassifier(RBF(1.0), 3.0, basis=8).fit(X, y)
+    again = SparseLSSVMClassifier(RBF(1.0), 3.0, basis=model.basis_)
+    expected = [outputs_without(again, X, y, i) for i in range(0, 33, 8)]
+    assert_allclose(model.calibration_scores_.scores[::8], expected, atol=1e-8)
+
+
+def test_folds_are_those_of_machines_fitted_to_the_other_rows():
+    X, y = blobs(3, 30)
+    model = problems.IPLSSVMClassifier(RBF(1.0)).fit(X, y)
+    known, folds = model.calibration_scores_, fold_numbers(equal_rows(X, y), y, 5)
+    assert known.source == "folds"
+    splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(5)]
+    expected = cross_val_predict(clone(model), X, y, cv=splits, method="decision_function")
+    assert_allclose(known.scores, expected, atol=1e-12)
+
+
+def test_folds_take_the_rows_of_each_class_in_turn_and_never_the_only_one():
+    assert_array_equal(fold_numbers(np.arange(6), np.array([0, 1, 0, 0, 2, 1]), 2), [0, 0, 1, 0, -1, 1])
+    X, y = blobs(2, 20)
+    y = np.where(np.arange(20) == 3, 7, y)
+    model = problems.IPLSSVMClassifier(RBF(1.0)).fit(X, y)
+    assert model.predict_proba(X).shape == (20, 3)
+    assert model.calibration_scores_.n_rows == 19
+    with pytest.raises(DataError, match="every class has one row only"):
+        problems.IPLSSVMClassifier(RBF(1.0)).fit(X[:2], [0, 1]).predict_proba(X)
+
+
+def test_folds_keep_equal_rows_together_whatever_their_order_and_rows_of_weight_zero_are_absent():
+    X, y = blobs(2, 20)
+    times = np.arange(20) % 3
+    rows = np.random.default_rng(0).permutation(20)
+    given = {"basis": X[:6], "solver": "cg"}
+    weighed = SparseLSSVMClassifier(RBF(1.0), **given).fit(X[rows], y[rows], times[rows])
+    repeated = SparseLSSVMClassifier(RBF(1.0), **given).fit(X.repeat(times, axis=0), y.repeat(times))
+    assert weighed.calibration_scores_.source == "folds"
+    assert weighed.calibration_scores_.n_rows == np.count_nonzero(times)
+    assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), rtol=1e-5)
+
+
+def test_a_kernel_that_is_not_definite_is_calibrated_by_folds():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 20)), np.arange(20) % 2
+    K = X + X.T
+    with pytest.warns(Warning, match="positive semi-definite"):
+        model = LSSVMClassifier(Precomputed()).fit(K, y)
+    with pytest.warns(Warning, match="positive semi-definite"):
+        assert np.isfinite(model.predict_proba(K)).all()
+    assert model.calibration_scores_.source == "folds"
+    assert not model.set_guarantee().holds
+
+
+# ---- laws of all classifiers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "estimator",
+    [pytest.param(one, marks=SLOW if "L1" in one.__name__ or "Fused" in one.__name__ else ()) for one in CLASSIFIERS],
+)
+@pytest.mark.some_cases(1)
+def test_probabilities_agree_with_the_decisions_and_survive_a_file(estimator, n_classes, tmp_path):
+    X, y = blobs(n_classes)
+    names = np.array(["b", "a", "c"])[y]
+    model = made(estimator).fit(X, names)
+    for calibration in CALIBRATIONS:
+        model.set_params(calibration=calibration)
+        p = model.predict_proba(X)
+        assert p.shape == (y.size, n_classes)
+        assert ((p >= 0.0) & (p <= 1.0)).all()
+        assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+        assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+    pairs = model.predict_probability_interval(X)
+    assert pairs.shape == ((y.size, 2) if n_classes == 2 else (y.size, n_classes, 2))
+    assert (pairs[..., 0] <= pairs[..., 1]).all()
+    assert model.predict_set(X).shape == p.shape
+    closed = estimator.__name__.removesuffix("CV") in CLOSED
+    assert model.calibration_scores_.source == ("left out" if closed else "folds")
+    model.save(tmp_path / "m.npz")
+    for same in (load(tmp_path / "m.npz"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(same.predict_proba(X), p)
+        assert same.calibration_scores_ == model.calibration_scores_
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_two_classes_have_a_monotone_map_that_crosses_one_half_at_zero(calibration):
+    X, y = blobs(2, 60)
+    model = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, y)
+    new = np.random.default_rng(0).standard_normal((200, 2))
+    f, p = model.decision_function(new), model.predict_proba(new)[:, 1]
+    assert (np.diff(p[np.argsort(f)]) >= -1e-12).all()
+    assert (p[f > 0.0] > 0.5).all()
+    assert (p[f <= 0.0] <= 0.5).all()
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_the_order_of_rows_and_the_names_of_classes_do_not_matter(calibration):
+    X, y = blobs(3, 40)
+    rows = np.random.default_rng(0).permutation(40)
+    plain = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, y).predict_proba(X)
+    moved = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X[rows], y[rows]).predict_proba(X)
+    assert_allclose(moved, plain, atol=1e-9)
+    renamed = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, np.array(["z", "y", "x"])[y])
+    assert_allclose(renamed.predict_proba(X)[:, ::-1], plain, atol=1e-9)
+
+
+def test_the_brier_score_is_that_of_refitted_calibration_or_better():
+    X, y = ripley()
+    X_test, y_test = ripley(subset="test")
+    model = LSSVMClassifier(RBF(0.5)).fit(X, y)
+    peer = CalibratedClassifierCV(clone(model), cv=5).fit(X, y)
+    truth = y_test == model.classes_[1]
+    ours, theirs = (np.mean((one.predict_proba(X_test)[:, 1] - truth) ** 2) for one in (model, peer))
+    assert ours <= theirs + 1e-3
+
+
+# ---- without rows, other rows, no probabilities ------------------------------------------------------
+
+
+def test_a_loaded_model_says_which_rows_it_needs_and_takes_them(tmp_path):
+    X, y = blobs(3)
+    model = SparseLSSVMClassifier(RBF(1.0), basis=6).fit(X, y)
+    model.save(tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    with pytest.raises(DataError, match=r"does not hold its training rows.*rows=\(X, y\)"):
+        loaded.predict_proba(X)
+    with pytest.raises(DataError, match="not the rows that the model was fitted to"):
+        loaded.predict_proba(X, rows=(2.0 * X, y))
+    with pytest.raises(DataError, match="rows must be a pair"):
+        loaded.predict_proba(X, rows=X)
+    assert_allclose(loaded.predict_proba(X, rows=(X, y)), model.predict_proba(X), rtol=1e-9)
+    assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-9, err_msg="rows are given once")
+    dense = LSSVMClassifier(RBF(1.0)).fit(X, y)
+    dense.save(tmp_path / "d.npz")
+    assert_allclose(load(tmp_path / "d.npz").predict_proba(X), dense.predict_proba(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("classes", np.full(30, 5), "calibration scores are of known classes"),
+        ("weights", np.zeros(30), "with positive weights"),
+        ("scores", np.zeros(7), "do not belong together"),
+        ("scores", np.zeros((30, 2)), "do not belong together"),
+        ("scores", np.full(30, np.nan), "calibration_scores_ must be a CalibrationScores"),
+    ],
+)
+def test_a_file_with_another_calibration_is_refused(tmp_path, name, value, message):
+    X, y = blobs(2)
+    model = LSSVMClassifier(RBF(1.0)).fit(X, y)
+    model.predict_proba(X)
+    model.save(tmp_path / "m.npz")
+    rewrite(tmp_path / "m.npz", lambda header, arrays: arrays.update({f"calibration_scores_.{name}": value}))
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "m.npz")
+
+
+def test_a_file_written_before_there_was_a_calibration_has_the_default(tmp_path):
+    X, y = blobs(2)
+    model = LSSVMClassifier(RBF(1.0), calibration="isotonic").fit(X, y)
+    model.save(tmp_path / "m.npz")
+    rewrite(tmp_path / "m.npz", lambda header, arrays: header["content"]["parameters"].pop("calibration"))
+    assert load(tmp_path / "m.npz").calibration == "sigmoid"
+
+
+def test_a_model_in_passes_is_calibrated_in_a_pass(tmp_path):
+    X, y = blobs(2, 60)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    files = (str(tmp_path / "X.npy"), str(tmp_path / "y.npy"))
+    streamed = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit(*files)
+    held = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit(X, y)
+    assert_allclose(streamed.predict_proba(X), held.predict_proba(X), atol=1e-9)
+
+
+def test_conjugate_gradients_have_no_leverages_and_calibrate_by_folds():
+    X, y = blobs(2)
+    model = SparseLSSVMClassifier(RBF(1.0), basis=8, solver="cg").fit(X, y)
+    assert model.predict_proba(X).shape == (30, 2)
+    assert model.calibration_scores_.source == "folds"
+
+
+def test_a_precomputed_kernel_needs_its_matrix_again_once_loaded(tmp_path):
+    X, y = blobs(3)
+    K = RBF(1.0)(X)
+    model, plain = LSSVMClassifier(Precomputed()).fit(K, y), LSSVMClassifier(RBF(1.0)).fit(X, y)
+    model.save(tmp_path / "m.npz")
+    assert_allclose(model.predict_proba(K), plain.predict_proba(X), atol=1e-9)
+    assert_allclose(load(tmp_path / "m.npz").predict_proba(K, rows=(K, y)), plain.predict_proba(X), atol=1e-9)
+
+
+def test_rows_that_the_model_has_not_seen_calibrate_it():
+    X, y = blobs(3, 90)
+    model = LSSVMClassifier(RBF(1.0)).fit(X[:40], y[:40])
+    left_out = model.predict_proba(X)
+    assert model.calibrate(X[40:], y[40:]) is model
+    assert model.calibration_scores_.source == "split"
+    assert_allclose(model.calibration_scores_.scores, model.decision_function(X[40:]))
+    assert not np.allclose(model.predict_proba(X), left_out)
+    assert model.set_guarantee(0.8).holds
+    model.fit(X[:40], y[:40])
+    assert model.calibration_scores_.source == "left out", "a fit forgets the calibration of the one before"
+    with pytest.raises(DataError, match="y has classes"):
+        model.calibrate(X[:2], [0, 9])
+    with pytest.raises(DataError, match="y must have one label per row of X"):
+        model.calibrate(X[:3], [0, 1])
+
+
+def test_another_step_of_a_path_is_calibrated_by_itself():
+    X, y = blobs(2)
+    model = PrunedLSSVMClassifier(RBF(1.0), n_support=12).fit(X, y)
+    first = model.model_at(0, X, y)
+    model.predict_proba(X)
+    assert first.calibration_scores_ != model.calibration_scores_
+
+
+def test_no_calibration_means_no_probabilities():
+    X, y = blobs(2)
+    model = LSSVMClassifier(RBF(1.0), calibration=None).fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(
+        DeclarationError, match="calibration must be one of sigmoid, isotonic, venn-abers, received None"
+    ):
+        model.predict_set(X)
+    with pytest.raises(DeclarationError, match="calibration must be one of"):
+        LSSVMClassifier(calibration="platt").fit(X, y)
+
+
+# ---- degenerate ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_few_rows_one_row_of_a_class_and_equal_inputs(calibration):
+    rng = np.random.default_rng(0)
+    for X, y in [
+        (np.array([[0.0], [1.0]]), np.array([0, 1])),
+        (rng.standard_normal((9, 2)), np.array([1, 0, 0, 0, 0, 0, 0, 0, 0])),
+        (np.ones((6, 2)), np.array([0, 0, 0, 0, 1, 1])),
+        (np.concatenate([np.full((8, 1), -1.0), np.full((8, 1), 1.0)]), np.repeat([0, 1], 8)),
+    ]:
+        model = LSSVMClassifier(RBF(1.0), calibration=calibration).fit(X, y)
+        p = model.predict_proba(X)
+        assert np.isfinite(p).all()
+        assert_array_equal(p.argmax(axis=1), model.predict(X))
+
+
+def test_scores_of_very_many_rows_are_thinned():
+    n = 2**16 + 5
+    known = CalibrationScores.of(np.arange(float(n)), np.zeros(n, dtype=int), None, "split")
+    assert known.n_rows == 2**16
+    assert_array_equal(known.scores[[0, -1]], [0.0, n - 1.0])
+
+
+def test_a_users_kernel_and_a_chosen_gamma():
+    X, y = blobs(2)
+    own = LSSVMClassifier(Foreign(lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2)))).fit(X, y)
+    assert_allclose(own.predict_proba(X), LSSVMClassifier(RBF(1.0)).fit(X, y).predict_proba(X), atol=1e-9)
+    chosen = LSSVMClassifierCV(RBF(1.0)).fit(X, y)
+    same = LSSVMClassifier(RBF(1.0), float(chosen.gamma_)).fit(X, y)
+    assert_allclose(chosen.predict_proba(X), same.predict_proba(X), atol=1e-9)

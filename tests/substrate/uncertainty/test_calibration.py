@@ -1,0 +1,107 @@
+"""Maps from scores to probabilities: the optimum of each, monotone, and on the side of the decision."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.isotonic import IsotonicRegression
+
+from substrate.uncertainty.calibration import (
+    beside_decision,
+    fit_isotonic,
+    fit_sigmoid,
+    margins,
+    smoothed_targets,
+)
+
+
+def sample(seed, n=80, noise=1.0):
+    rng = np.random.default_rng(seed)
+    positive = rng.random(n) < 0.4
+    return np.where(positive, 1.0, -1.0) + noise * rng.standard_normal(n), positive, rng.uniform(0.5, 2.0, n)
+
+
+def log_loss(point, scores, targets, weights):
+    logits = point[0] * scores + point[1]
+    return weights @ (np.logaddexp(0.0, logits) - targets * logits)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_platts_sigmoid_is_the_optimum_and_its_certificate_says_so(seed):
+    scores, positive, weights = sample(seed)
+    found = fit_sigmoid(scores, positive, weights)
+    targets = smoothed_targets(positive, weights)
+    peer = minimize(log_loss, [1.0, 0.0], (scores, targets, weights), tol=1e-12)
+    assert log_loss((found.slope, found.offset), scores, targets, weights) <= peer.fun + 1e-9
+    assert_allclose([found.slope, found.offset], peer.x, rtol=1e-4)
+    assert found.gradient <= 1e-11
+    residual = weights * (found(scores) - targets)
+    assert_allclose([residual.sum(), residual @ scores], 0.0, atol=1e-8)
+
+
+def test_separable_scores_have_a_finite_slope():
+    """Targets that are not 0 and 1 keep it so.
+
+    :place [Platt2000]_ smoothed targets: they keep the slope finite
+    """
+    scores = np.concatenate([-np.ones(50), np.ones(30)])
+    found = fit_sigmoid(scores, scores > 0.0, np.ones(80))
+    assert 0.0 < found.slope < 10.0
+    assert_allclose(found(np.array([-1.0, 1.0])), [1.0 / 52.0, 31.0 / 32.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
+def test_the_unit_of_the_scores_does_not_matter(unit):
+    scores, positive, weights = sample(0)
+    plain, scaled = fit_sigmoid(scores, positive, weights), fit_sigmoid(unit * scores, positive, weights)
+    assert_allclose(scaled(unit * scores), plain(scores), rtol=1e-8)
+
+
+@pytest.mark.parametrize("scores", [np.zeros(6), np.full(6, 3.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])])
+def test_equal_scores_and_scores_the_wrong_way_round_give_one_probability(scores):
+    positive = np.array([False, False, False, False, True, True])
+    found = fit_sigmoid(scores, positive, np.ones(6))
+    assert found.slope == 0.0
+    assert_allclose(found(scores), smoothed_targets(positive, np.ones(6)).mean(), rtol=1e-12)
+
+
+def test_a_class_without_rows_is_improbable():
+    found = fit_sigmoid(np.arange(5.0), np.zeros(5, dtype=bool), np.ones(5))
+    assert_allclose(found(np.array([-9.0, 9.0])), 1.0 / 7.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_isotonic_regression_is_scikit_learns(seed):
+    scores, positive, weights = sample(seed)
+    scores = np.round(scores, 1)  # ties
+    peer = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, positive, weights)
+    new = np.linspace(-5.0, 5.0, 201)
+    found = fit_isotonic(scores, positive, weights)
+    assert_allclose(found(new), peer.predict(new), atol=1e-12)
+    assert (np.diff(found(new)) >= 0.0).all()
+
+
+def test_weights_count_as_rows():
+    scores, positive, _ = sample(1, 20)
+    times = np.arange(20) % 3 + 1
+    for fit in (fit_sigmoid, fit_isotonic):
+        weighed = fit(scores, positive, times.astype(float))
+        repeated = fit(scores.repeat(times), positive.repeat(times), np.ones(times.sum()))
+        assert_allclose(weighed(scores), repeated(scores), rtol=1e-8)
+
+
+def test_margins_by_hand():
+    assert_array_equal(margins(np.array([0.5, -2.0])), [[-0.5, 0.5], [2.0, -2.0]])
+    assert_array_equal(margins(np.array([[1.0, 3.0, 2.0], [4.0, 4.0, 0.0]])), [[-2.0, 1.0, -1.0], [0.0, 0.0, -4.0]])
+
+
+def test_probabilities_are_moved_to_the_side_of_the_decision_and_no_further():
+    given = np.array([[0.7, 0.3], [0.3, 0.7], [0.5, 0.5]])
+    assert_array_equal(beside_decision(given, [0, 1, 0]).argmax(axis=1), [0, 1, 0])
+    assert_allclose(beside_decision(given, [0, 1, 0]), given, atol=1e-11)
+    moved = beside_decision(given, [1, 0, 1])
+    assert_array_equal(moved.argmax(axis=1), [1, 0, 1])
+    assert_allclose(moved, 0.5, atol=1e-11)
+    three = beside_decision(np.array([[0.9, 0.9, 0.0]]), [1])
+    assert three.argmax() == 1
+    assert_allclose(three.sum(), 1.0, rtol=1e-15)
