@@ -48,6 +48,27 @@ NUMERICAL = (
     "test_hypothesis_fits.py",
 )
 
+#: Cases of half a second and more that repeat, at another size or on other data, what quicker ones show.
+REPEATED = (
+    "problems/command_line/test_reproduce.py::test_a_quick_run_writes_a_figure_and_a_record_and_tells_both[cawley2004-rec",
+    "problems/test_fused_machines.py::test_other_kernels[Polynomial(degree=2, offset=1.0)-gamma]",
+    "problems/test_fused_maximal_variation.py::test_a_heavy_weight_makes_29_exact_and_a_light_one_does_not",
+    "problems/test_ls_svm_regression.py::test_every_solver_agrees_with_the_bordered_solve[boston-primal-OSQP]",
+    "problems/test_selection.py::test_selection_on_motorcycle_is_never_worse_than_a_grid",
+    "problems/test_sparse_ls_svm.py::test_the_choice_is_the_best_of_many_fits[gamma_range1-folds]",
+    "problems/test_verify.py::test_every_problem_passes[SCS OSQP HIGHS ECOS]",
+    "substrate/closed_form/test_adaline.py::test_conjugate_directions_settle_tic_tac_toe",
+    "substrate/composition/test_pivoted_features.py::test_machines_do_not_depend_on_the_factor[RBF(sigma=0.5)",
+    "substrate/composition/test_pivoted_features.py::test_machines_do_not_depend_on_the_factor[RBF(sigma=6.0)",
+    "substrate/fusion/test_fuse.py::test_targets_in_other_units[1000000000.0]",
+    "substrate/fusion/test_validation.py::test_a_partly_linear_model_is_validated_with_its_linear_part",
+    "substrate/fusion/test_validation.py::test_folds_of_outputs_by_name",
+    "substrate/fusion/test_validation.py::test_one_output_of_several_substrates_is_their_sum",
+    "substrate/fusion/test_weight_of_squares.py::test_no_other_weight_validates_better[tube]",
+    "test_trust.py::test_ordinary_data_are_certified_as_they_come[FusedMaximalVariationRegressor-boston]",
+    "test_tutorials.py::test_it_prints_what_it_shows[fusers]",
+)
+
 for folder in (Path(__file__).parent / "oracles", Path(__file__).parents[1] / "docs"):
     sys.path.insert(0, str(folder))
 
@@ -82,9 +103,11 @@ def pytest_pycollect_makeitem(collector, name):
 
 
 def pytest_itemcollected(item):
-    """Mark the tests of the files and folders above."""
+    """Mark the tests that are listed above."""
     if _is_numerical(item.path):
         item.add_marker(pytest.mark.numerical)
+    if item.nodeid.removeprefix("tests/").startswith(REPEATED):
+        item.add_marker(pytest.mark.slow)
 
 
 @cache

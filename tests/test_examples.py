@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-#: The examples of several seconds, which the slow tests run.
+#: The examples of a second and more, which the slow tests run.
 LONG = {
+    "does_the_same_code_run_on_a_gpu",
+    "how_do_i_bound_a_fairness_gap",
+    "how_do_i_choose_a_weight_with_proof",
     "how_do_i_choose_two_weights_with_proof",
+    "how_do_i_fit_a_hundred_thousand_rows",
+    "how_do_i_fit_more_rows_than_memory",
+    "how_few_vectors_are_enough_for_all_rows",
     "what_do_the_displays_show",
     "what_else_fits_at_any_number_of_rows",
     "what_if_some_inputs_are_costly",
+    "what_if_the_kernel_matrix_does_not_fit",
+    "which_inputs_matter_with_proof",
+    "which_kernels_do_the_data_need",
     "which_inputs_matter_in_boston",
 }
 over_examples = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
