@@ -215,6 +215,7 @@ class AnswerCheck:
         self._outputs = outputs
         self._at: tuple[Any, Any] = (None, None)
         self._kept: _Kept | str = ""
+        self._last: ConeProgram | None = None
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
         """The row and the facts beside it; the reason where there is no bound."""
@@ -238,6 +239,9 @@ class AnswerCheck:
         start = reference(problem, witness)
         if isinstance(start, str):
             return start or _NEITHER
+        if self._last is not None:
+            start.program.take_over(self._last)
+        self._last = start.program
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         spread = max(one.spread for one in self._compiled) / start.unit

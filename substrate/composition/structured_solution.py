@@ -40,6 +40,10 @@ _STEP = 0.995
 #: Share of columns and rows that the factor of a step leaves out, in units of the gap, and its ends; refinement then
 #: keeps the residual below the gap.
 _SHARE_OF_GAP, _LEAST_SHARE, _MOST_SHARE = 3.0, 1e-7, 0.1
+#: Largest relative change of multipliers that balances them.
+_SMALL_CHANGE = 1e-3
+#: Relative gap below which nothing is left out: the bound on the answer rests on the last residuals.
+_LAST = 1e-12
 
 
 #: u, the slacks and their multipliers.
@@ -147,7 +151,7 @@ def structured_solution(
         return found if warm is None or found == OUT_OF_TIME else structured_solution(structure, deadline, verbose)
     x = structure.whole(found.u * p.unit)
     inside = None if found.inside is None else structure.whole(found.inside * p.unit)
-    z = structure.multipliers(x, found.z * (p.worth / p.unit))
+    z = structure.multipliers(x, _balanced(p, found.u, found.z) * (p.worth / p.unit))
     return StructuredPoint(structure, x, z, inside, found.gap, found.residual, found.steps, p.out(found.warm))
 
 
@@ -214,7 +218,8 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         ):
             break
         w = z / s
-        newton = p.factor(w, 0.0 if exact else min(max(_SHARE_OF_GAP * gap, _LEAST_SHARE), _MOST_SHARE))
+        share = 0.0 if exact or gap < _LAST else min(max(_SHARE_OF_GAP * gap, _LEAST_SHARE), _MOST_SHARE)
+        newton = p.factor(w, share)
         # predictor
         rc = s * z
         du, ds, dz = _direction(newton, s, z, rd, rp, rc, 0 if gap > _INSIDE else 1)
@@ -235,6 +240,33 @@ def _cold(p: _Problem) -> Iterate:
     """A first iterate: the solution with quadratic penalties, moved inside."""
     u, z = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
     return u, _inside(p.slacks(u) + p.h), _inside(z)
+
+
+def _balanced(p: _Problem, u: Array, z: Array) -> Array:
+    r"""Multipliers that are stationary in the sparse variables to rounding, by the smallest relative changes.
+
+    With C the columns of a block and r its residual, :math:`\Delta z = Z^2 C (C^T Z^2 C)^{-1} r`. A warm start leaves a
+    residual that shrinks only as its steps do, and squares do not determine these variables.
+    """
+    z = z.copy()
+    for _ in range(2 if p.m else 0):
+        residual = p.hessian(u) + p.c - p.pulled(z)
+        for blocks in p.structure.blocks:
+            k = blocks.own.shape[1]
+            if not k:
+                continue
+            ours = (blocks.rows >= 0) & (blocks.rows < p.m)
+            sizes = np.where(ours, z[np.where(ours, blocks.rows, 0)], 0.0)
+            rows = blocks.coefficients[:, :, :k] * sizes[:, :, None]
+            gram = np.einsum("bhi,bhj->bij", rows, rows)
+            gram += _RESIDUAL * np.einsum("bii->b", gram)[:, None, None] * np.eye(k)
+            usable = np.einsum("bii->b", gram) > 0.0
+            gram[~usable] = np.eye(k)
+            change = np.linalg.solve(gram, residual[blocks.own][:, :, None])
+            relative = (rows @ change)[:, :, 0]
+            relative[~usable | (np.abs(relative).max(axis=1) > _SMALL_CHANGE)] = 0.0
+            z[blocks.rows[ours]] += (sizes * relative)[ours]
+    return z
 
 
 def _direction(

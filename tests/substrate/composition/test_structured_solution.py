@@ -359,3 +359,29 @@ def test_degenerate_rows(case):
         half = Substrate(RBF(1.5), X, Y)
         other = Machine(half, minimize=0.5 * half.squared_norm + 20.0 * cp.sum(cp.pos(cp.abs(half.e) - 0.01))).solve()
         assert_allclose(result.predict(FURTHER), other.predict(FURTHER), rtol=0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("build", [insensitive, pinball, huber, hinge, monotone], ids=lambda build: build.__name__)
+def test_multipliers_are_stationary_in_the_slacks_also_after_a_warm_start(build):
+    """Squares do not determine the slacks: a residual there enters the bound on the answer whole."""
+    program, dense = program_of(build())
+    first = structured_solution(find_structure(program, dense))
+    other = dataclasses.replace(program, q=1.1 * program.q)
+    structure = renewed(find_structure(program, dense), other)
+    again = structured_solution(structure, warm=first.warm)
+    slope = other.P @ again.x + other.q - other.A.T @ again.z
+    size = np.abs(other.q).max() + np.abs(other.A).T @ np.abs(again.z)
+    assert (np.abs(slope)[structure.own] <= 1e-15 * size[structure.own]).all()
+
+
+def test_what_was_computed_from_the_rows_is_kept_for_the_same_rows_only():
+    program, _ = program_of(insensitive())
+    program.slack(np.ones(program.q.size))
+    again = dataclasses.replace(program, q=2.0 * program.q)
+    again.take_over(program)
+    assert again._long is program._long
+    assert again.sizes[1] is program.sizes[1]
+    moved = dataclasses.replace(program, A=2.0 * program.A)
+    moved.take_over(program)
+    assert moved._long is not program._long
+    assert_allclose(moved.sizes[1].toarray(), 2.0 * program.sizes[1].toarray())
