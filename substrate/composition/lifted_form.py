@@ -94,7 +94,7 @@ class LiftedForm(StandardForm):
                 variable.save_value(values.reshape(variable.shape, order="F"))
 
     def defining(self, z: Array) -> dict[int, Array]:
-        """The multipliers of the definitions, as :meth:`multipliers` reads them."""
+        """The multipliers of the definitions, as ``multipliers`` reads them."""
         return {
             key: self.sign * z[rows]
             for key, (_, rows, _) in zip(self.keys, self.cones, strict=True)

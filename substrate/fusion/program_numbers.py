@@ -11,7 +11,6 @@ from substrate.errors import DeclarationError
 
 __all__ = [
     "ELSEWHERE",
-    "Numbers",
     "equal_matrices",
     "least",
     "numbers_at",
