@@ -15,7 +15,7 @@ from substrate.reduced.features import eigen_features
 from substrate.reduced.left_out import LeverageFactor
 from substrate.reduced.rows import KernelValues
 from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.reduced_rows import LeverageCoordinates, ProjectedSpread, machines_without_rows
+from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread, machines_without_rows
 
 __all__ = ["ReducedIntervals"]
 
