@@ -129,6 +129,9 @@ def test_the_tests_are_there_and_marked(request):
     for name in conftest.NUMERICAL:
         path = ROOT / "tests" / name
         assert path.is_file() or list(path.rglob("test_*.py")), name
+    for name in conftest.REPEATED:
+        file, test = name.split("::")
+        assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
     for name, expected in {
         "problems/test_another_rounding.py": ["numerical"],
         "substrate/certificates/test_rows.py": ["numerical"],
@@ -145,6 +148,7 @@ class _Item:
 
     def __init__(self, path):
         self.path, self.marked = path, []
+        self.nodeid = path.relative_to(ROOT).as_posix() + "::test"
 
     def add_marker(self, marker):
         self.marked.append(marker.name)
