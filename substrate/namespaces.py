@@ -95,10 +95,11 @@ def to_numpy(array: Any) -> Any:
 
 
 def on_device_of(array: Any, values: Any) -> Any:
-    """Values from the host beside ``array``: in its library, on its device, of their own dtype."""
+    """Values beside ``array``: in its library, on its device, of their own dtype."""
     if not is_device_array(array):
         return values if is_sparse(values) else np.asarray(values)
-    return namespace_of(array).asarray(np.asarray(values), device=array.device)
+    given = values if is_device_array(values) else np.asarray(values)
+    return namespace_of(array).asarray(given, device=array.device)
 
 
 def zeros_beside(array: Any, shape: Any) -> Any:

@@ -133,3 +133,15 @@ def test_blocks_cover_all_rows_once(monkeypatch):
 def test_what_cannot_fit_is_refused():
     with memory_limit(100.0), pytest.raises(DataError, match="a matrix needs 800 bytes"):
         room_on_device(sender("array_api_strict")(np.eye(2)), 800.0, "a matrix", "take fewer rows.")
+
+
+def test_values_of_a_device_stay_on_it():
+    """numpy cannot read an array on a device of its own, and need not."""
+    strict = pytest.importorskip("array_api_strict")
+    device = strict.Device("device1")
+    array = strict.asarray([1.0, 2.0], device=device)
+    found = on_device_of(array, strict.asarray([3.0, 4.0], device=device))
+    assert found.device == device
+    assert [float(value) for value in (found[0], found[1])] == [3.0, 4.0]
+    with pytest.raises(RuntimeError, match="device"):
+        np.asarray(found)
