@@ -43,15 +43,14 @@ class RBF(KernelOfDistance):
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""
-        sigma = self._widths(X.shape[1])
         # 2^(x log2 e) is e^x, and a power of two is a tenth cheaper than the exponential
-        scaled_squared_distances(X, Z, _ROOT_LOG2_E / sigma, -1.0, out)
+        scaled_squared_distances(X, Z, self._inverse(X.shape[1], _ROOT_LOG2_E), -1.0, out)
         np.exp2(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The kernel values as a new array in the namespace of the points."""
         xp = namespace_of(X)
-        values = negative_squared_distances(X, Z, 1.0 / self._widths(X.shape[1]), dtype)
+        values = negative_squared_distances(X, Z, self._inverse(X.shape[1]), dtype)
         if dtype != X.dtype:
             values = xp.clip(values, max=0.0)  # rounding may exceed zero where the kernel is one
         return xp.exp(values)
@@ -76,7 +75,7 @@ class RBF(KernelOfDistance):
         """2 (x_c - z_c)^2/sigma_c^2 k(x, z), weighted and added up; of one width, the sum over the columns."""
         widths = self._widths(X.shape[1])
         squares = np.empty(weights.shape)
-        scaled_squared_distances(X, Z, 1.0 / widths, 1.0, squares)
+        scaled_squared_distances(X, Z, self._inverse(X.shape[1]), 1.0, squares)
         np.minimum(squares, 1e3, out=squares)  # exp(-1e3) is zero; infinity times zero would be NaN
         slopes = 2.0 * weights * np.exp(-squares)
         if isinstance(widths, float):
@@ -86,7 +85,7 @@ class RBF(KernelOfDistance):
 
     def rounding(self, X: Any) -> float:
         """The absolute error of the exponent, and that of the exponential."""
-        error = squared_distance_error(X, 1.0 / self._widths(X.shape[1]))
+        error = squared_distance_error(X, self._inverse(X.shape[1]))
         return float(error + (X.shape[1] + 10.0) * EPS)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:

@@ -109,6 +109,14 @@ class KernelOfDistance(Kernel, ABC):
             )
         return np.array(self.sigma)
 
+    def _inverse(self, n_features: int, of: float = 1.0) -> Units:
+        """``of`` over the widths, and no more than the largest number there is."""
+        widths, largest = self._widths(n_features), float(np.finfo(np.float64).max)
+        if isinstance(widths, float):
+            return min(of / widths, largest)
+        with np.errstate(over="ignore"):
+            return np.minimum(of / widths, largest)
+
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The formula of one width; several divide the columns."""
         widths = self._widths(n_features)
