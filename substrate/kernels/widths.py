@@ -104,8 +104,8 @@ class KernelOfDistance(Kernel, ABC):
             return self.sigma
         if len(self.sigma) != n_features:
             raise DataError(
-                f"{self!r} has {len(self.sigma)} widths, the points have {n_features} columns; give one width per "
-                "column, one number for all, or name its columns by kernel.on(...)"
+                f"the number of widths of {self!r} is {len(self.sigma)}, the points have {n_features} columns; give "
+                "one width per column, one number for all, or name its columns by kernel.on(...)"
             )
         return np.array(self.sigma)
 
