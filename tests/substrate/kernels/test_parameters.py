@@ -307,3 +307,15 @@ def test_resolving_reaches_every_kernel_inside():
     assert_allclose(resolved.right.left.sigma, naive.median_distance(X, 1), rtol=1e-13)
     assert_allclose(resolved.right.right.kernel[0].kernel.sigma, naive.median_distance(X[:, [0]]), rtol=1e-13)
     assert np.isfinite(resolved(X)).all()
+
+
+def test_rare_entries_of_very_many_sparse_rows_are_seen(monkeypatch):
+    many = scipy.sparse.random_array((3000, 3), density=0.4, rng=np.random.default_rng(2)).tolil()
+    many[:, 1] = 0.0
+    many[7, 1] = 5.0
+    many[:, 2] = 0.0
+    known = RBF("each").resolved(many).sigma
+    monkeypatch.setattr("substrate.kernels.widths.MOST_DENSE", 100)
+    found = RBF("each").resolved(many).sigma
+    assert_allclose(found[:2], known[:2], rtol=0.5)  # of all rows, and of distinct ones: both see the rare entry
+    assert found[2] == known[2] == 1e100
