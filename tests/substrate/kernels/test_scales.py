@@ -188,6 +188,13 @@ def test_clusters_far_apart_do_not_drown_each_other(kernel, apart):
 
 
 @pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0), Laplacian(1.0), Matern(1.0)], ids=repr)
+def test_pairs_that_are_all_but_equal_are_told_apart(kernel):
+    X = np.random.default_rng(12).integers(-64, 65, size=(6, 3)) / 64.0
+    Z, W = X + 2.0**-30, np.diag([1.0, -2.0, 0.5, 3.0, -1.0, 1.0])
+    assert_allclose(kernel.scale_gradient(X, Z, W), by_pairs(kernel, X, Z, W), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0), Laplacian(1.0), Matern(1.0)], ids=repr)
 def test_one_point_of_another_world_counts_for_nothing(kernel):
     X, _, _ = some_points(6)
     W = np.ones((4, 4))
