@@ -81,7 +81,8 @@ class KernelOfDistance(Kernel, ABC):
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them; none where every column has its own width."""
-        own = self.sigma == "each" or isinstance(self.sigma, tuple)
+        # a kernel of one column may be that of every column of a sum, and its width then is one for all
+        own = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if own else (tuple(range(n_features)),)
 
     @property

@@ -253,6 +253,14 @@ def test_a_width_for_each_column_equals_the_naive_one(kernel, order, n):
     assert kernel.compared_columns(3) == resolved.compared_columns(3) == ()
 
 
+def test_one_width_of_the_components_compares_their_columns():
+    assert Componentwise(RBF((0.5,))).compared_columns(3) == Componentwise(RBF(0.5)).compared_columns(3) == ((0, 1, 2),)
+    assert Componentwise([RBF((0.5,)), RBF((2.0,))]).compared_columns(2) == Componentwise(RBF("each")).compared_columns(
+        2
+    )
+    assert Componentwise(RBF("each")).compared_columns(2) == ()
+
+
 def test_on_standardised_columns_each_width_is_the_median():
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     assert_allclose(RBF("each").resolved(standard).sigma, RBF().resolved(standard).sigma, rtol=1e-12)
