@@ -52,9 +52,9 @@ def width(value: Any, name: str = "sigma") -> Width:
         raise DeclarationError(
             f"{name} must be a positive number, one per column, 'median' or 'each', received {value!r}"
         )
-    if isinstance(value, np.ndarray) and value.ndim > 0:
+    if hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0:
         value = list(value)
-    if not isinstance(value, Sequence):
+    if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
         return positive(value, name)
     if len(value) == 0:
         raise DeclarationError(
