@@ -113,7 +113,9 @@ def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
 
 
 def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
-    machine.setattr(other_processors, "tested", lambda environment, paths, processes: pytest.fail("tested all the same"))
+    machine.setattr(
+        other_processors, "tested", lambda environment, paths, processes: pytest.fail("tested all the same")
+    )
     machine.setattr(
         other_processors, "probed", lambda environment: [["openblas", "Zen", int(environment["OPENBLAS_NUM_THREADS"])]]
     )
