@@ -10,16 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.chosen.candidates import (
-    Judged,
-    Task,
-    centred_points,
-    held_out_rows,
-    judge,
-    judged_by,
-    trainable_splits,
-)
+from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.kernel_search import best_of, nelder_mead
+from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
