@@ -11,6 +11,7 @@ from problems.estimators.chosen.candidates import judge
 from problems.estimators.chosen.tasks import Task
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
+from substrate.progress import Progress
 
 RNG = np.random.default_rng(3)
 N = 24
@@ -23,7 +24,7 @@ TARGETS = {
     "one against the rest": (np.where(CLASS[:, None] == np.arange(3), 1.0, -1.0), True),
     "one against one": (
         np.column_stack(
-            [np.where(CLASS == a, 1.0, np.where(CLASS == b, -1.0, 0.0)) for a, b in ((0, 1), (0, 2), (1, 2))]
+            [np.where(a == CLASS, 1.0, np.where(b == CLASS, -1.0, 0.0)) for a, b in ((0, 1), (0, 2), (1, 2))]
         ),
         True,
     ),
@@ -181,9 +182,10 @@ def test_constant_columns_duplicates_ties_and_three_rows():
 
 def test_an_exact_fit_is_not_searched_any_further():
     grid = np.linspace(0.0, 1.0, 30)[:, None]
-    model = fitted(grid, 3.0 * grid[:, 0], kernel=Polynomial(2, 1.0), cv="loo")
-    assert model.criterion_ < 1e-12
-    assert len(model.cv_results_["params"]) == 1
+    task = Task(grid, 3.0 * grid, "loo", (), None, 1e-4, False)
+    judged = judge(Polynomial(2, 1.0), task, slope=True)
+    assert 0.0 < judged.score < 1e-12
+    assert kernel_search.descend(judged, task, 40, None, Progress(40, shown=False)) == []
 
 
 def test_an_offset_of_the_columns_costs_a_few_digits_only():
