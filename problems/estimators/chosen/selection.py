@@ -127,8 +127,8 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
-        One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of
-        several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
+        One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
+        of several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
         bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
