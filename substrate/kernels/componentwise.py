@@ -2,18 +2,28 @@ r"""Componentwise kernels: one component per input, or per group of inputs.
 
 .. math:: k(x, z) = \sum_{l} k^l(x^l, z^l), \qquad \Omega = \sum_l \Omega^l
 
-[Pelckmans2005]_ eq. (6)-(8). With groups of columns, interactions of an ANOVA decomposition can be written too.
+[Pelckmans2005]_ eq. (6)-(8). With ``order=2`` every pair of components is a component too, the product of both, which
+is the ANOVA kernel of main effects and interactions ([Stitson1999]_):
+
+.. math:: k(x, z) = \sum_l k^l(x^l, z^l) + \sum_{l < m} k^l(x^l, z^l)\, k^m(x^m, z^m),
+
+d + d(d-1)/2 components of d inputs, and so on for a larger order. Their sum needs d kernels only: with the elementary
+symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{m-1}` for one input after another.
+Each input has one kernel, and one width, in its main effect and in all its interactions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from math import comb
 from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import EPS, Array, check_memory, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel
+from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.nested import Restricted, column_tuple
 
@@ -26,12 +36,16 @@ class Componentwise(Kernel):
 
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
     for each column in turn; ``Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})`` names columns and groups.
+    ``Componentwise(RBF(1.0), order=2)`` has one component per input and one per pair of inputs, the product of both; of
+    named kernels, which must not share a column, the pairs are products of those.
     """
 
     kernel: Any
+    order: int = 1
 
     def __post_init__(self) -> None:
         given = self.kernel
+        object.__setattr__(self, "order", whole_number(self.order, "order", 1))
         if isinstance(given, Kernel):
             if given.pairwise:
                 raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
@@ -49,15 +63,41 @@ class Componentwise(Kernel):
         if not parts:
             raise DeclarationError("Componentwise needs at least one component")
         object.__setattr__(self, "kernel", parts)
+        if self.order > 1:
+            self._check_order(len(parts), "components", DeclarationError)
+            columns = [column for part in parts for column in part.columns]
+            if len(set(columns)) < len(columns):
+                raise DeclarationError(
+                    f"the products of order={self.order} are of components on different columns, and {given!r} has a "
+                    "column twice; name each column once, or name the products with order=1"
+                )
 
-    def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """The kernels k^l, each on its own columns."""
+    def _check_order(self, count: int, of: str, error: type[DeclarationError | DataError]) -> None:
+        if self.order > count:
+            raise error(
+                f"order={self.order} is the largest number of {of} in a product, and there are {count}; use "
+                f"order={count} or less"
+            )
+
+    def _factors(self, n_features: int) -> tuple[Restricted, ...]:
+        """The kernels k^l, each on its own columns, without their products."""
         if isinstance(self.kernel, Kernel):
+            self._check_order(n_features, "columns", DataError)
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
         if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:
             raise DataError(f"{self!r} names {len(self.kernel)} columns, the points have {n_features}")
-        parts: tuple[Kernel, ...] = self.kernel
-        return parts
+        factors: tuple[Restricted, ...] = self.kernel
+        return factors
+
+    def components(self, n_features: int) -> tuple[Kernel, ...]:
+        """The kernels of the sum, each on its own columns: those of single inputs first, then their products."""
+        factors = self._factors(n_features)
+        if self.order == 1:
+            return factors
+        sizes = range(1, self.order + 1)
+        count = sum(comb(len(factors), size) for size in sizes)
+        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
+        return tuple(_product(some) for size in sizes for some in combinations(factors, size))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them where one number is the width for every column; else what each component compares."""
@@ -77,25 +117,29 @@ class Componentwise(Kernel):
         return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
 
     def _resolved(self, X: Any) -> Self:
-        parts = self.components(X.shape[1])
+        parts = self._factors(X.shape[1])
         fixed = tuple(part.resolved(X) for part in parts)
         return self if fixed == parts else replace(self, kernel=fixed)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the sum over the components into ``out``."""
+        self._fill(X, Z, out, careful=False)
+
+    def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
         term = np.empty_like(out)
         out[...] = 0.0
-        for part in self.components(X.shape[1]):
-            part.fill(X, Z, term)
+        sums = [out, *(np.zeros_like(out) for _ in range(1, self.order))]
+        for part in self._factors(X.shape[1]):
+            (part.fill_carefully if careful else part.fill)(X, Z, term)
+            for size in range(self.order - 1, 0, -1):
+                sums[size] += sums[size - 1] * term
             out += term
+        for products in sums[1:]:
+            out += products
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The sum over the components as a new array."""
-        first, *others = self.components(X.shape[1])
-        values = first.evaluate(X, Z, dtype)
-        for part in others:
-            values = values + part.evaluate(X, Z, dtype)
-        return values
+        return _summed((part.evaluate(X, Z, dtype) for part in self._factors(X.shape[1])), self.order)
 
     @property
     def not_smooth(self) -> str:
@@ -121,32 +165,33 @@ class Componentwise(Kernel):
         return np.concatenate([part.features(X) for part in self.components(X.shape[1])], axis=1)
 
     def feature_rounding(self) -> float:
-        """The largest of the components'."""
+        """The largest of the components'; relative errors of a product add up."""
         parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return max(part.feature_rounding() for part in parts)
+        largest = max(part.feature_rounding() for part in parts)
+        return reduce(lambda error, _: 1.01 * (error + largest) + EPS, range(1, self.order), largest)
 
     def rounding(self, X: Any) -> float:
         """The largest of the components', and the rounding of their sum."""
         parts = self.components(X.shape[1])
-        return max(part.rounding(X) for part in parts) + len(parts) * EPS
+        return max(part.rounding(X) for part in parts) + self._terms(len(parts)) * EPS
+
+    def _terms(self, count: int) -> int:
+        """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
+        return count if self.order == 1 else count + 2 * self.order
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The sum over the components, by the more accurate formulas."""
-        term = np.empty_like(out)
-        out[...] = 0.0
-        for part in self.components(X.shape[1]):
-            part.fill_carefully(X, Z, term)
-            out += term
+        self._fill(X, Z, out, careful=True)
 
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
         parts = self.components(X.shape[1])
-        return max(part.careful_rounding(X) for part in parts) + len(parts) * EPS
+        return max(part.careful_rounding(X) for part in parts) + self._terms(len(parts)) * EPS
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of the components' formulas."""
-        parts = [part.exact_formula(number, n_features) for part in self.components(n_features)]
-        return lambda x, z: sum(part(x, z) for part in parts)
+        parts, order = [part.exact_formula(number, n_features) for part in self._factors(n_features)], self.order
+        return lambda x, z: _summed((part(x, z) for part in parts), order)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """The features of all components, side by side."""
@@ -154,20 +199,43 @@ class Componentwise(Kernel):
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""
-        first, *others = (part.diag(X) for part in self.components(X.shape[1]))
-        return sum(others, start=first)
+        return _summed((part.diag(X) for part in self._factors(X.shape[1])), self.order)
 
     def __repr__(self) -> str:
+        order = f", order={self.order}" if self.order > 1 else ""
+        return f"Componentwise({self._inside()}{order})"
+
+    def _inside(self) -> str:
         if isinstance(self.kernel, Kernel):
-            return f"Componentwise({self.kernel!r})"
+            return repr(self.kernel)
         columns = [part.columns for part in self.kernel]
         if len(set(columns)) < len(columns) or any(isinstance(part.kernel, Restricted) for part in self.kernel):
-            return f"Componentwise([{', '.join(map(repr, self.kernel))}])"
+            return f"[{', '.join(map(repr, self.kernel))}]"
         if columns == [(column,) for column in range(len(columns))]:
-            return f"Componentwise([{', '.join(repr(part.kernel) for part in self.kernel)}])"
+            return f"[{', '.join(repr(part.kernel) for part in self.kernel)}]"
         named = (f"{_key(part.columns)}: {part.kernel!r}" for part in self.kernel)
-        return f"Componentwise({{{', '.join(named)}}})"
+        return f"{{{', '.join(named)}}}"
 
 
 def _key(columns: tuple[int, ...]) -> str:
     return str(columns[0]) if len(columns) == 1 else repr(columns)
+
+
+def _product(factors: tuple[Restricted, ...]) -> Restricted:
+    """The product of kernels on different columns, as one kernel on all of them."""
+    if len(factors) == 1:
+        return factors[0]
+    columns = [column for part in factors for column in part.columns]
+    inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in factors]
+    return Restricted(reduce(Product, inside), tuple(columns))
+
+
+def _summed(values: Iterable[Any], order: int) -> Any:
+    """The sum of all values, and of all products of up to ``order`` of them."""
+    sums: list[Any] = []
+    for value in values:
+        for size in range(min(len(sums), order - 1), 0, -1):
+            product = sums[size - 1] * value
+            sums[size : size + 1] = [sums[size] + product if size < len(sums) else product]
+        sums[:1] = [sums[0] + value if sums else value]
+    return reduce(lambda total, more: total + more, sums)
