@@ -99,6 +99,15 @@ class Componentwise(Kernel):
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
         return tuple(_product(some) for size in sizes for some in combinations(factors, size))
 
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of all components."""
+        return tuple(term for part in self.components(n_features) for term in part.terms(n_features))
+
+    def relevances(self, spreads: Array) -> Array:
+        """The root mean square of all components, where the sum is a factor of a product."""
+        squares = [np.square(part.relevances(spreads)) for part in self.components(spreads.size)]
+        return np.sqrt(np.mean(squares, axis=0))
+
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them where one number is the width for every column; else what each component compares."""
         if isinstance(self.kernel, Kernel):
@@ -156,8 +165,15 @@ class Componentwise(Kernel):
         return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of all components; of one kernel for every column, their sum."""
-        parts = [part._scale_gradient(X, Z, weights) for part in self.components(X.shape[1])]
+        """Those of all kernels, each weighted by what it is multiplied with; of one for every column, their sum."""
+        factors = self._factors(X.shape[1])
+        sums = [np.ones(weights.shape)] + [np.zeros(weights.shape) for _ in range(1, self.order)]
+        if self.order > 1:
+            for part in factors:
+                values = part(X, Z)
+                for size in range(self.order - 1, 0, -1):
+                    sums[size] += sums[size - 1] * values
+        parts = [part._scale_gradient(X, Z, weights * _without(part, sums, X, Z)) for part in factors]
         return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
 
     def rank(self, n_features: int) -> int | None:
@@ -233,6 +249,18 @@ def _product(factors: tuple[Restricted, ...]) -> Restricted:
     columns = [column for part in factors for column in part.columns]
     inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in factors]
     return Restricted(reduce(Product, inside), tuple(columns))
+
+
+def _without(part: Kernel, sums: list[Array], X: Array, Z: Array) -> Array:
+    """What multiplies a kernel in the sum over all products: one, and the symmetric sums of the others."""
+    if len(sums) == 1:
+        return sums[0]
+    values, others = part(X, Z), sums[0]
+    total = others.copy()
+    for products in sums[1:]:
+        others = products - values * others
+        total += others
+    return total
 
 
 def _summed(values: Iterable[Any], order: int) -> Any:

@@ -162,3 +162,14 @@ def test_an_order_beyond_the_columns_is_refused():
 def test_so_many_components_are_not_listed():
     with pytest.raises(DataError, match="a list of 2368906509390 components needs"):
         Componentwise(Linear(), order=7).components(200)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("given", [RBF(1.3), [RBF(1.0), 2.0 * RBF(0.7), Linear()]], ids=["one", "list"])
+def test_slopes_in_the_scales_of_an_order(given, order):
+    kernel, W, step = Componentwise(given, order=order), np.random.default_rng(1).normal(size=(8, 8)), 1e-5
+    slopes = []
+    for name, value in kernel.scales().items():
+        up, down = (kernel.with_scales({name: value * np.exp(move)})(X, X) for move in (step, -step))
+        slopes.append(np.vdot(W, up - down) / (2.0 * step))
+    assert_allclose(kernel.scale_gradient(X, X, W), slopes, atol=1e-7)
