@@ -9,23 +9,23 @@ is the ANOVA kernel of main effects and interactions ([Stitson1999]_):
 
 d + d(d-1)/2 components of d inputs, and so on for a larger order. Their sum needs d kernels only: with the elementary
 symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{m-1}` for one input after another.
-Each input has one kernel, and one width, in its main effect and in all its interactions.
+Each input has one kernel, and one width, in its main effect and in all its interactions. ``factors`` weigh the
+components, :math:`\sum_t f_t k_t`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
-from math import comb
 from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, check_memory, whole_number
+from substrate.arrays import EPS, Array, check_memory, non_negative, whole_number
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
-from substrate.kernels.nested import Restricted, column_tuple
+from substrate.kernels.interactions import count_of, groups_of, multipliers, summed
+from substrate.kernels.nested import Restricted, Scaled, column_tuple
 
 __all__ = ["Componentwise"]
 
@@ -37,15 +37,18 @@ class Componentwise(Kernel):
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
     for each column in turn; ``Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})`` names columns and groups.
     ``Componentwise(RBF(1.0), order=2)`` has one component per input and one per pair of inputs, the product of both; of
-    named kernels, which must not share a column, the pairs are products of those.
+    named kernels, which must not share a column, the pairs are products of those. ``factors`` are one non-negative
+    number per component, in the order of :meth:`components`; None: all are one.
     """
 
     kernel: Any
     order: int = 1
+    factors: Any = None
 
     def __post_init__(self) -> None:
         given = self.kernel
         object.__setattr__(self, "order", whole_number(self.order, "order", 1))
+        object.__setattr__(self, "factors", _factors(self.factors))
         if isinstance(given, Kernel):
             if given.pairwise:
                 raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
@@ -63,8 +66,8 @@ class Componentwise(Kernel):
         if not parts:
             raise DeclarationError("Componentwise needs at least one component")
         object.__setattr__(self, "kernel", parts)
+        self._check_counts(len(parts), "components", DeclarationError)
         if self.order > 1:
-            self._check_order(len(parts), "components", DeclarationError)
             columns = [column for part in parts for column in part.columns]
             if len(set(columns)) < len(columns):
                 raise DeclarationError(
@@ -72,32 +75,40 @@ class Componentwise(Kernel):
                     "column twice; name each column once, or name the products with order=1"
                 )
 
-    def _check_order(self, count: int, of: str, error: type[DeclarationError | DataError]) -> None:
+    def _check_counts(self, count: int, of: str, error: type[DeclarationError | DataError]) -> None:
         if self.order > count:
             raise error(
                 f"order={self.order} is the largest number of {of} in a product, and there are {count}; use "
                 f"order={count} or less"
             )
+        if self.factors is not None and len(self.factors) != count_of(count, self.order):
+            raise error(
+                f"factors must be one number per component: expected {count_of(count, self.order)}, received "
+                f"{len(self.factors)}"
+            )
 
-    def _factors(self, n_features: int) -> tuple[Restricted, ...]:
+    def _kernels(self, n_features: int) -> tuple[Restricted, ...]:
         """The kernels k^l, each on its own columns, without their products."""
         if isinstance(self.kernel, Kernel):
-            self._check_order(n_features, "columns", DataError)
+            self._check_counts(n_features, "columns", DataError)
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
         if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:
             raise DataError(f"{self!r} names {len(self.kernel)} columns, the points have {n_features}")
-        factors: tuple[Restricted, ...] = self.kernel
-        return factors
+        kernels: tuple[Restricted, ...] = self.kernel
+        return kernels
 
     def components(self, n_features: int) -> tuple[Kernel, ...]:
         """The kernels of the sum, each on its own columns: those of single inputs first, then their products."""
-        factors = self._factors(n_features)
-        if self.order == 1:
-            return factors
-        sizes = range(1, self.order + 1)
-        count = sum(comb(len(factors), size) for size in sizes)
+        kernels = self._kernels(n_features)
+        if self.order == 1 and self.factors is None:
+            return kernels
+        count = count_of(len(kernels), self.order)
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
-        return tuple(_product(some) for size in sizes for some in combinations(factors, size))
+        found = tuple(_product([kernels[one] for one in some]) for some in groups_of(len(kernels), self.order))
+        if self.factors is None:
+            return found
+        weighed = zip(self.factors, found, strict=True)
+        return tuple(Restricted(Scaled(factor, part.kernel), part.columns) for factor, part in weighed)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of all components."""
@@ -126,7 +137,7 @@ class Componentwise(Kernel):
         return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
 
     def _resolved(self, X: Any) -> Self:
-        parts = self._factors(X.shape[1])
+        parts = self._kernels(X.shape[1])
         fixed = tuple(part.resolved(X) for part in parts)
         return self if fixed == parts else replace(self, kernel=fixed)
 
@@ -135,20 +146,16 @@ class Componentwise(Kernel):
         self._fill(X, Z, out, careful=False)
 
     def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
-        term = np.empty_like(out)
-        out[...] = 0.0
-        sums = [out, *(np.zeros_like(out) for _ in range(1, self.order))]
-        for part in self._factors(X.shape[1]):
+        def values(part: Kernel) -> Array:
+            term = np.empty_like(out)
             (part.fill_carefully if careful else part.fill)(X, Z, term)
-            for size in range(self.order - 1, 0, -1):
-                sums[size] += sums[size - 1] * term
-            out += term
-        for products in sums[1:]:
-            out += products
+            return term
+
+        out[...] = summed((values(part) for part in self._kernels(X.shape[1])), self.order, self.factors)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The sum over the components as a new array."""
-        return _summed((part.evaluate(X, Z, dtype) for part in self._factors(X.shape[1])), self.order)
+        return summed((part.evaluate(X, Z, dtype) for part in self._kernels(X.shape[1])), self.order, self.factors)
 
     @property
     def not_smooth(self) -> str:
@@ -165,16 +172,22 @@ class Componentwise(Kernel):
         return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of all kernels, each weighted by what it is multiplied with; of one for every column, their sum."""
-        factors = self._factors(X.shape[1])
-        sums = [np.ones(weights.shape)] + [np.zeros(weights.shape) for _ in range(1, self.order)]
-        if self.order > 1:
-            for part in factors:
-                values = part(X, Z)
-                for size in range(self.order - 1, 0, -1):
-                    sums[size] += sums[size - 1] * values
-        parts = [part._scale_gradient(X, Z, weights * _without(part, sums, X, Z)) for part in factors]
-        return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""
+        kernels = self._kernels(X.shape[1])
+        if self.order == 1 and self.factors is None:
+            parts = [part._scale_gradient(X, Z, weights) for part in kernels]
+            return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        values = [part(X, Z) for part in kernels]
+        beside = multipliers(values, self.order, self.factors)
+        parts = [part._scale_gradient(X, Z, weights * by) for part, by in zip(kernels, beside, strict=True)]
+        slopes = np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        if self.factors is None:
+            return slopes
+        own = zip(self.factors, groups_of(len(kernels), self.order), strict=True)
+        products = (
+            (factor, reduce(np.multiply, [values[one] for one in some])) for factor, some in own if factor > 0.0
+        )
+        return np.append(slopes, [factor * np.vdot(weights, product) for factor, product in products])
 
     def rank(self, n_features: int) -> int | None:
         """The features of all components."""
@@ -189,7 +202,8 @@ class Componentwise(Kernel):
         """The largest of the components'; relative errors of a product add up."""
         parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         largest = max(part.feature_rounding() for part in parts)
-        return reduce(lambda error, _: 1.01 * (error + largest) + EPS, range(1, self.order), largest)
+        error = reduce(lambda error, _: 1.01 * (error + largest) + EPS, range(1, self.order), largest)
+        return error if self.factors is None else error + 2.0 * EPS
 
     def rounding(self, X: Any) -> float:
         """The largest of the components', and the rounding of their sum."""
@@ -198,7 +212,7 @@ class Componentwise(Kernel):
 
     def _terms(self, count: int) -> int:
         """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
-        return count if self.order == 1 else count + 2 * self.order
+        return count if self.order == 1 and self.factors is None else count + 2 * self.order + 1
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The sum over the components, by the more accurate formulas."""
@@ -211,8 +225,9 @@ class Componentwise(Kernel):
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of the components' formulas."""
-        parts, order = [part.exact_formula(number, n_features) for part in self._factors(n_features)], self.order
-        return lambda x, z: _summed((part(x, z) for part in parts), order)
+        parts = [part.exact_formula(number, n_features) for part in self._kernels(n_features)]
+        factors = None if self.factors is None else tuple(number(factor) for factor in self.factors)
+        return lambda x, z: summed((part(x, z) for part in parts), self.order, factors)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """The features of all components, side by side."""
@@ -220,11 +235,12 @@ class Componentwise(Kernel):
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""
-        return _summed((part.diag(X) for part in self._factors(X.shape[1])), self.order)
+        return summed((part.diag(X) for part in self._kernels(X.shape[1])), self.order, self.factors)
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""
-        return f"Componentwise({self._inside()}{order})"
+        factors = "" if self.factors is None else f", factors={self.factors}"
+        return f"Componentwise({self._inside()}{order}{factors})"
 
     def _inside(self) -> str:
         if isinstance(self.kernel, Kernel):
@@ -242,33 +258,19 @@ def _key(columns: tuple[int, ...]) -> str:
     return str(columns[0]) if len(columns) == 1 else repr(columns)
 
 
-def _product(factors: tuple[Restricted, ...]) -> Restricted:
+def _factors(given: Any) -> tuple[float, ...] | None:
+    """Non-negative numbers."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
+        raise DeclarationError(f"factors must be one number per component, or None; received {given!r}")
+    return tuple(non_negative(factor, f"factors[{number}]") for number, factor in enumerate(given))
+
+
+def _product(kernels: Sequence[Restricted]) -> Restricted:
     """The product of kernels on different columns, as one kernel on all of them."""
-    if len(factors) == 1:
-        return factors[0]
-    columns = [column for part in factors for column in part.columns]
-    inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in factors]
+    if len(kernels) == 1:
+        return kernels[0]
+    columns = [column for part in kernels for column in part.columns]
+    inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in kernels]
     return Restricted(reduce(Product, inside), tuple(columns))
-
-
-def _without(part: Kernel, sums: list[Array], X: Array, Z: Array) -> Array:
-    """What multiplies a kernel in the sum over all products: one, and the symmetric sums of the others."""
-    if len(sums) == 1:
-        return sums[0]
-    values, others = part(X, Z), sums[0]
-    total = others.copy()
-    for products in sums[1:]:
-        others = products - values * others
-        total += others
-    return total
-
-
-def _summed(values: Iterable[Any], order: int) -> Any:
-    """The sum of all values, and of all products of up to ``order`` of them."""
-    sums: list[Any] = []
-    for value in values:
-        for size in range(min(len(sums), order - 1), 0, -1):
-            product = sums[size - 1] * value
-            sums[size : size + 1] = [sums[size] + product if size < len(sums) else product]
-        sums[:1] = [sums[0] + value if sums else value]
-    return reduce(lambda total, more: total + more, sums)
