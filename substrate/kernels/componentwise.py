@@ -146,12 +146,16 @@ class Componentwise(Kernel):
         self._fill(X, Z, out, careful=False)
 
     def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
-        def values(part: Kernel) -> Array:
-            term = np.empty_like(out)
-            (part.fill_carefully if careful else part.fill)(X, Z, term)
-            return term
-
-        out[...] = summed((values(part) for part in self._kernels(X.shape[1])), self.order, self.factors)
+        kernels = self._kernels(X.shape[1])
+        if self.order > 1:
+            out[...] = summed((_values(part, X, Z, out, careful) for part in kernels), self.order, self.factors)
+            return
+        term = np.empty_like(out)
+        out[...] = 0.0
+        for part, factor in zip(kernels, self.factors or (1.0,) * len(kernels), strict=True):
+            if factor > 0.0:
+                (part.fill_carefully if careful else part.fill)(X, Z, term)
+                out += term if factor == 1.0 else factor * term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The sum over the components as a new array."""
@@ -256,6 +260,12 @@ class Componentwise(Kernel):
 
 def _key(columns: tuple[int, ...]) -> str:
     return str(columns[0]) if len(columns) == 1 else repr(columns)
+
+
+def _values(part: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Array:
+    term = np.empty_like(like)
+    (part.fill_carefully if careful else part.fill)(X, Z, term)
+    return term
 
 
 def _factors(given: Any) -> tuple[float, ...] | None:
