@@ -99,6 +99,9 @@ class Scaled(Nested, node="scaled"):
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the multiple into ``out``."""
+        if self.factor == 0.0 and not self.pairwise:
+            out[...] = 0.0
+            return
         self.kernel.fill(X, Z, out)
         with np.errstate(over="ignore"):
             out *= self.factor

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.term_weights import weighed_starts, winner, without_terms
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -146,12 +147,23 @@ class ModelSearch:
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
             first = min(judged, key=lambda candidate: candidate.score)
             if by_slopes:
-                judged += descend(first, task, int(self.max_evaluations), self.n_jobs, progress)
+                judged += self._descended(first, task, progress)
             elif self.search is not None:
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
             progress.close()
         return judged
+
+    def _descended(self, first: Judged, task: Task, progress: Progress) -> list[Judged]:
+        """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed."""
+        most, starts = int(self.max_evaluations), weighed_starts(first.kernel, task.X)
+        if not starts:
+            return descend(first, task, most, self.n_jobs, progress)
+        check_slopes(starts, task.X, task.criterion)
+        judged = best_of(starts, task, self.n_jobs, progress, True)
+        first = min(judged, key=lambda candidate: candidate.score)
+        judged += descend(first, task, most, self.n_jobs, progress)
+        return judged + without_terms(judged, task, most, progress)
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
         search = _over_candidates(judged, best)
@@ -170,7 +182,7 @@ class ModelSearch:
         Where rounding hides the machine at the default end of a range, and a smaller gamma is worse by no more
         than a hundredth or the gap, the range ends there.
         """
-        best = min(judged, key=lambda candidate: candidate.score)
+        best = winner(judged)
         fit = self._final_fit(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
         while self.gamma_range is None and not _is_known(found[2]):
@@ -218,10 +230,11 @@ class ModelSearch:
 
 
 def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, after prices."""
     if best.search.gamma.size > 1:
         return best.search
-    return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))
+    bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
+    return replace(best.search, bounds=np.min(bounds, axis=0))
 
 
 def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
@@ -230,7 +243,8 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])
     deviations = splits.std(axis=1)
-    ranks = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    priced = np.array([candidate.priced for candidate in judged])
+    ranks = np.array([1 + int((priced < own).sum()) for own in priced], dtype=np.int32)
     with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
         scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
     gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
