@@ -24,6 +24,10 @@ def task(**changed):
                    "pooled": False} | changed)  # fmt: skip
 
 
+def dropped(start, most=20):
+    return without_terms([start], task(), X, 50, most, Progress(most, shown=False))
+
+
 @pytest.mark.parametrize(
     ("kernel", "written"),
     [
@@ -60,23 +64,23 @@ def test_a_search_starts_from_the_given_factors_and_from_equal_shares():
 
 def test_a_term_is_dropped_where_the_criterion_allows_it():
     start = judge(with_factors(SUM, [1.0, 1.0, 1.0], 3), task())
-    found = without_terms([start], task(), 20, Progress(20, shown=False))
+    found = dropped(start)
     best = winner([start, *found])
     assert [factor > 0.0 for factor, _ in best.kernel.terms(3)] == [True, True, False]
     assert best.price == (1.0 + np.log(50.0) / 50.0) ** 2  # a factor and a width
     assert best.score / best.price <= min(one.score / one.price for one in found)
-    assert len(without_terms([start], task(), 1, Progress(1, shown=False))) == 1
-    assert without_terms([judge(RBF(1.0), task())], task(), 20, Progress(20, shown=False)) == []
+    assert len(dropped(start, 1)) == 1
+    assert dropped(judge(RBF(1.0), task())) == []
 
 
 def test_a_term_that_is_needed_stays():
     start = judge(with_factors(RBF(1.5).on(0) + Linear().on(1), [1.0, 1.0], 3), task())
-    assert winner([start, *without_terms([start], task(), 20, Progress(20, shown=False))]) is start
+    assert winner([start, *dropped(start)]) is start
 
 
 def test_of_two_equal_terms_one_goes():
     start = judge(with_factors(RBF(1.5) + RBF(1.5), [1.0, 1.0], 3), task())
-    best = winner([start, *without_terms([start], task(), 20, Progress(20, shown=False))])
+    best = winner([start, *dropped(start)])
     assert sorted(factor for factor, _ in best.kernel.terms(3)) == [0.0, 1.0]
 
 
@@ -86,7 +90,7 @@ def test_many_terms_are_dropped_together():
     asked = task(X=wide, Y=y[:, None])
     small = Componentwise(RBF(1.5), order=2, factors=[1.0] + [1e-6] * 20)
     start = judge(small, asked)
-    found = without_terms([start], asked, 40, Progress(40, shown=False))
+    found = without_terms([start], asked, wide, 40, 40, Progress(40, shown=False))
     assert winner([start, *found]).kernel.factors == (1.0,) + (0.0,) * 20
     assert len(found) <= 6
 

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.term_weights import weighed_starts, winner, without_terms
+from problems.estimators.chosen.term_weights import weighed_descent, winner
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -147,23 +147,13 @@ class ModelSearch:
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
             first = min(judged, key=lambda candidate: candidate.score)
             if by_slopes:
-                judged += self._descended(first, task, progress)
+                points, most = (task.X, int(task.X.shape[0])), int(self.max_evaluations)
+                judged += weighed_descent(first, task, *points, most, self.n_jobs, progress)
             elif self.search is not None:
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
             progress.close()
         return judged
-
-    def _descended(self, first: Judged, task: Task, progress: Progress) -> list[Judged]:
-        """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed."""
-        most, starts = int(self.max_evaluations), weighed_starts(first.kernel, task.X)
-        if not starts:
-            return descend(first, task, most, self.n_jobs, progress)
-        check_slopes(starts, task.X, task.criterion)
-        judged = best_of(starts, task, self.n_jobs, progress, True)
-        first = min(judged, key=lambda candidate: candidate.score)
-        judged += descend(first, task, most, self.n_jobs, progress)
-        return judged + without_terms(judged, task, most, progress)
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
         search = _over_candidates(judged, best)

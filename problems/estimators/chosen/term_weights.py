@@ -24,14 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task
 from substrate.kernels import Componentwise, Kernel, Sum
 from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.terms import term_shares
 from substrate.progress import Progress
 
-__all__ = ["weighed_starts", "winner", "with_factors", "without_terms"]
+__all__ = ["weighed_descent", "weighed_starts", "winner", "with_factors", "without_terms"]
 
 
 def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> Kernel:
@@ -48,8 +49,7 @@ def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> K
 
 def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
     """A sum with its factors written out, and with those that give all terms the same share; nothing for one term."""
-    d = int(X.shape[1])
-    if kernel.pairwise or len(terms := kernel.terms(d)) < 2:
+    if kernel.pairwise or len(terms := kernel.terms(d := int(X.shape[1]))) < 2:
         return []
     own = np.array([factor for factor, _ in terms])
     shares = term_shares(kernel, X)
@@ -59,10 +59,24 @@ def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
     return list(dict.fromkeys(with_factors(kernel, factors.tolist(), d) for factors in (own, alike)))
 
 
-def without_terms(judged: Sequence[Judged], task: Task, most: int, progress: Progress) -> list[Judged]:
+def weighed_descent(
+    first: Judged, task: Task | JudgedBy, X: Any, n: int, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged]:
+    """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed.
+
+    ``X`` are points at which shares are measured, n the number of rows.
+    """
+    starts = weighed_starts(first.kernel, X)
+    judged = best_of(starts, task, n_jobs, progress, True) if starts else []
+    judged += descend(min(judged or [first], key=lambda one: one.score), task, most, n_jobs, progress)
+    return judged + (without_terms(judged, task, X, n, most, progress) if starts else [])
+
+
+def without_terms(
+    judged: Sequence[Judged], task: Task | JudgedBy, X: Any, n: int, most: int, progress: Progress
+) -> list[Judged]:
     """Judge the best kernel without some of its terms, ``most`` kernels in all; see above for which."""
-    (n, d), found = task.X.shape, list[Judged]()
-    best = winner(judged)
+    d, found, best = int(X.shape[1]), list[Judged](), winner(judged)
     terms = () if best.kernel.pairwise else best.kernel.terms(d)
     factors = [factor for factor, _ in terms]
     if len(factors) < 2:
@@ -70,16 +84,16 @@ def without_terms(judged: Sequence[Judged], task: Task, most: int, progress: Pro
     # of a componentwise kernel with factors the widths belong to inputs, not to terms
     shared = isinstance(best.kernel, Componentwise) and best.kernel.factors is not None
     prices = [1 if shared else 1 + len(term.scales()) for _, term in terms]
-    by_share = np.argsort(term_shares(best.kernel, task.X), kind="stable")
+    by_share = np.argsort(term_shares(best.kernel, X), kind="stable")
     order = [int(number) for number in by_share if factors[number] > 0.0]
 
     def dropped(some: set[int]) -> bool:
         """Whether the criterion allows it."""
         kept = [0.0 if number in some else factor for number, factor in enumerate(factors)]
         kernel = with_factors(best.kernel, kept, d)
-        progress.step(repr(kernel))
+        (one,) = best_of([kernel], task, None, progress)
         spared = sum(prices[number] for number in some)
-        found.append(replace(judge(kernel, task), price=(1.0 + np.log(n) / n) ** spared))
+        found.append(replace(one, price=(1.0 + np.log(n) / n) ** spared))
         return found[-1].priced <= min(one.priced for one in (best, *found))
 
     low, high = 0, len(order) - 1  # the number of terms that may be dropped together
