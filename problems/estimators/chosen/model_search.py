@@ -209,6 +209,8 @@ class ModelSearch:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.price > 1.0:
+            kernels += "; terms that are not worth their parameters are set to zero"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
