@@ -117,7 +117,7 @@ class Componentwise(Kernel):
     def relevances(self, spreads: Array) -> Array:
         """The root mean square of all components, where the sum is a factor of a product."""
         squares = [np.square(part.relevances(spreads)) for part in self.components(spreads.size)]
-        return np.sqrt(np.mean(squares, axis=0))
+        return np.asarray(np.sqrt(np.mean(squares, axis=0)))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them where one number is the width for every column; else what each component compares."""
@@ -282,5 +282,5 @@ def _product(kernels: Sequence[Restricted]) -> Restricted:
     if len(kernels) == 1:
         return kernels[0]
     columns = [column for part in kernels for column in part.columns]
-    inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in kernels]
+    inside: list[Kernel] = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in kernels]
     return Restricted(reduce(Product, inside), tuple(columns))

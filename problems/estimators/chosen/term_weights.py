@@ -39,7 +39,8 @@ def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> K
     """The same sum with these factors of its terms, each of them written out."""
     pairs = [(factor, term) for factor, (_, term) in zip(factors, kernel.terms(n_features), strict=True)]
     if not isinstance(kernel, Componentwise):
-        return reduce(Sum, [Scaled(factor, term) for factor, term in pairs])
+        terms: list[Kernel] = [Scaled(factor, term) for factor, term in pairs]
+        return reduce(Sum, terms)
     plain = replace(kernel, factors=None)
     inside = plain.terms(n_features)
     if len(plain.components(n_features)) == len(inside) and all(factor == 1.0 for factor, _ in inside):

@@ -253,7 +253,7 @@ class KernelEstimator(Relevance, BaseEstimator):
 
     def _coefficients(self) -> Array:
         """The factors of the kernel values: alpha, with the sign of the model."""
-        return self.support_values_  # type: ignore[no-any-return]
+        return self.support_values_
 
     def _outputs(self) -> tuple[int, ...]:
         """The shape of one row's prediction."""
