@@ -25,7 +25,9 @@ _HEAD = """# Vocabulary
 One word for one thing, in every estimator. Every estimator has `fit`, `predict`, `score` and `save`;
 `certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
 arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
-`sample_weight` too, if the fit had one. A machine that chooses
+`sample_weight` too, if the fit had one; so does `left_out_importance`, which permutes one input after the other.
+`relevance_` has a number for every input, by the widths of the kernel, and `term_weights_` one for every term of a sum of
+kernels; both are computed when they are asked for. A machine that chooses
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
 `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
@@ -41,6 +43,7 @@ METHODS: Mapping[str, Any] = {
     "certify": lambda kind: hasattr(kind, "certify"),
     "prove": lambda kind: hasattr(kind, "prove"),
     "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
+    "left_out_importance": lambda kind: hasattr(kind, "left_out_importance"),
     "predict_interval": lambda kind: hasattr(kind, "predict_interval"),
     "predict_region": lambda kind: hasattr(kind, "predict_region"),
     "predict_proba": lambda kind: hasattr(kind, "predict_proba"),
@@ -89,6 +92,12 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "leave_one_out", ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
+    ),
+    (
+        "left_out_importance", (*_COLUMNS[1:], *_L1, *_VARIATION, "FusedLeastSquaresRegressor",
+                                "RobustSparseLSSVMRegressor"),
+        "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
+        "does so with rows that were not fitted.",
     ),
     (
         "predict_interval", _CLASSIFIERS,

@@ -23,8 +23,9 @@ import numpy as np
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import Judged
-from problems.estimators.chosen.kernel_search import check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.chosen.term_weights import weighed_descent, winner
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
@@ -122,7 +123,11 @@ class SparseSearch(ModelSearch, SparseMachine):
 
         progress = Progress(most, shown=False)
         if by_slopes:
-            return judged + descend(best.judged, judged_on_basis, most, None, progress), best
+            points, rows = best.prepared.basis.points, int(data.source.n_rows)
+            judged += weighed_descent(best.judged, judged_on_basis, points, rows, most, None, progress)
+            if best.judged is not (top := winner(judged)):
+                best = replace(self._judged_kernel(top.kernel, data, folds, pooled, basis), judged=top)
+            return judged, best
         return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
 
     def _folds(self, data: FitData) -> Folds | None:

@@ -51,7 +51,8 @@ class Judged:
 
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
-    for.
+    for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
+    scores over it.
     """
 
     kernel: Kernel
@@ -61,6 +62,12 @@ class Judged:
     error: float
     seconds: float
     slope: Array | None = None
+    price: float = 1.0
+
+    @property
+    def priced(self) -> float:
+        """The score by which kernels are compared."""
+        return self.score / self.price
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.term_weights import weighed_descent, winner
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -146,7 +147,8 @@ class ModelSearch:
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
             first = min(judged, key=lambda candidate: candidate.score)
             if by_slopes:
-                judged += descend(first, task, int(self.max_evaluations), self.n_jobs, progress)
+                points, most = (task.X, int(task.X.shape[0])), int(self.max_evaluations)
+                judged += weighed_descent(first, task, *points, most, self.n_jobs, progress)
             elif self.search is not None:
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
@@ -170,7 +172,7 @@ class ModelSearch:
         Where rounding hides the machine at the default end of a range, and a smaller gamma is worse by no more
         than a hundredth or the gap, the range ends there.
         """
-        best = min(judged, key=lambda candidate: candidate.score)
+        best = winner(judged)
         fit = self._final_fit(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
         while self.gamma_range is None and not _is_known(found[2]):
@@ -207,6 +209,8 @@ class ModelSearch:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.price > 1.0:
+            kernels += "; terms that are not worth their parameters are set to zero"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
@@ -218,10 +222,11 @@ class ModelSearch:
 
 
 def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, after prices."""
     if best.search.gamma.size > 1:
         return best.search
-    return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))
+    bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
+    return replace(best.search, bounds=np.min(bounds, axis=0))
 
 
 def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
@@ -230,7 +235,8 @@ def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])
     deviations = splits.std(axis=1)
-    ranks = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    priced = np.array([candidate.priced for candidate in judged])
+    ranks = np.array([1 + int((priced < own).sum()) for own in priced], dtype=np.int32)
     with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
         scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
     gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]

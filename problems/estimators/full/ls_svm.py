@@ -241,7 +241,7 @@ class _Componentwise(AdditiveEstimator):
         values, alpha, kernel = self._component_values(self.support_vectors_), self._coefficients(), self.kernel_
         self.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
         if (primal := self._primal()) is not None:
-            parts = component_weights(primal, kernel.components(self.n_features_in_))  # type: ignore[attr-defined]
+            parts = component_weights(primal, kernel.components(self.n_features_in_))
             norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
             self.component_norms_ = norms if alpha.ndim == 2 else norms[0]
             return self

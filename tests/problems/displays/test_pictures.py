@@ -50,6 +50,8 @@ def classification():
     return displays.ClassificationDisplay.from_estimator(model, P[1::2], LABELS[1::2])
 
 
+#: Pictures of one line or bar for each name.
+BY_NAME = ("certificate", "relevance")
 PICTURES = {
     "basis size": lambda: displays.BasisSizeDisplay.from_arrays(SIZES, {"a": SIZES, "b": 2.0 / SIZES}, np.exp(-SIZES)),
     "certificate": lambda: displays.CertificateDisplay.from_estimator(fused()),
@@ -67,6 +69,7 @@ PICTURES = {
     ),
     "left out": lambda: displays.LeaveOneOutDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A, B),
     "pruning": lambda: displays.PruningPathDisplay.from_estimator(problems.PrunedLSSVMRegressor(RBF(6.6)).fit(X, Y)),
+    "relevance": lambda: displays.RelevanceDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B)),
     "residuals": robust,
     "support, regression": regression_support,
     "support, classes": class_support,
@@ -94,11 +97,11 @@ def test_every_picture_can_be_read(plt, name):
         if axes.get_subplotspec().is_last_row() or name == "components":
             assert "(" in axes.get_xlabel() or "no unit" in axes.get_xlabel(), axes.get_xlabel()
         if axes.get_subplotspec().is_first_col():
-            assert "(" in axes.get_ylabel() or name == "certificate", axes.get_ylabel()
+            assert "(" in axes.get_ylabel() or name in BY_NAME, axes.get_ylabel()
         named = [line for line in axes.lines if not line.get_label().startswith("_")]
         looks = {
             (line.get_linestyle(), line.get_marker(), grey(line.get_color()), line.get_markevery() == [-1])
             for line in named
         }
         assert len(looks) == len(named), "two curves look the same in grey"
-    assert any(axes.get_legend() is not None for axes in figure.axes) or name == "certificate"
+    assert any(axes.get_legend() is not None for axes in figure.axes) or name in BY_NAME

@@ -1,0 +1,115 @@
+r"""Weights of the terms of a sum of kernels: a factor for each of them to be searched, and terms that are not needed.
+
+.. math:: k = \sum_t f_t k_t, \qquad f_t \ge 0
+
+A search by slopes moves the factors :math:`f_t` beside the widths, from the factors that are given or from those that
+give all terms the same share (:mod:`substrate.kernels.terms`), whichever has the smaller criterion: multiple kernel
+learning by the criterion itself. A factor that is moved by its logarithm becomes small and never zero, so that terms
+are set to zero afterwards, those of the smallest shares first: as many of them at once as possible, then one at a time.
+Widths and other factors stay as they are, and gamma is searched anew. A term has to be worth its parameters: it is
+dropped where the criterion F without it is not larger than
+
+.. math:: F \Big( 1 + \frac{\log N}{N} \Big)^p
+
+with p the number of its own scales, its factor among them: the price by Schwarz's criterion, half the logarithm of N
+for each in the logarithm of the likelihood ([Schwarz1978]_), more than a term without effect gains by chance. The
+machine of smallest F after these prices is chosen, and the bound that the certificate compares it with is that of all
+kernels after them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
+from problems.estimators.chosen.tasks import Task
+from substrate.kernels import Componentwise, Kernel, Sum
+from substrate.kernels.nested import Restricted, Scaled
+from substrate.kernels.terms import term_shares
+from substrate.progress import Progress
+
+__all__ = ["weighed_descent", "weighed_starts", "winner", "with_factors", "without_terms"]
+
+
+def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> Kernel:
+    """The same sum with these factors of its terms, each of them written out."""
+    pairs = [(factor, term) for factor, (_, term) in zip(factors, kernel.terms(n_features), strict=True)]
+    if not isinstance(kernel, Componentwise):
+        terms: list[Kernel] = [Scaled(factor, term) for factor, term in pairs]
+        return reduce(Sum, terms)
+    plain = replace(kernel, factors=None)
+    inside = plain.terms(n_features)
+    if len(plain.components(n_features)) == len(inside) and all(factor == 1.0 for factor, _ in inside):
+        return replace(kernel, factors=tuple(factors))  # inputs keep one width in all their components
+    return Componentwise([Restricted(Scaled(factor, term.kernel), term.columns) for factor, term in pairs])
+
+
+def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
+    """A sum with its factors written out, and with those that give all terms the same share; nothing for one term."""
+    if kernel.pairwise or len(terms := kernel.terms(d := int(X.shape[1]))) < 2:
+        return []
+    own = np.array([factor for factor, _ in terms])
+    shares = term_shares(kernel, X)
+    alike = np.where(shares > 0.0, own * float(shares.max()) / np.where(shares > 0.0, shares, 1.0), own)
+    if not np.isfinite(alike).all():
+        alike = own
+    return list(dict.fromkeys(with_factors(kernel, factors.tolist(), d) for factors in (own, alike)))
+
+
+def weighed_descent(
+    first: Judged, task: Task | JudgedBy, X: Any, n: int, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged]:
+    """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed.
+
+    ``X`` are points at which shares are measured, n the number of rows.
+    """
+    starts = weighed_starts(first.kernel, X)
+    judged = best_of(starts, task, n_jobs, progress, True) if starts else []
+    judged += descend(min(judged or [first], key=lambda one: one.score), task, most, n_jobs, progress)
+    return judged + (without_terms(judged, task, X, n, most, progress) if starts else [])
+
+
+def without_terms(
+    judged: Sequence[Judged], task: Task | JudgedBy, X: Any, n: int, most: int, progress: Progress
+) -> list[Judged]:
+    """Judge the best kernel without some of its terms, ``most`` kernels in all; see above for which."""
+    d, found, best = int(X.shape[1]), list[Judged](), winner(judged)
+    terms = () if best.kernel.pairwise else best.kernel.terms(d)
+    factors = [factor for factor, _ in terms]
+    if len(factors) < 2:
+        return []
+    # of a componentwise kernel with factors the widths belong to inputs, not to terms
+    shared = isinstance(best.kernel, Componentwise) and best.kernel.factors is not None
+    prices = [1 if shared else 1 + len(term.scales()) for _, term in terms]
+    by_share = np.argsort(term_shares(best.kernel, X), kind="stable")
+    order = [int(number) for number in by_share if factors[number] > 0.0]
+
+    def dropped(some: set[int]) -> bool:
+        """Whether the criterion allows it."""
+        kept = [0.0 if number in some else factor for number, factor in enumerate(factors)]
+        kernel = with_factors(best.kernel, kept, d)
+        (one,) = best_of([kernel], task, None, progress)
+        spared = sum(prices[number] for number in some)
+        found.append(replace(one, price=(1.0 + np.log(n) / n) ** spared))
+        return found[-1].priced <= min(one.priced for one in (best, *found))
+
+    low, high = 0, len(order) - 1  # the number of terms that may be dropped together
+    while low < high and len(found) < most:
+        middle = -(-(low + high) // 2)
+        low, high = (middle, high) if dropped(set(order[:middle])) else (low, middle - 1)
+    zero = set(order[:low])
+    for term in order[low + 1 :]:
+        if len(found) >= most or len(zero) + 1 >= len(order):
+            break
+        if dropped({*zero, term}):
+            zero.add(term)
+    return found
+
+
+def winner(judged: Sequence[Judged]) -> Judged:
+    """The smallest criterion after prices; of equal ones the first."""
+    return min(judged, key=lambda one: one.priced)
