@@ -193,7 +193,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SaddleMachine": {"gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu"))},
     "SolvedMachine": _SOLVER,
     "LSSVMClassifier": {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))},
-    "ModelSearch": _KERNELS | {
+    "ModelSearch": {
+        "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead")),
