@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged, Task, judge
+from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.tasks import Task
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.progress import Progress

@@ -9,17 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.chosen.candidates import (
-    Judged,
-    Task,
-    centred_points,
-    held_out_rows,
-    judge,
-    judged_by,
-    trainable_splits,
-)
+from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.families import at_all_widths, check_kernels, family_name, is_families, unresolved
 from problems.estimators.chosen.kernel_search import best_of, nelder_mead
+from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
