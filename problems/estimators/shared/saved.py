@@ -197,7 +197,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead")),
+        "search": either(nothing(), word("nelder-mead", "gradient")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
