@@ -20,7 +20,7 @@ FOLDS = 5
 _WIDTHS = np.logspace(-2.0, 1.0, 7)
 _COSTS = np.logspace(-1.0, 3.0, 5)
 #: Most evaluations of a Gaussian process classifier, which on separable classes has no end of its own.
-_EVALUATIONS = 25
+_EVALUATIONS = 60
 
 PEERS = ("kernel ridge", "SVM", "Gaussian process", "boosting", "linear")
 

@@ -65,6 +65,7 @@ class SparseSearch(ModelSearch, SparseMachine):
 
     search: None = field(default=None, init=False)
     max_evaluations: int = field(default=1, init=False)
+    widths: None = field(default=None, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)

@@ -51,7 +51,7 @@ class Judged:
 
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
-    for.
+    for; ``facts`` is what the search that it is part of states on the certificate.
     """
 
     kernel: Kernel
@@ -61,6 +61,7 @@ class Judged:
     error: float
     seconds: float
     slope: Array | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:

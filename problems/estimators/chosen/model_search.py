@@ -11,8 +11,9 @@ from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.families import at_all_widths, check_kernels, family_name, is_families, unresolved
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.width_rule import Widths, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
@@ -70,6 +71,7 @@ class ModelSearch:
     gap: float = GAP
     search: str | None = None
     max_evaluations: int = 40
+    widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
     # what a search chooses or does not use is no parameter of its machine
@@ -93,6 +95,7 @@ class ModelSearch:
             gamma_ends(self.gamma_range)
         if self.search not in (None, "nelder-mead", "gradient"):
             raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
+        check_widths(self.widths, self.search)
         whole_number(self.max_evaluations, "max_evaluations", 1)
         if self.kernels is not None:
             check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
@@ -142,11 +145,12 @@ class ModelSearch:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(total, shown=bool(self.verbose))
         try:
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
-            first = min(judged, key=lambda candidate: candidate.score)
+            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                judged += descend(first, task, int(self.max_evaluations), self.n_jobs, progress)
+                widths = "auto" if self.widths is None and is_families(self.kernels) else self.widths
+                judged = refined(judged, task, widths, int(self.max_evaluations), self.n_jobs, progress)
             elif self.search is not None:
+                first = min(judged, key=lambda candidate: candidate.score)
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
             progress.close()
@@ -213,6 +217,7 @@ class ModelSearch:
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),
+            *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts
