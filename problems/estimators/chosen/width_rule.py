@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import Judged, judge
-from problems.estimators.chosen.kernel_search import descend
+from problems.estimators.chosen.families import family_name
+from problems.estimators.chosen.kernel_search import best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
@@ -36,8 +37,10 @@ __all__ = ["Widths", "check_widths", "refined"]
 
 Widths = Literal["auto", "shared", "each"]
 Rows = NDArray[np.intp]
+#: Kernels of a distance, whose width may be shared.
+Shared = RBF | Laplacian | Matern
 #: Part of the evaluations that goes to a shared width, which is one number.
-_SHARED = 4
+_SHARED = 8
 #: Rows that a half must have at least.
 _FEWEST = 4
 
@@ -77,44 +80,60 @@ def refined(
     """
     found = _with_slope(judged, task)
     first = _best(found)
-    rich = None if widths in (None, "shared") else one_per_input(first.kernel, task.X)
-    if rich is None:
+    if widths in (None, "shared") or one_per_input(first.kernel, task.X) is None:
         return found + descend(first, task, most, n_jobs, progress)
-    few = max(1, most // _SHARED)
+    few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
     found += descend(first, task, few, n_jobs, progress)
-    simple = min(found, key=lambda one: one.score)
-    rich = one_per_input(_best(found).kernel, task.X) or rich
+    simple, rich = min(found, key=_score).kernel, one_per_input(_best(found).kernel, task.X)
     said = "one per input, as asked for"
     if widths == "auto":
-        verdict = compared(simple.kernel, rich, task, most, n_jobs, progress)
+        verdict = compared((simple, few), (rich, some), task, n_jobs, progress)
         said = "shared; too few rows to decide" if verdict is None else str(verdict)
         if verdict is None or not verdict.takes_each:
             return _saying(found, said)
     start = judge(rich, task, True)
-    return _saying([*found, start, *descend(start, task, max(1, most - few - 1), n_jobs, progress)], said)
+    run = [start, *descend(start, task, some, n_jobs, progress)]
+    run += best_of(_same_relevance(min(run, key=_score).kernel, found), task, n_jobs, progress, slope=True)
+    last = min(run, key=_score)
+    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress)
+    return _saying(found + run, said)
+
+
+def _same_relevance(each: Kernel, judged: list[Judged]) -> list[Kernel]:
+    """Kernels of the other families with the same ratios of widths, each at the best shared width of its family."""
+    families: dict[str, Any] = {}
+    for one in sorted(judged, key=_score):
+        if isinstance(one.kernel, Shared) and not isinstance(one.kernel.sigma, tuple):
+            families.setdefault(family_name(one.kernel), one.kernel)
+    own = families.pop(family_name(each))
+    return [
+        replace(other, sigma=tuple(other.sigma * (width / own.sigma) for width in each.sigma))
+        for other in families.values()
+    ]
 
 
 def one_per_input(kernel: Kernel, X: Any) -> Kernel | None:
     """The kernel with one width per input, at the same multiple of what the data suggest; None where there is none."""
-    if X.shape[1] < 2 or not isinstance(kernel, (RBF, Laplacian, Matern)) or isinstance(kernel.sigma, tuple):
+    if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
     middle, each = (replace(kernel, sigma=word).resolved(X).sigma for word in ("median", "each"))
     return replace(kernel, sigma=tuple(float(kernel.sigma) / middle * width for width in each))
 
 
-def compared(simple: Kernel, rich: Kernel, task: Task, most: int, n_jobs: Any, progress: Progress) -> _Verdict | None:
+def compared(
+    simple: tuple[Kernel, int], rich: tuple[Kernel, int], task: Task, n_jobs: Any, progress: Progress
+) -> _Verdict | None:
     """Both searches on either half, judged on the other one; None where a half is too small."""
     parts = halves(task)
     if parts is None:
         return None
-    few = max(1, most // _SHARED)
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
     for train, test in (parts, parts[::-1]):
         part = _on_rows(task, train)
-        for column, (kernel, budget) in enumerate(((simple, few), (rich, most - few))):
+        for column, (kernel, budget) in enumerate((simple, rich)):
             start = judge(kernel, part, bool(kernel.scales()))
             found = [start, *(descend(start, part, budget, n_jobs, progress) if kernel.scales() else ())]
-            best = min(found, key=lambda one: one.score)
+            best = min(found, key=_score)
             losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
     v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
     v = v / v.sum()
@@ -141,6 +160,10 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
     return parts
 
 
+def _score(one: Judged) -> float:
+    return one.score
+
+
 def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
     """The judged kernels, the best one that has scales with the slope of its criterion."""
     first = _best(judged)
@@ -150,7 +173,7 @@ def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
 
 def _best(judged: list[Judged]) -> Judged:
     """The best one that has scales to search; where none has, the best."""
-    return min([one for one in judged if one.kernel.scales()] or judged, key=lambda one: one.score)
+    return min([one for one in judged if one.kernel.scales()] or judged, key=_score)
 
 
 def _on_rows(task: Task, rows: Rows) -> Task:
