@@ -33,7 +33,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
 from substrate.progress import Progress
 
-__all__ = ["Widths", "check_widths", "refined"]
+__all__ = ["Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
 
 Widths = Literal["auto", "shared", "each"]
 Rows = NDArray[np.intp]
@@ -79,12 +79,12 @@ def refined(
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
     found = _with_slope(judged, task)
-    first = _best(found)
+    first = best_to_search(found)
     if widths in (None, "shared") or one_per_input(first.kernel, task.X) is None:
         return found + descend(first, task, most, n_jobs, progress)
     few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
     found += descend(first, task, few, n_jobs, progress)
-    simple, rich = min(found, key=_score).kernel, one_per_input(_best(found).kernel, task.X)
+    simple, rich = min(found, key=_score).kernel, one_per_input(best_to_search(found).kernel, task.X)
     said = "one per input, as asked for"
     if widths == "auto":
         verdict = compared((simple, few), (rich, some), task, n_jobs, progress)
@@ -166,12 +166,12 @@ def _score(one: Judged) -> float:
 
 def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
     """The judged kernels, the best one that has scales with the slope of its criterion."""
-    first = _best(judged)
+    first = best_to_search(judged)
     again = first if first.slope is not None or not first.kernel.scales() else judge(first.kernel, task, True)
     return [again if one is first else one for one in judged]
 
 
-def _best(judged: list[Judged]) -> Judged:
+def best_to_search(judged: list[Judged]) -> Judged:
     """The best one that has scales to search; where none has, the best."""
     return min([one for one in judged if one.kernel.scales()] or judged, key=_score)
 
