@@ -5,10 +5,10 @@ The search by slopes minimises, from several starts,
 .. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
 
 by a limited-memory quasi-Newton method within bounds [Byrd1995]_: the derivatives in all scales s of a kernel cost less
-than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of the
-criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of
-the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor, and
-then each on its own from there.
+than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of
+the criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no
+part of the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor,
+and then each on its own from there.
 """
 
 import re
@@ -38,6 +38,8 @@ _FARTHEST = 12.0
 _SPREADS = (3.0, 1.0 / 3.0)
 #: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
 _PULL, _SETTLED = 1e-4, 1e-4
+#: A criterion below this share of the variance of y is that of an exact fit, and is not searched any further.
+_EXACT = 1e-12
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -105,9 +107,11 @@ def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progres
     the same.
     """
     names, origin = _searched_scales(start.kernel)
-    if not start.score > np.finfo(np.float64).tiny:
+    one = task.pooled or task.Y.shape[1] == 1  # several outputs are each in units of their variance
+    enough = _EXACT * (float(np.var(task.Y / start.search.unit, axis=0).mean()) if one else 1.0)
+    if start.score <= enough:
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task)
+    space = _Space(start.kernel, names, origin, task, enough)
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -141,12 +145,13 @@ def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progres
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on."""
+    """The logarithms of the scales of a kernel, by name, from an origin on; a score that is good ``enough``."""
 
     kernel: Kernel
     names: tuple[str, ...]
     origin: Array
     task: Task
+    enough: float
 
     @property
     def widths(self) -> Array:
@@ -176,7 +181,7 @@ def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
     return budget
 
 
-class _Spent(Exception):
+class _SpentError(Exception):
     """No kernel is judged any more in this run."""
 
 
@@ -191,8 +196,9 @@ def _run(
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
-            if len(run) >= _kept([one.score for one, _ in run], budget, pace):
-                raise _Spent
+            scores = [one.score for one, _ in run]
+            if len(run) >= _kept(scores, budget, pace) or min(scores, default=np.inf) <= space.enough:
+                raise _SpentError
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
@@ -213,7 +219,7 @@ def _run(
 
     u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
     options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": _SETTLED}
-    with suppress(_Spent):
+    with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run
 
