@@ -244,8 +244,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
-    kernels : list of kernels, default=None
-        Candidates, each with a basis of its own, judged at its best gamma.
+    kernels : list of kernels or "families", default=None
+        Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
     cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
         How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of
         y (:mod:`substrate.reduced.evidence`), or the mean square error over folds. Every row validates once at most and
@@ -270,8 +270,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
 
     Notes
     -----
-    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay.
+    A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"

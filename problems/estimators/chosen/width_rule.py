@@ -12,6 +12,13 @@ w, with their gammas; the machines that they lead to predict B, and those of B p
 one width per input is searched on all rows where :math:`\bar d > \mathrm{se}`, and the machine keeps its shared width
 otherwise: the one standard error rule ([Breiman1984]_ section 3.4.3), on errors that no search has seen. A search on a
 half costs an eighth of one on all rows.
+
+The search of w is regularised [Cawley2007]_: it minimises
+
+.. math:: \log F(w) + \frac{1}{N \tau^2} \sum_c \Big( \log \frac{w_c}{w_{0c}} \Big)^2, \qquad \tau = \tfrac12,
+
+which is what a normal prior of the logarithms of the widths, of deviation :math:`\tau` about those of the shared width
+:math:`w_0`, adds to the logarithm of a criterion F of N rows. Machines are compared by F alone.
 """
 
 import warnings
@@ -41,6 +48,8 @@ Rows = NDArray[np.intp]
 Shared = RBF | Laplacian | Matern
 #: Part of the evaluations that goes to a shared width, which is one number.
 _SHARED = 8
+#: The deviation tau of the prior, squared.
+_PRIOR = 0.25
 #: Rows that a half must have at least.
 _FEWEST = 4
 
@@ -92,10 +101,10 @@ def refined(
         if verdict is None or not verdict.takes_each:
             return _saying(found, said)
     start = judge(rich, task, True)
-    run = [start, *descend(start, task, some, n_jobs, progress)]
+    run = [start, *descend(start, task, some, n_jobs, progress, _pull(task))]
     run += best_of(_same_relevance(min(run, key=_score).kernel, found), task, n_jobs, progress, slope=True)
     last = min(run, key=_score)
-    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress)
+    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress, _pull(task))
     return _saying(found + run, said)
 
 
@@ -132,7 +141,7 @@ def compared(
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
             start = judge(kernel, part, bool(kernel.scales()))
-            found = [start, *(descend(start, part, budget, n_jobs, progress) if kernel.scales() else ())]
+            found = [start, *(descend(start, part, budget, n_jobs, progress, _pull(part)) if kernel.scales() else ())]
             best = min(found, key=_score)
             losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
     v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
@@ -158,6 +167,11 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
     if min(part.size for part in parts) < _FEWEST or any(np.unique(kinds[p]).size <= kinds.max() for p in parts):
         return None
     return parts
+
+
+def _pull(task: Task) -> float:
+    """The factor of the penalty."""
+    return 1.0 / (task.Y.shape[0] * _PRIOR)
 
 
 def _score(one: Judged) -> float:
