@@ -12,7 +12,7 @@ and then each on its own from there.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,10 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["best_of", "check_slopes", "descend", "nelder_mead"]
+__all__ = ["JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
+
+#: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
+JudgedBy = Callable[[Kernel], Judged]
 
 _FIRST_STEP = 0.5
 
@@ -38,23 +41,29 @@ _FARTHEST = 12.0
 _SPREADS = (3.0, 1.0 / 3.0)
 #: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
 _PULL, _SETTLED = 1e-4, 1e-4
-#: A criterion below this share of the variance of y is that of an exact fit, and is not searched any further.
+#: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
 
-def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress, slope: bool = False) -> list[Judged]:
+def _judged(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> Judged:
+    return judge(kernel, task, slope) if isinstance(task, Task) else task(kernel)
+
+
+def best_of(
+    kernels: list[Kernel], task: Task | JudgedBy, n_jobs: Any, progress: Progress, slope: bool = False
+) -> list[Judged]:
     """Judge every kernel, several at a time if requested."""
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
             progress.step(repr(kernel))
-            judged.append(judge(kernel, task, slope))
+            judged.append(_judged(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
 
-    calls = (delayed(judge)(kernel, task, slope) for kernel in kernels)
+    calls = (delayed(_judged)(kernel, task, slope) for kernel in kernels)
     done = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
         progress.step(repr(result.kernel))
@@ -62,7 +71,7 @@ def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress, 
     return done
 
 
-def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> list[Judged]:
+def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progress) -> list[Judged]:
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
@@ -74,7 +83,7 @@ def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> lis
         kernel = _moved(start.kernel, names, origin, np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
         if kernel not in seen:
             progress.step(repr(kernel))
-            seen[kernel] = judge(kernel, task)
+            seen[kernel] = _judged(kernel, task, False)
             judged.append(seen[kernel])
         return _logarithm(seen[kernel].score)
 
@@ -99,7 +108,9 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
 
 
-def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progress, pull: float = _PULL) -> list[Judged]:
+def descend(
+    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float = _PULL
+) -> list[Judged]:
     """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
 
     ``pull`` is the factor c of the penalty.
@@ -109,11 +120,9 @@ def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progres
     the same.
     """
     names, origin = _searched_scales(start.kernel)
-    one = task.pooled or task.Y.shape[1] == 1  # several outputs are each in units of their variance
-    enough = _EXACT * (float(np.var(task.Y / start.search.unit, axis=0).mean()) if one else 1.0)
-    if start.score <= enough:
+    if _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task, enough, pull)
+    space = _Space(start.kernel, names, origin, task, pull)
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -147,13 +156,12 @@ def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progres
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on; a score that is good ``enough``; c."""
+    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
 
     kernel: Kernel
     names: tuple[str, ...]
     origin: Array
-    task: Task
-    enough: float
+    task: Task | JudgedBy
     pull: float
 
     @property
@@ -184,6 +192,11 @@ def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
     return budget
 
 
+def _exact(judged: Judged) -> bool:
+    """Whether the machine predicts all but exactly what it has not seen."""
+    return bool((judged.search.values <= _EXACT * judged.search.curve.max(axis=0)).all())
+
+
 class _SpentError(Exception):
     """No kernel is judged any more in this run."""
 
@@ -199,14 +212,13 @@ def _run(
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
-            scores = [one.score for one, _ in run]
-            if len(run) >= _kept(scores, budget, pace) or min(scores, default=np.inf) <= space.enough:
+            if len(run) >= _kept([one.score for one, _ in run], budget, pace) or (run and _exact(run[-1][0])):
                 raise _SpentError
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
                 progress.step(repr(kernel))
-            run.append((judge(kernel, space.task, True), x))
+            run.append((_judged(kernel, space.task, True), x))
             seen[u.tobytes()] = run[-1][0]
         return seen[u.tobytes()]
 
