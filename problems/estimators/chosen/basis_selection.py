@@ -24,8 +24,9 @@ from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, slopes_on
 from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
-from problems.estimators.chosen.kernel_search import check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.chosen.width_rule import Way, best_to_search, refined
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
@@ -62,7 +63,6 @@ class _Found:
 class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
-    widths: None = field(default=None, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
@@ -112,11 +112,17 @@ class SparseSearch(ModelSearch, SparseMachine):
         by_slopes = self.search == "gradient"
         if by_slopes:
             check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
-        found = [self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes) for kernel in kernels]
-        judged, best = [one.judged for one in found], min(found, key=lambda one: one.judged.score)
+        judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
+        for kernel in kernels:
+            one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
+            judged.append(one.judged)
+            best = one if best is None or one.judged.score < best.judged.score else best
+            first = one if first is None or one.judged is best_to_search(judged) else first
+        if best is None or first is None:
+            raise TypeError("a search without a kernel")
         if self.search is None:
             return judged, best
-        basis, most = best.prepared.basis, int(self.max_evaluations)
+        basis, most = first.prepared.basis, int(self.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best
@@ -128,9 +134,10 @@ class SparseSearch(ModelSearch, SparseMachine):
             return one.judged
 
         progress = Progress(most, shown=False)
-        if by_slopes:
-            return judged + descend(best.judged, judged_on_basis, most, None, progress), best
-        return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
+        if not by_slopes:
+            return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
+        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self._criterion, float(self.gap), pooled)
+        return refined(judged, way, self._way(), most, None, progress), best
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
