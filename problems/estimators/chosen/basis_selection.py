@@ -23,16 +23,18 @@ import numpy as np
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
-from problems.estimators.chosen.term_weights import weighed_descent, winner
+from problems.estimators.chosen.term_weights import winner
+from problems.estimators.chosen.width_rule import Way, best_to_search, refined
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
-from substrate.kernels import Kernel
+from substrate.kernels import RBF, Kernel
 from substrate.namespaces import to_numpy
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
@@ -102,15 +104,24 @@ class SparseSearch(ModelSearch, SparseMachine):
 
     def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
         """All judged kernels, and the best one with the data of its fit."""
-        kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
+        if is_families(given := self.kernels):
+            self._data_kernel(data, RBF())  # warns of columns on different scales
+        middle = [self._data_kernel(data)] if given is None else self._data_kernels(unresolved(given), data)
+        kernels = at_all_widths(given, middle)
         by_slopes = self.search == "gradient"
         if by_slopes:
             check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
-        found = [self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes) for kernel in kernels]
-        judged, best = [one.judged for one in found], min(found, key=lambda one: one.judged.score)
+        judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
+        for kernel in kernels:
+            one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
+            judged.append(one.judged)
+            best = one if best is None or one.judged.score < best.judged.score else best
+            first = one if first is None or one.judged is best_to_search(judged) else first
+        if best is None or first is None:
+            raise TypeError("a search without a kernel")
         if self.search is None:
             return judged, best
-        basis, most = best.prepared.basis, int(self.max_evaluations)
+        basis, most = first.prepared.basis, int(self.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best
@@ -122,13 +133,14 @@ class SparseSearch(ModelSearch, SparseMachine):
             return one.judged
 
         progress = Progress(most, shown=False)
-        if by_slopes:
-            points, rows = best.prepared.basis.points, int(data.source.n_rows)
-            judged += weighed_descent(best.judged, judged_on_basis, points, rows, most, None, progress)
-            if best.judged is not (top := winner(judged)):
-                best = replace(self._judged_kernel(top.kernel, data, folds, pooled, basis), judged=top)
-            return judged, best
-        return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
+        if not by_slopes:
+            return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
+        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self._criterion, float(self.gap), pooled)
+        judged = refined(judged, way, self._way(), most, None, progress)
+        top = winner(judged)
+        if best.judged.kernel != top.kernel:
+            best = self._judged_kernel(top.kernel, data, folds, pooled, basis)
+        return judged, replace(best, judged=top)
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
@@ -170,8 +182,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         search = bounded_search(criterion, prepared, spectrum, gammas, float(self.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
-        score = float(search.values[0])
-        scores = np.array([score])
+        scores = np.array([score := float(search.values[0])])
         if isinstance(criterion, Sum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
@@ -231,8 +242,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
-    kernels : list of kernels, default=None
-        Candidates, each with a basis of its own, judged at its best gamma.
+    kernels : list of kernels or "families", default=None
+        Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
     cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
         How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of
         y (:mod:`substrate.reduced.evidence`), or the mean square error over folds. Every row validates once at most and
@@ -260,8 +271,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
 
     Notes
     -----
-    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay.
+    A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"

@@ -52,7 +52,7 @@ class Judged:
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
     for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
-    scores over it.
+    scores over it. ``facts`` is what the search that it is part of states on the certificate.
     """
 
     kernel: Kernel
@@ -63,6 +63,7 @@ class Judged:
     seconds: float
     slope: Array | None = None
     price: float = 1.0
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def priced(self) -> float:

@@ -111,8 +111,12 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
 
 
-def descend(start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress) -> list[Judged]:
+def descend(
+    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float = _PULL
+) -> list[Judged]:
     """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
+
+    ``pull`` is the factor c of the penalty.
 
     A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
     ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
@@ -121,7 +125,7 @@ def descend(start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progre
     names, origin = _searched_scales(start.kernel)
     if _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task)
+    space = _Space(start.kernel, names, origin, task, pull)
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -156,12 +160,13 @@ def descend(start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progre
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on."""
+    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
 
     kernel: Kernel
     names: tuple[str, ...]
     origin: Array
     task: Task | JudgedBy
+    pull: float
 
     @property
     def widths(self) -> Array:
@@ -225,7 +230,7 @@ def _run(
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
-        return _logarithm(judged.score / unit) + _PULL * float(u @ u), slope + 2.0 * _PULL * u
+        return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
     def settled(intermediate_result: Any) -> None:
         steps.append(float(intermediate_result.fun))

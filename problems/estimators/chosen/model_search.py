@@ -3,19 +3,21 @@
 The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.term_weights import weighed_descent, winner
+from problems.estimators.chosen.term_weights import winner
+from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from substrate.arrays import EPS, Array, positive, whole_number
+from problems.estimators.shared.checks import warn_if_unscaled
+from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.closed_form.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
@@ -23,7 +25,7 @@ from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
@@ -70,6 +72,7 @@ class ModelSearch:
     gap: float = GAP
     search: str | None = None
     max_evaluations: int = 40
+    widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
     # what a search chooses or does not use is no parameter of its machine
@@ -78,6 +81,12 @@ class ModelSearch:
 
     #: The supported losses of leave-one-out residuals.
     _losses: ClassVar[tuple[str, ...]] = ("squared", *ROBUST)
+
+    @classmethod
+    def recommended(cls, **changes: Any) -> Self:
+        """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+        own = {one.name for one in fields(cls) if one.init}
+        return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 
     @property
     def _criterion(self) -> str:
@@ -93,19 +102,22 @@ class ModelSearch:
             gamma_ends(self.gamma_range)
         if self.search not in (None, "nelder-mead", "gradient"):
             raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
+        check_widths(self.widths, self.search)
         whole_number(self.max_evaluations, "max_evaluations", 1)
-        if self.kernels is None:
-            return
-        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
-            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {self.kernels!r}")
-        if any(as_kernel(kernel).pairwise for kernel in self.kernels):
-            raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
+        families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """The kernels to judge, their widths as numbers, each once."""
         if self.kernels is None:
             return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
-        return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in self.kernels))
+        if families.is_families(self.kernels) and not is_sparse(X):
+            warn_if_unscaled(self, X, tuple(range(X.shape[1])), RBF())
+        given = families.unresolved(self.kernels)
+        return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in given))
+
+    def _way(self) -> Widths | None:
+        """What a search by slopes may do with a shared width."""
+        return "auto" if self.widths is None and families.is_families(self.kernels) else self.widths
 
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
         if self._criterion != "folds":
@@ -144,13 +156,13 @@ class ModelSearch:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(total, shown=bool(self.verbose))
         try:
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
-            first = min(judged, key=lambda candidate: candidate.score)
+            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                points, most = (task.X, int(task.X.shape[0])), int(self.max_evaluations)
-                judged += weighed_descent(first, task, *points, most, self.n_jobs, progress)
+                judged = refined(
+                    judged, Way.on_all_rows(task), self._way(), int(self.max_evaluations), self.n_jobs, progress
+                )
             elif self.search is not None:
-                judged += nelder_mead(first, task, int(self.max_evaluations), progress)
+                judged += nelder_mead(best_to_search(judged), task, int(self.max_evaluations), progress)
         finally:
             progress.close()
         return judged
@@ -211,11 +223,14 @@ class ModelSearch:
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
         if best.price > 1.0:
             kernels += "; terms that are not worth their parameters are set to zero"
+        if families.is_families(self.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),
+            *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts

@@ -165,7 +165,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration"})
+NEWER = frozenset({"calibration", "widths"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -193,10 +193,12 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SaddleMachine": {"gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu"))},
     "SolvedMachine": _SOLVER,
     "LSSVMClassifier": {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))},
-    "ModelSearch": _KERNELS | {
+    "ModelSearch": {
+        "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead", "gradient")),
+        "widths": either(nothing(), word("auto", "shared", "each")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
