@@ -90,7 +90,7 @@ def test_the_sections_are_there(motorcycle):
     assert headings == ["What was fitted", "How good it is", "Pictures", "Inputs", "Certificate", "Warnings", "Use it"]
     words = Page(text).words
     assert f"The certificate holds: {fit.model.estimator.certificate_.promise}. All 8 conditions" in words
-    assert "99 train, 34 validate" in words
+    assert "99 train, 34 held out" in words
     assert "None were raised." in words
     assert "TabularModel.load('model.npz')" in words
     assert "substrate predict model.npz new.csv" in words
