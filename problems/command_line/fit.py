@@ -131,7 +131,8 @@ def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
         return choices, ()
     if n_train <= MOST_DENSE:
         return replace(choices, model="lssvm"), ()
-    dense = effort_of(replace(choices, model="lssvm"), n_train, 1, _n_kernels(choices))
+    full = replace(choices, model="lssvm")
+    dense = effort_of(full, n_train, 1, _n_kernels(full))
     return replace(choices, model="sparse"), (
         f"model: sparse, on {choices.n_basis} basis vectors, since more than {MOST_DENSE} rows train",
         f"  (--n-basis for more vectors; --model lssvm for all rows takes {dense})",

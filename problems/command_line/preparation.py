@@ -99,7 +99,9 @@ class Preparation:
             inputs = tuple(_input(one) for one in record.pop("inputs"))
             split = dict(record.pop("split"))
             rows = tuple(split.pop("validation_rows"))
-            listed = {name: _texts(record.pop(name)) for name in ("ids", "left_out", "remarks") if name in record}
+            listed: dict[str, Any] = {
+                name: _texts(record.pop(name)) for name in ("ids", "left_out", "remarks") if name in record
+            }
             made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **listed, **record)
             made._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:

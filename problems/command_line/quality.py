@@ -98,8 +98,8 @@ def _judged(
         usual = classes[counts.argmax()]
         table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
         guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
-        measures = (
-            Measure("accuracy", *(float(np.trace(one) / y.size) for one in (table, guess))),
+        measures: tuple[Measure, ...] = (
+            Measure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
             Measure("balanced accuracy", _balanced(table), _balanced(guess)),
             Measure("AUC", _auc(y, scores, classes), 0.5),
         )
