@@ -16,8 +16,8 @@ __all__ = ["Effort", "effort_of"]
 
 #: Rows of the matrix whose decomposition is timed.
 _PROBE = 200
-#: Matrices of n x n that a dense machine holds at a time, and seconds that any fit takes.
-_COPIES, _OVERHEAD = 5.0, 0.3
+#: Matrices of n x n that a dense machine holds at a time; seconds that any fit takes, and bytes of Python and libraries.
+_COPIES, _OVERHEAD, _LIBRARIES = 5.0, 0.3, 2.0e8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,11 @@ def effort_of(choices: Choices, n_rows: int, n_inputs: int, n_kernels: int) -> E
         m = float(min(choices.n_basis, n_rows))
         candidates = float(min(n_rows, 2000))
         operations = n_kernels * (8.0 * n * m * m + 4.0 * candidates * m * (m + 1000.0))
-        return Effort(_OVERHEAD + operations / speed, 8.0 * (4.0 * n * n_inputs + 3.0 * candidates * 1000.0))
-    return Effort(_OVERHEAD + n_kernels * 9.0 * n**3 / speed, 8.0 * (_COPIES * n * n + 4.0 * n * n_inputs))
+        held = 8.0 * (4.0 * n * n_inputs + 3.0 * candidates * 1000.0)
+    else:
+        operations = n_kernels * 9.0 * n**3
+        held = 8.0 * (_COPIES * n * n + 4.0 * n * n_inputs)
+    return Effort(_OVERHEAD + operations / speed, _LIBRARIES + held)
 
 
 def _speed() -> float:

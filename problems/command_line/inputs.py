@@ -140,7 +140,7 @@ def imputed(inputs: Sequence[Input], table: Table) -> list[str]:
     """One line for every column in which cells are filled in."""
     return [
         f"imputed: {one.name}, {len(rows)} of {table.n_rows} cells, by the "
-        + (f"most frequent category {one.fill}" if one.categories else f"median {_fill_words(one)}")
+        + (f"most frequent category {one.fill!r}" if one.categories else f"median {_fill_words(one)}")
         + " of the training rows"
         for one in inputs
         if one.fill is not None and (rows := table.missing(one.name))

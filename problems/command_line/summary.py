@@ -21,11 +21,13 @@ __all__ = ["said", "summary"]
 _MOST_CLASSES = 6
 #: Inputs that are named as those that matter, and multiplications up to which they are looked for.
 _MOST_INPUTS, _MOST_WORK = 5, 4e9
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
 
 
 def said(lines: Iterable[str]) -> str:
-    """Lines as they are printed: on a terminal wrapped, what goes on being indented."""
+    """Lines as they are printed: on a terminal wrapped, what goes on being indented; without control characters."""
+    lines = [_CONTROL.sub("?", line) for line in lines]  # names of columns can hold any
     if not sys.stdout.isatty():
         return "\n".join(lines)
     width = max(shutil.get_terminal_size().columns, 40)

@@ -1,4 +1,4 @@
-"""Tables as they are: every decision about columns and rows is said, kept in the model file, and repeated by predict."""
+"""Tables as they are: each decision about columns and rows is said, kept in the model file, and repeated by predict."""
 
 import csv
 import io
