@@ -21,41 +21,51 @@ _Group: TypeAlias = "argparse._ActionsContainer"
 _MODELS = ("auto", "lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
 _CODES = (
-    "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data cannot be used,\n"
-    "130 interrupted by Ctrl-C (143 by SIGTERM): files that were there are as they were, or whole"
+    "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its\n"
+    "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): files that were\n"
+    "there are as they were, or whole"
 )
 
 _FIT = f"""examples:
   substrate fit @motorcycle --out model.npz --report report.html
   substrate fit houses.csv --target price
-  substrate fit houses.csv --target price --id address --impute median --out model.npz
+  substrate fit houses.csv --target price --id address --impute median
   substrate fit @ionosphere --model l1 --out model.npz
   substrate fit @additive_function --model structure --report inputs.html
-  substrate fit big.parquet --target y --executor dask --scheduler tcp://host:8786 --out model.npz
+  substrate fit big.parquet --target y --executor dask --out model.npz
 
-what is printed: what was done to the table, one line each; the error on rows that the model was not fitted
-to, beside that of a prediction that looks at no input; what was chosen, and what is proved of the choice; and
-whether the certificate of the numbers holds.
+What is printed: what was done to the table, one line each; the error on rows
+that the model was not fitted to, beside that of a prediction that looks at no
+input; what was chosen, and what is proved of the choice; and whether the
+certificate of the numbers holds.
 
 tables as they are:
-  cells are separated by commas, or by ; tabs or | where the header shows it; with these, decimal commas are read
-  the index that pandas writes, empty columns and texts that differ in most rows (names) are left out, and named
-  texts of at most {MOST_CATEGORIES} values are categories, one 0-1 input each; dates need --date
-  rows without a target are left out, and counted
-  empty cells, NA, N/A, NaN, null, None and ? are missing, and refused unless --impute says what to do
+  Cells are separated by commas, or by semicolons, tabs or bars where the header
+  shows it; decimal commas are then recognised too.
+  The index that pandas writes, empty columns, and texts that differ in most rows
+  (names) are left out. Texts of at most {MOST_CATEGORIES} values are categories, one 0-1 input
+  each. Dates need --date.
+  Rows without a target are left out, and counted.
+  Empty cells, NA, N/A, NaN, null, None and ? are missing, and refused unless
+  --impute says what to do.
 
 models:
-  auto       lssvm; sparse from more than {MOST_DENSE} training rows on
-  lssvm      least-squares support vector machine; gamma and width by leave-one-out, with a proof
+  auto       lssvm; from more than {MOST_DENSE} training rows on, sparse
+  lssvm      least-squares support vector machine; gamma and kernel by
+             leave-one-out, with a proof
   robust     the same, outliers weighted down (regression only)
-  sparse     the same on few basis vectors, in memory and time that grow with the rows and not with their square
-  l1         few support vectors by a 1-norm; zeta by the held-out rows, with a proof
+  sparse     the same on few basis vectors: memory and time grow with the rows,
+             not with their square
+  l1         few support vectors by a 1-norm; zeta by the held-out rows, with a
+             proof
   structure  a sum of functions of one input each, few of them large; rho likewise
-  fused      least-squares support vector machine; gamma and width by the held-out rows, with a proof
+  fused      least-squares support vector machine; gamma and kernel by the
+             held-out rows, with a proof
 
-A quarter of the rows is held out to judge the model. The model that is saved is then fitted again to all rows, with
-what was chosen before (not for l1 and structure). With --executor the rows of a Parquet file or folder are read in
-passes and never held; all of them train, and gamma is chosen by generalised cross-validation.
+A quarter of the rows is held out to judge the model. The model that is saved is
+then fitted again to all rows, with what was chosen before (not l1 and structure).
+With --executor the rows of a Parquet file or folder are read in passes and never
+held; all of them train, and gamma is chosen by generalised cross-validation.
 {_CODES}"""
 
 _PREDICT = f"""examples:
@@ -64,20 +74,24 @@ _PREDICT = f"""examples:
   substrate predict model.npz new.csv --coverage 0.9
   substrate predict classifier.npz new.csv --proba
 
-The new table is treated as the training table was: columns are found by name (others are ignored), dates and
-categories are coded and missing cells filled in as the model file says, and the columns of --id come first.
+The new table is treated as the training table was: columns are found by name
+(others are ignored), dates and categories are coded and missing cells filled in
+as the model file says, and the columns of --id come first.
 
-With --proba classes have columns probability_CLASS. With --coverage they have columns set_CLASS, 1 for the labels that
-belong to a set with that coverage and 0 for the others; numbers have columns lower and upper: by leaving every training
-row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by the errors of the rows that it held
-out where these only judged the model. What they guarantee is printed on standard error.
+With --proba classes have columns probability_CLASS. With --coverage they have
+columns set_CLASS, 1 for the labels that belong to a set with that coverage and 0
+for the others; numbers have columns lower and upper: by leaving every training
+row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by
+the errors of the rows that it held out where these only judged the model. What
+they guarantee is printed on standard error.
 
-Parquet rows of a sparse model go to --out in one pass, and need not fit in memory; --out may then be a .parquet or .npy
-file as well.
+Parquet rows of a sparse model go to --out in one pass, and need not fit in
+memory; --out may then be a .parquet or .npy file as well.
 
-A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number)
-is written with an apostrophe before it; a program that reads the labels back takes that apostrophe away. Parquet and
-.npy files hold labels as they are.
+A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a
+tab or a line break, and is no number) is written with an apostrophe before it; a
+program that reads the labels back takes that apostrophe away. Parquet and .npy
+files hold labels as they are.
 {_CODES}"""
 
 _DATASETS = """examples:

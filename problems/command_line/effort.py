@@ -16,7 +16,7 @@ __all__ = ["Effort", "effort_of"]
 
 #: Rows of the matrix whose decomposition is timed.
 _PROBE = 200
-#: Matrices of n x n that a dense machine holds at a time; seconds that any fit takes, and bytes of Python and libraries.
+#: Matrices of n x n that a dense machine holds at a time; seconds of any fit, and bytes of Python and its libraries.
 _COPIES, _OVERHEAD, _LIBRARIES = 5.0, 0.3, 2.0e8
 
 
