@@ -111,6 +111,11 @@ class Componentwise(Kernel):
         """The sum over the components."""
         return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Those of all components; of one kernel for every column, their sum."""
+        parts = [part._scale_gradient(X, Z, weights) for part in self.components(X.shape[1])]
+        return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+
     def rank(self, n_features: int) -> int | None:
         """The features of all components."""
         ranks = [part.rank(n_features) for part in self.components(n_features)]

@@ -84,6 +84,10 @@ class Linear(Kernel):
         """One where both are the same input."""
         return np.full((X.shape[0], Z.shape[0]), float(column == other))
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """None: it has no scale."""
+        return np.zeros(0)
+
     def rank(self, n_features: int) -> int | None:
         """One feature per column."""
         return n_features
