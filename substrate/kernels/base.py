@@ -16,6 +16,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.on_device import device_matrix
 from substrate.kernels.scales import Scales
+from substrate.kernels.terms import Terms
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
 
@@ -81,7 +82,7 @@ def ones(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class BaseKernel(Value, Derivatives, Scales, ABC):
+class BaseKernel(Value, Derivatives, Scales, Terms, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its

@@ -72,6 +72,11 @@ class Linear(Kernel):
         return new_inner_products(X, Z, dtype, self)
 
     @property
+    def linear(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def not_smooth(self) -> str:
         """Empty: it is linear."""
         return ""

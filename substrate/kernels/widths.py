@@ -117,6 +117,11 @@ class KernelOfDistance(Kernel, ABC):
         with np.errstate(over="ignore"):
             return np.minimum(of / widths, largest)
 
+    def relevances(self, spreads: Array) -> Array:
+        """The spreads over the widths."""
+        with np.errstate(over="ignore"):
+            return np.minimum(spreads * self._inverse(spreads.size), np.finfo(np.float64).max)
+
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The formula of one width; several divide the columns."""
         widths = self._widths(n_features)

@@ -1,6 +1,7 @@
 """One or more instances of every kernel class, each beside its naive formula."""
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,9 @@ def _precomputed(kernel: Kernel, given: np.ndarray) -> np.ndarray:
 
 
 _R, _L, _P = naive.rbf(1.3), naive.linear(), naive.polynomial(2, 0.5)
+_EFFECTS = [naive.on(_R, column) for column in range(N_FEATURES)]
+_PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
+_ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
 _EACH = (1.3, 0.4, 2.0)
 
 EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
@@ -137,6 +141,22 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(
             Componentwise({0: Linear(), (2, 1): RBF(1.3)}),
             naive.total(naive.on(_L, 0), naive.on(_R, 2, 1)),
+        ),
+        Example(Componentwise(RBF(1.3), order=2), naive.total(*_EFFECTS, *_PAIRS)),
+        Example(
+            Componentwise(RBF(1.3), factors=(2.0, 0.0, 0.5)),
+            naive.total(naive.scaled(2.0, _EFFECTS[0]), naive.scaled(0.5, _EFFECTS[2])),
+        ),
+        Example(
+            Componentwise(RBF(1.3), order=2, factors=(2.0, 1.0, 0.0, 0.5, 0.0, 3.0)),
+            naive.total(
+                naive.scaled(2.0, _EFFECTS[0]), _EFFECTS[1], naive.scaled(0.5, _PAIRS[0]), naive.scaled(3.0, _PAIRS[2])
+            ),
+        ),
+        Example(Componentwise(RBF(1.3), order=3), naive.total(*_EFFECTS, *_PAIRS, _ALL_THREE)),
+        Example(
+            Componentwise({0: Linear(), (2, 1): RBF(1.3)}, order=2),
+            naive.total(naive.on(_L, 0), naive.on(_R, 2, 1), naive.product(naive.on(_L, 0), naive.on(_R, 2, 1))),
         ),
     ),
 }
