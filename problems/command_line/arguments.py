@@ -223,8 +223,8 @@ def _machine(group: _Group) -> None:
     )  # fmt: skip
     group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; otherwise by the data")
     group.add_argument(
-        "--evaluations", type=int, default=EVALUATIONS, metavar="N",
-        help=f"most kernels that the search along slopes tries ({EVALUATIONS}); 0 for none",
+        "--evaluations", type=int, metavar="N",
+        help=f"most kernels that the search along slopes tries ({EVALUATIONS}; of many rows none unless given)",
     )  # fmt: skip
     group.add_argument(
         "--seconds", type=float, metavar="S", help="try fewer kernels where all of them would take longer"

@@ -149,7 +149,7 @@ def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Cho
 
     How much is tried is decided before the search, and recorded: the same command with these numbers repeats it.
     """
-    if choices.evaluations < 0:
+    if choices.evaluations is not None and choices.evaluations < 0:
         raise DeclarationError(f"--evaluations must be at least 0, received {choices.evaluations}")
     if choices.seconds is None:
         return choices, ()
@@ -167,9 +167,9 @@ def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Cho
     if count < N_FAMILIES:
         made = replace(choices, kernel="rbf", evaluations=0)
         return made, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
-    made = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5))
-    return made, (f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {choices.evaluations}, for which "
-                  f"there is time (--seconds {seconds:g})",)  # fmt: skip
+    made, wanted = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5)), choices.budget(y.size)
+    return made, (f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {wanted}, for which there is time "
+                  f"(--seconds {seconds:g})",)  # fmt: skip
 
 
 def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:

@@ -144,7 +144,7 @@ def _searched(fit: Fit) -> list[str]:
     if len(results) < 2:
         return []
     families = ", ".join(dict.fromkeys(map(family_name, results)))
-    if not fit.choices.searches(fit.y.size):
+    if not fit.choices.budget(fit.y.size):
         return [f"tried: {len(results)} kernels ({families})"]
     widths = dict(fit.model.estimator.certificate_.record).get("widths", "").partition(";")[0]
     decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}

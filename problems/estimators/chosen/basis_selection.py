@@ -37,7 +37,7 @@ from substrate.kernels import RBF, Kernel
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
-from substrate.progress import Progress
+from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
 from substrate.reduced.left_out import left_out_rows
@@ -66,7 +66,6 @@ class SparseSearch(ModelSearch, SparseMachine):
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = field(default=False, init=False)
     random_state: None = field(default=None, init=False)
 
     _mean_one = True
@@ -112,7 +111,10 @@ class SparseSearch(ModelSearch, SparseMachine):
         by_slopes = self.search == "gradient"
         if by_slopes:
             check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
-        found = [self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes) for kernel in kernels]
+        found = [
+            self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes)
+            for kernel in stepped(kernels, bool(self.verbose))
+        ]
         judged, best = [one.judged for one in found], min(found, key=lambda one: one.judged.score)
         if self.search is None:
             return judged, best
@@ -127,7 +129,7 @@ class SparseSearch(ModelSearch, SparseMachine):
             best = min(best, one, key=lambda each: each.judged.score)
             return one.judged
 
-        progress = Progress(most, shown=False)
+        progress = Progress(most, shown=bool(self.verbose))
         if by_slopes:
             return judged + descend(best.judged, judged_on_basis, most, None, progress), best
         return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
@@ -263,6 +265,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
+    verbose : int, default=0
+        Whether a bar on the terminal shows the progress.
 
     Attributes
     ----------
@@ -286,7 +290,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, verbose
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
