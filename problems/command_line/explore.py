@@ -16,7 +16,8 @@ from problems.command_line.models import Weights
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy
-from problems.command_line.report.page import page, paragraph
+from problems.command_line.report.page import figures, page, paragraph
+from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.command_line.table import Table, named_columns, number, question_of, read_table
 from problems.command_line.tabular_model import TabularModel
@@ -50,15 +51,15 @@ def explored(options: argparse.Namespace) -> str:
         weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
         validation=options.validation, seed=options.seed,
     )  # fmt: skip
-    return moving_document(
-        f"{target} from {Path(options.data.removeprefix('@')).name}", Subject.of(fit_table(table, choices))
-    )
+    fit = fit_table(table, choices)
+    still = "".join(figures(pictures(fit, still=True)))
+    title = f"{target} from {Path(options.data.removeprefix('@')).name}"
+    return moving_document(title, Subject.of(fit), still=still)
 
 
-def moving_document(title: str, subject: Subject, *words: str) -> str:
-    """A page with nothing but the machine that moves, and these paragraphs above it."""
-    made = moving(subject)
-    parts = [*(paragraph(text) for text in words), moving_section(made, subject)]
+def moving_document(title: str, subject: Subject, *words: str, still: str = "") -> str:
+    """A page of the machine that moves, with these paragraphs above it; ``still`` is shown where no script runs."""
+    parts = [*(paragraph(text) for text in words), moving_section(moving(subject), subject, still)]
     return page(title, parts, script_policy(), "broad")
 
 

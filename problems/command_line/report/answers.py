@@ -38,24 +38,18 @@ def measures(fit: Fit) -> list[Measure]:
     judged = y_val if y_val.size else fit.y
     if fit.preparation.task == "classification":
         classes, counts = np.unique(fit.y, return_counts=True)
-        shares = [float(np.mean(inside == fit.y)), None if outside is None else float(np.mean(outside == y_val))]
-        return [
-            Measure(
-                "accuracy (share of right classes)",
-                shares[0],
-                shares[1],
-                float(np.mean(judged == classes[counts.argmax()])),
-            )
-        ]  # type: ignore[arg-type]
-    squares = [_square(inside - fit.y), None if outside is None else _square(outside - y_val)]
+        right = None if outside is None else float(np.mean(outside == y_val))
+        always = float(np.mean(judged == classes[counts.argmax()]))
+        return [Measure("accuracy (share of right classes)", float(np.mean(inside == fit.y)), right, always)]
+    first, second = _square(inside - fit.y), None if outside is None else _square(outside - y_val)
     constant = _square(judged - fit.y.mean())
-    roots = [None if square is None else float(np.sqrt(square)) for square in (*squares, constant)]
-    lines = [Measure("RMSE (root mean squared error)", *roots), Measure("mean squared error", *squares, constant)]  # type: ignore[arg-type]
-    spread, other = float(np.var(fit.y)), float(np.var(y_val)) if y_val.size else 0.0
-    if spread > 0.0:
-        explained = None if not other > 0.0 or squares[1] is None else 1.0 - squares[1] / other
-        none = 1.0 - constant / (other if y_val.size else spread) if not y_val.size or other > 0.0 else None
-        lines.insert(0, Measure("R² (share of the variance explained)", 1.0 - squares[0] / spread, explained, none))  # type: ignore[operator]
+    roots = float(np.sqrt(first)), None if second is None else float(np.sqrt(second)), float(np.sqrt(constant))
+    lines = [Measure("RMSE (root mean squared error)", *roots), Measure("mean squared error", first, second, constant)]
+    spread, other = float(np.var(fit.y)), float(np.var(judged))
+    if spread > 0.0 and other > 0.0:
+        explained = None if second is None else 1.0 - second / other
+        name = "R² (share of the variance explained)"
+        lines.insert(0, Measure(name, 1.0 - first / spread, explained, 1.0 - constant / other))
     return lines
 
 

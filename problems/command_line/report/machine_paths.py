@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from problems.command_line.report.model_path import Affine, KnotPath, ModelPath, spread_out
@@ -93,7 +94,7 @@ class GammaPath(ModelPath):
         return np.asarray(self.y.size - self.states(values) @ self.multiplicity / np.asarray(values))
 
 
-def _dense(rows: Array | SparseRows) -> tuple[Array, Array]:
+def _dense(rows: Array | SparseRows) -> tuple[Array, NDArray[np.intp]]:
     """The columns of a path that are anywhere different from zero, and their numbers."""
     if not isinstance(rows, SparseRows):
         return np.asarray(rows), np.arange(rows.shape[1])
@@ -114,7 +115,7 @@ class ZetaPath(KnotPath):
     kernel: Any
     path: Path
     rows: Array
-    used: Array
+    used: NDArray[np.intp]
     multipliers: Affine
     #: Phi_i'e - nu, which is within zeta of zero.
     correlations: Affine
@@ -155,7 +156,7 @@ class RhoPath(KnotPath):
     kernel: Any
     path: Path
     rows: Array
-    used: Array
+    used: NDArray[np.intp]
     coordinates: ComponentCoordinates
     multipliers: Affine
 

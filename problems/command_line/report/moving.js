@@ -63,6 +63,7 @@
       if (operation === "largest") return a.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       if (operation === "negative") return -a;
       if (operation === "entry") return a[stop];
+      if (operation === "entry list") return [a[stop]];
       throw new Error(`unknown operation ${operation}`);
     }
     const name = what.replace("#", String(choice));

@@ -217,7 +217,7 @@ def _drawn(
     X_val, y_val = held
     rows, other = _some(path.y.size, most), _some(y_val.size, most)
     inputs = _inputs(subject, path)
-    constants = {"y": path.y[rows], "y_held": y_val[other]}
+    constants = {"y": path.y[rows], "y_held": y_val[other], "ends": np.array([path.y.min(), path.y.max()])}
     vectors = {"held": path.predictions(X_val[other])} if other.size else {}
     if isinstance(path, GammaPath):
         vectors["alpha"] = path.multipliers.some(rows)

@@ -119,8 +119,9 @@ def _against(subject: Subject, fitted: Any, held: bool, target: str) -> dict[str
     caption = "Dots: training rows. Crosses: held-out rows. On the dashed line predictions are exact."
     if subject.classes:
         caption = f"Dots: training rows. Crosses: held-out rows. +1 is {subject.plus}; zero divides the classes."
-    line = _mark("level", y=0, style="bound") if subject.classes else _mark("line", "y", "y", "bound")
-    x, y = {"label": f"{target}, measured"}, {"label": f"{target}, predicted"}
+    line = _mark("level", y=0, style="bound") if subject.classes else _mark("line", "ends", "ends", "bound")
+    y = {"label": f"{target}, predicted"}
+    x: dict[str, Any] = {"label": f"{target}, measured"}
     if subject.classes:
         x = {"label": "class", "from": -1.5, "to": 1.5}
     return _panel("Predicted against measured", caption, x, y, line, _mark("dot", "y", fitted), *rest)
@@ -164,7 +165,11 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
     """The slider, one picture for each panel, the numbers and the script."""
     sign, inputs = escape(data["sign"]), data["inputs"]
     choices = "".join(f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(inputs))
-    select = f'<label for="input">input </label><select id="input">{choices}</select>' if len(inputs) > 1 else ""
+    select = (
+        f'<label for="input">{escape(data.get("choose", "input"))} </label><select id="input">{choices}</select>'
+        if len(inputs) > 1
+        else ""
+    )
     rows = "".join(
         f'<tr><th scope="row">{escape(one["name"])}</th><td class="number"></td></tr>' for one in data["curves"]
     )
@@ -174,7 +179,7 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
         for k, panel in enumerate(data["panels"])
     )
     held = f'<div id="still">{still}</div>' if still else ""
-    quiet = "<noscript><p>Without JavaScript the pictures stand still.</p></noscript>"
+    without = "Without JavaScript the pictures stand still." if still else "This page needs JavaScript to draw."
     numbers = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":  # inside a script element nothing may look like a tag
         numbers = numbers.replace(letter, f"\\u{ord(letter):04x}")
@@ -185,7 +190,7 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
         f'value="{data["start"]}"><output id="weight-value" for="weight"></output>'
         f'<button type="button" id="own">back to {escape(data["own"])}</button>{select}</div>'
         f'<table class="curves"><tbody id="curves">{rows}</tbody></table><div class="panels">{figures}</div>'
-        f"{''.join(paragraph(note) for note in notes)}</div>{held}{quiet}"
+        f"{''.join(paragraph(note) for note in notes)}</div>{held}<noscript>{paragraph(without)}</noscript>"
         f'<script type="application/json" id="numbers">{numbers}</script><script>{script()}</script>'
     )
 

@@ -1,11 +1,15 @@
 """The HTML of a page: one file, light or dark as the reader's system is, without network."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from colorsys import hls_to_rgb, rgb_to_hls
+from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
-__all__ = ["answers", "both_themes", "code", "page", "paragraph", "section", "table"]
+__all__ = [
+    "Picture", "answers", "both_themes", "code", "figure", "figures", "page", "paragraph", "section", "table",
+]  # fmt: skip
 
 #: The paper of a dark page.
 _DARK = "#15171c"
@@ -57,6 +61,7 @@ footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
 .curves { max-width: 32rem; }
 .curves th { font-weight: normal; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 0 1.5rem; }
+.broad .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 .panels svg { width: 100%; height: auto; display: block; }
 .panels text { fill: var(--ink); font-size: 13px; }
 .panels path, .panels line { fill: none; stroke: var(--ink); stroke-width: 1.2; }
@@ -170,3 +175,32 @@ def _on_dark(code: str) -> str:
     hue, lightness, saturation = rgb_to_hls(*(int(code[k : k + 2], 16) / 255.0 for k in (0, 2, 4)))
     turned = hls_to_rgb(hue, 0.12 + 0.8 * (1.0 - lightness), saturation)
     return "#" + "".join(f"{round(255.0 * part):02x}" for part in turned)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why.
+
+    ``still`` marks what a page that moves draws itself.
+    """
+
+    title: str
+    caption: str
+    address: str
+    small: bool = False
+    still: bool = False
+
+
+def figures(drawn: Iterable[Picture]) -> Iterator[str]:
+    """The HTML of pictures, small ones beside each other."""
+    for small, group in groupby(drawn, key=lambda one: one.small):
+        figures = "".join(figure(one) for one in group)
+        yield f'<div class="grid">{figures}</div>' if small else figures
+
+
+def figure(one: Picture) -> str:
+    """The HTML of a picture."""
+    title, caption = escape(one.title), escape(one.caption)
+    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
+    below = f"<figcaption>{caption}</figcaption>" if caption else ""
+    return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"

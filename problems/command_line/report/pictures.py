@@ -7,13 +7,13 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from problems.command_line.fit import Fit
 from problems.command_line.preparation import Input
-from problems.command_line.report.page import both_themes
+from problems.command_line.report.page import Picture, both_themes
 from problems.displays import (
     CertificateDisplay,
     ClassificationDisplay,
@@ -30,7 +30,7 @@ from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
-__all__ = ["COVERAGES", "Picture", "covered", "pictures"]
+__all__ = ["COVERAGES", "covered", "pictures"]
 
 _GRID = 400
 #: Coverages at which held-out rows are counted.
@@ -39,22 +39,18 @@ COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _COMPONENTS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why.
-
-    ``still`` marks what a page that moves draws itself.
-    """
+class _Plan(NamedTuple):
+    """A picture before it is drawn."""
 
     title: str
     caption: str
-    address: str
+    draw: Callable[[], Any]
     small: bool = False
     still: bool = False
 
 
-def pictures(fit: Fit) -> list[Picture]:
-    """Everything that can be drawn of a fit; without matplotlib one entry that states how to install it."""
+def pictures(fit: Fit, still: bool = False) -> list[Picture]:
+    """What can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says so."""
     try:
         import matplotlib
     except ImportError:
@@ -63,82 +59,83 @@ def pictures(fit: Fit) -> list[Picture]:
     matplotlib.use("agg")  # files only: no window, no display needed
     settings: Any = {"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}
     with matplotlib.rc_context(settings):
-        return list(_all(fit))
+        planned = (one for one in _all(fit, still) if one.still or not still)
+        return [one if isinstance(one, Picture) else _drawn(one) for one in planned]
 
 
-def _all(fit: Fit) -> Iterator[Picture]:
+def _all(fit: Fit, still: bool) -> Iterator[_Plan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
     target = _plain(fit.preparation.target)
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
-        yield _drawn("Classes and their border", caption, lambda: _plane(fit))
+        yield _Plan("Classes and their border", caption, lambda: _plane(fit))
     if task == "classification" and fit.y_val.size:
         caption = (
             "Held-out rows. Calibration: how often a class occurs where its predicted probability is p. Then the "
             "classes against the predicted ones, and the shares of true and false positives at all thresholds. "
             "Probabilities come from decision values of training rows that were left out."
         )
-        yield _drawn("Probabilities and decisions", caption, lambda: _classes(fit))
+        yield _Plan("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         caption = "The curve is f; crosses are held-out rows."
-        yield _drawn("Data and fit", caption, lambda: _curve(fit), still=True)
+        yield _Plan("Data and fit", caption, lambda: _curve(fit), still=True)
     elif task == "regression":
         caption = "Predictions on the dashed line are exact."
-        yield _drawn("Predicted against measured", caption, lambda: _against(fit), still=True)
+        yield _Plan("Predicted against measured", caption, lambda: _against(fit), still=True)
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
-        yield _drawn("Residuals", caption, lambda: _residuals(fit), still=True)
+        yield _Plan("Residuals", caption, lambda: _residuals(fit), still=True)
         if fit.y_val.size and isinstance(model, LeftOutIntervals) and hasattr(model, "ridge_"):
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
-            yield _drawn("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+            yield _Plan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
-        yield _drawn(
+        yield _Plan(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
         caption = "The dashed line is the lower bound."
-        yield _drawn("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
-    if isinstance(model, AdditiveEstimator):
+        yield _Plan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
+    if isinstance(model, AdditiveEstimator) and not still:
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-        yield _drawn("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
+        yield _Plan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
         caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
-        yield _drawn(
+        yield _Plan(
             "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
         )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
-        yield _drawn("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
+        yield _Plan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
     caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
-    yield _drawn("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
+    yield _Plan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
-def _drawn(title: str, caption: str, draw: Callable[[], Any], small: bool = False, still: bool = False) -> Picture:
+def _drawn(plan: _Plan) -> Picture:
     """A display as an image, or the reason why there is none."""
     import matplotlib.pyplot as plt
 
     before = set(plt.get_fignums())
     try:
-        figure = draw().figure_
+        figure = plan.draw().figure_
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     except SubstrateError as error:
-        return Picture(title, f"Not drawn: {error}", "")
+        return Picture(plan.title, f"Not drawn: {error}", "")
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
     code = base64.b64encode(both_themes(buffer.getvalue().decode("utf-8")).encode("utf-8")).decode("ascii")
-    return Picture(title, caption, f"data:image/svg+xml;base64,{code}", small, still)
+    return Picture(plan.title, plan.caption, f"data:image/svg+xml;base64,{code}", plan.small, plan.still)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +251,7 @@ def _validation(fit: Fit) -> _Canvas:
     return _Canvas(figure)
 
 
-def _components(fit: Fit) -> Iterator[Picture]:
+def _components(fit: Fit) -> Iterator[_Plan | Picture]:
     """One small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
@@ -280,7 +277,7 @@ def _components(fit: Fit) -> Iterator[Picture]:
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
         name = fit.preparation.features[chosen[number]]
-        yield _drawn(f"Component of {name}", caption, draw, small=True)
+        yield _Plan(f"Component of {name}", caption, draw, small=True)
 
 
 def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:

@@ -1,8 +1,6 @@
 """The report of ``substrate fit`` on one page: what was fitted, how well it predicts, its certificate, and its use."""
 
-from collections.abc import Iterable
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,18 @@ from problems.command_line.report.formulas import (
 )
 from problems.command_line.report.moving import IN_REPORT, moving
 from problems.command_line.report.moving_page import moving_section, script_policy
-from problems.command_line.report.page import answers, code, page, paragraph, section, table
-from problems.command_line.report.pictures import Picture, pictures
+from problems.command_line.report.page import (
+    Picture,
+    answers,
+    code,
+    figure,
+    figures,
+    page,
+    paragraph,
+    section,
+    table,
+)
+from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
 from substrate.errors import SubstrateError
@@ -68,7 +76,7 @@ def report(fit: Fit, model_path: str | None) -> str:
         _summary(fit),
         _errors(fit, bound),
         moves,
-        section("Pictures", *_figures(drawn[:-1])) if len(drawn) > 1 else "",
+        section("Pictures", *figures(drawn[:-1])) if len(drawn) > 1 else "",
         _inputs(fit),
         _fitted(fit, bound),
         _certificate(fit, drawn[-1]),
@@ -92,7 +100,7 @@ def _moving(fit: Fit, still: list[Picture]) -> tuple[str, str]:
         made = moving(subject, IN_REPORT)
     except SubstrateError as error:
         return section(heading, paragraph(f"This page cannot move: {error}.")), ""
-    return section(heading, moving_section(made, subject, "".join(_figures(still)))), script_policy()
+    return section(heading, moving_section(made, subject, "".join(figures(still)))), script_policy()
 
 
 def _summary(fit: Fit) -> str:
@@ -184,19 +192,6 @@ def _n(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-def _figures(drawn: Iterable[Picture]) -> Iterable[str]:
-    for small, group in groupby(drawn, key=lambda one: one.small):
-        figures = "".join(_figure(one) for one in group)
-        yield f'<div class="grid">{figures}</div>' if small else figures
-
-
-def _figure(one: Picture) -> str:
-    title, caption = escape(one.title), escape(one.caption)
-    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
-    below = f"<figcaption>{caption}</figcaption>" if caption else ""
-    return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"
-
-
 def _inputs(fit: Fit) -> str:
     model = fit.model.estimator
     additive = isinstance(model, AdditiveEstimator)
@@ -241,7 +236,7 @@ def _certificate(fit: Fit, bars: Picture) -> str:
     )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
     verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
-    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), _figure(bars), f"<ul>{facts}</ul>"]
+    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), figure(bars), f"<ul>{facts}</ul>"]
     return section("Certificate", *parts)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from problems.command_line.fit import Fit
 from substrate.arrays import Array
@@ -26,7 +27,7 @@ class Subject:
     center: Array
     scale: Array
     #: Columns that hold 0 and 1 for a category.
-    coded: Array
+    coded: NDArray[np.bool_]
 
     @classmethod
     def of(cls, fit: Fit) -> "Subject":
