@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from sampled_cases import first
 
 import problems
 from problems.command_line.explore import subject_of_file
@@ -42,14 +41,11 @@ def explore(tmp_path, *arguments):
 
 @pytest.mark.parametrize(
     ("model", "sign", "titles"),
-    first(
-        1,
-        [
-            ("l1", "ζ", ["Multipliers and their slack"]),
-            ("lssvm", "γ", ["Residuals", "Multipliers"]),
-            ("structure", "ρ", ["One component and its multipliers"]),
-        ],
-    ),
+    [
+        ("l1", "ζ", ["Multipliers and their slack"]),
+        pytest.param("lssvm", "γ", ["Residuals", "Multipliers"], marks=pytest.mark.slow),
+        pytest.param("structure", "ρ", ["One component and its multipliers"], marks=pytest.mark.slow),
+    ],
 )
 def test_a_table_becomes_a_page(tmp_path, table, capsys, model, sign, titles):
     data = explore(tmp_path, table[0], "--target", "y", "--drop", "label", "--model", model)
