@@ -1,5 +1,6 @@
 """Progress bars on a terminal: pieces of work done, or rows per second of a pass. Nothing is written to a pipe."""
 
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -18,7 +19,8 @@ class _Line:
 
     def _draw(self, text: str) -> None:
         if self._shown:
-            self._stream.write(f"\r\x1b[K{text}")
+            width = shutil.get_terminal_size().columns - 1  # a line that is wrapped could not be redrawn
+            self._stream.write(f"\r\x1b[K{text[:width]}")
             self._stream.flush()
 
     def close(self) -> None:

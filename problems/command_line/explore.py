@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.command_line.embedded_sets import question_of
 from problems.command_line.fit import Choices, fit_table
 from problems.command_line.models import Weights
 from problems.command_line.report.map_page import map_page
@@ -19,7 +20,7 @@ from problems.command_line.report.moving_page import moving_section, script_poli
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
-from problems.command_line.table import Table, named_columns, number, question_of, read_table
+from problems.command_line.table import Table, named_columns, number, read_table
 from problems.command_line.tabular_model import TabularModel
 from problems.estimators.full.saddle_machine import SolvedMachine
 from substrate.arrays import Array, is_sparse
@@ -49,7 +50,7 @@ def explored(options: argparse.Namespace) -> str:
     choices = Choices(
         target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
         weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
-        validation=options.validation, seed=options.seed,
+        validation=options.validation, seed=options.seed, refit=False,
     )  # fmt: skip
     fit = fit_table(table, choices)
     still = "".join(figures(pictures(fit, still=True)))

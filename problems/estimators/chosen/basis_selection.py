@@ -284,8 +284,8 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-        As for :class:`~problems.SparseLSSVMClassifier`.
+    calibration, class_weight
+        As for :class:`~problems.SparseLSSVMClassifier`; the criterion is weighted too.
 
     Attributes
     ----------

@@ -101,6 +101,7 @@ def test_the_sections_are_there(motorcycle):
     promise = fit.model.estimator.certificate_.promise
     assert f"Yes, the certificate holds {promise[0].upper()}{promise[1:]}. All 8 checks" in words
     assert "The sum over i in f(x) is over all 99 training rows." in words
+    assert "99 train, 34 held out" in words
     assert "None were raised." in words
     assert "TabularModel.load('model.npz')" in words
     assert "substrate predict model.npz new.csv" in words
